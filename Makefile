@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# krdma_mover: the module (built by the kernel's Kbuild from Kbuild and driver/),
+# and the krdma command with its library in userspace/.
+
+# KVER: a kernel release; KDIR: where its headers are. By default the running
+# kernel, and where that has no headers here, the newest that has.
+ifndef KDIR
+ifndef KVER
+KVER := $(shell r=$$(uname -r); test -e /lib/modules/$$r/build || \
+	r=$$(ls -d /lib/modules/*/build 2>/dev/null | sed 's|/lib/modules/||; s|/build$$||' | \
+	sort -V | tail -n 1); echo "$$r")
+endif
+KDIR := /lib/modules/$(KVER)/build
+endif
+KRELEASE = $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
+	$(KDIR)/include/generated/utsrelease.h 2>/dev/null)
+PREFIX ?= /usr/local
+
+MAKEFLAGS += --no-print-directory
+KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
+
+all: module userspace ## the module and the krdma command (KDIR= or KVER= choose the kernel)
+
+module: ## driver/krdma_mover.ko
+	@test -n "$(KRELEASE)" || { \
+		echo "No kernel headers in '$(KDIR)': try 'make deps', or give KVER= or KDIR=." >&2; \
+		exit 1; }
+	@echo "krdma_mover.ko for Linux $(KRELEASE), with the headers in $(KDIR)"
+	@$(KBUILD) modules
+
+userspace: ## userspace/krdma and libkrdma
+	@$(MAKE) -C userspace PREFIX=$(PREFIX)
+
+install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
+	@$(KBUILD) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
+
+clean: ## remove what was built
+	@-test -z "$(KRELEASE)" || $(KBUILD) clean
+	@-$(MAKE) -C userspace clean
+	@for d in selftests/unit selftests/tests; do \
+		test ! -e $$d/Makefile || $(MAKE) -C $$d clean || exit; done
+
+deps: ## install the Debian packages that building, testing and the lab need
+	@selftests/setup build lab check
+
+# The virtual machines boot a kernel of their own choice, so that is built for.
+lab-kernel = $$(selftests/vm/lab kernels -k '$(KERNEL)')
+
+test: ## all tests: unit tests here, the rest in two virtual machines (TESTS="name ...", KERNEL=6.1)
+	@selftests/setup build lab check
+	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
+	@selftests/run-vm --unit -k '$(KERNEL)' $(TESTS)
+
+demo: ## two virtual machines that move bytes between them, in a minute
+	@selftests/setup build lab
+	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
+	@selftests/vm/demo
+
+check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ...
+	@selftests/setup build check
+	@selftests/check
+
+help: ## this list
+	@echo "Targets:"
+	@sed -n 's/^\([a-z-]*\):.*## /  \1|/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F '|' '{ printf "%-12s%s\n", $$1, $$2 }'
+	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
+
+.PHONY: all module userspace install clean deps test demo check help

@@ -1,0 +1,755 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/krdma_mover: open files, their handles, and the ioctls.
+ *
+ * What comes from the user is copied once and checked here; from here on it is
+ * trusted. An id is reserved first and published last, when nothing can fail
+ * any more. Closing the file hands everything to a work, so that close and
+ * exit never wait for a peer.
+ */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/nsproxy.h>
+#include <linux/pid.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+
+#include "krdma.h"
+
+/* One ioctl under way. */
+struct krdma_call {
+	struct krdma_ctx *ctx;
+	struct krdma_why why;
+	void __user *user;
+	u32 user_size;
+	union {
+		u32 size;
+		struct krdma_query query;
+		struct krdma_last_error last_error;
+		struct krdma_destroy destroy;
+		struct krdma_list list;
+		struct krdma_listen listen;
+		struct krdma_unlisten unlisten;
+		struct krdma_connect connect;
+		struct krdma_ping ping;
+		struct krdma_buffer buffer;
+		struct krdma_export export;
+		struct krdma_open open;
+		struct krdma_submit submit;
+	} cmd;
+};
+
+/* ---- addresses ---- */
+
+static bool krdma_bytes_zero(const u8 *p, size_t n)
+{
+	return !memchr_inv(p, 0, n);
+}
+
+/**
+ * krdma_addr_from_user - check and convert an address
+ * @in: as the user gave it
+ * @out: for rdma_cm; port 0 stays 0
+ * @any_ok: AF_UNSPEC is allowed
+ * @why: explanation
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL
+ */
+int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out,
+			 bool any_ok, struct krdma_why *why)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+
+	memset(out, 0, sizeof(*out));
+	switch (in->family) {
+	case AF_UNSPEC:
+		if (any_ok && !in->port && !in->scope_id &&
+		    krdma_bytes_zero(in->addr, sizeof(in->addr)))
+			return 0;
+		break;
+	case AF_INET:
+		if (in->scope_id || !krdma_bytes_zero(in->addr + 4, sizeof(in->addr) - 4))
+			break;
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(in->port);
+		memcpy(&v4->sin_addr, in->addr, 4);
+		return 0;
+	case AF_INET6:
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(in->port);
+		v6->sin6_scope_id = in->scope_id;
+		memcpy(&v6->sin6_addr, in->addr, 16);
+		return 0;
+	}
+	return krdma_explain(why, -EINVAL, "an address of family %u is malformed", in->family);
+}
+
+/**
+ * krdma_addr_to_user - convert an address
+ * @in: from rdma_cm
+ * @out: for the user
+ *
+ * Context: any.
+ */
+void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)in;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)in;
+
+	memset(out, 0, sizeof(*out));
+	out->family = in->ss_family;
+	if (in->ss_family == AF_INET) {
+		out->port = ntohs(v4->sin_port);
+		memcpy(out->addr, &v4->sin_addr, 4);
+	} else if (in->ss_family == AF_INET6) {
+		out->port = ntohs(v6->sin6_port);
+		out->scope_id = v6->sin6_scope_id;
+		memcpy(out->addr, &v6->sin6_addr, 16);
+	}
+}
+
+static void krdma_addr_default_port(struct sockaddr_storage *addr)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
+
+	/* Both families have the port in the same place. */
+	BUILD_BUG_ON(offsetof(struct sockaddr_in, sin_port) !=
+		     offsetof(struct sockaddr_in6, sin6_port));
+	if (!v4->sin_port)
+		v4->sin_port = htons(KRDMA_DEFAULT_PORT);
+}
+
+/* ---- handles ---- */
+
+static struct krdma_handle *krdma_handle_new(enum krdma_handle_type type)
+{
+	struct krdma_handle *h = kzalloc(sizeof(*h), GFP_KERNEL_ACCOUNT);
+
+	if (!h)
+		return NULL;
+	h->type = type;
+	refcount_set(&h->refs, 1);
+	return h;
+}
+
+/**
+ * krdma_handle_get - the handle of an id
+ * @ctx: open file
+ * @id: from the user
+ * @type: what it must be
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: the handle with a reference, or ERR_PTR(-ENOENT)
+ */
+struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
+				      struct krdma_why *why)
+{
+	static const char *const names[] = {
+		[KRDMA_HANDLE_SESSION] = "session",
+		[KRDMA_HANDLE_REGION] = "region",
+		[KRDMA_HANDLE_BUFFER] = "buffer",
+		[KRDMA_HANDLE_EXPORT] = "export",
+	};
+	struct krdma_handle *h;
+
+	xa_lock(&ctx->handles);
+	h = xa_load(&ctx->handles, id);
+	if (h && h->type == type)
+		refcount_inc(&h->refs);
+	else
+		h = NULL;
+	xa_unlock(&ctx->handles);
+	if (!h)
+		return ERR_PTR(krdma_explain(why, -ENOENT, "%u is not a %s of this file", id,
+					     names[type]));
+	return h;
+}
+
+/**
+ * krdma_handle_put - let go of a handle
+ * @h: handle; the last reference lets go of the object
+ *
+ * Context: process.
+ */
+void krdma_handle_put(struct krdma_handle *h)
+{
+	if (!refcount_dec_and_test(&h->refs))
+		return;
+	switch (h->type) {
+	case KRDMA_HANDLE_SESSION:
+		krdma_session_leave(h->sess);
+		break;
+	case KRDMA_HANDLE_REGION:
+		krdma_region_close(h->region);
+		break;
+	case KRDMA_HANDLE_BUFFER:
+		krdma_mem_put(h->mem);
+		break;
+	case KRDMA_HANDLE_EXPORT:
+		krdma_export_unpublish(h->exp);
+		break;
+	}
+	kfree(h);
+}
+
+static int krdma_id_reserve(struct krdma_call *call, u32 *id)
+{
+	struct krdma_ctx *ctx = call->ctx;
+	int rc;
+
+	if (atomic_inc_return(&ctx->nhandles) > KRDMA_IDS_MAX) {
+		rc = krdma_explain(&call->why, -EDQUOT, "an open file may have %u objects",
+				   KRDMA_IDS_MAX);
+		goto out;
+	}
+	/* Reserved: nobody finds it. */
+	rc = xa_alloc(&ctx->handles, id, NULL, XA_LIMIT(1, INT_MAX), GFP_KERNEL_ACCOUNT);
+	if (!rc)
+		return 0;
+out:
+	atomic_dec(&ctx->nhandles);
+	return rc;
+}
+
+static void krdma_id_release(struct krdma_ctx *ctx, u32 id)
+{
+	xa_erase(&ctx->handles, id);
+	atomic_dec(&ctx->nhandles);
+}
+
+static int krdma_reply(struct krdma_call *call, size_t size)
+{
+	if (copy_to_user(call->user, &call->cmd, min_t(size_t, size, call->user_size)))
+		return krdma_explain(&call->why, -EFAULT, "the answer can't be written");
+	return 0;
+}
+
+/* The last step of making an object: tell the user, then let the id be found. */
+static int krdma_id_publish(struct krdma_call *call, u32 id, struct krdma_handle *h, size_t size)
+{
+	int rc = krdma_reply(call, size);
+
+	if (rc) {
+		krdma_id_release(call->ctx, id);
+		krdma_handle_put(h);
+		return rc;
+	}
+	/* The slot is reserved, so that this does not allocate. */
+	xa_store(&call->ctx->handles, id, h, 0);
+	return 0;
+}
+
+/* ---- simple commands ---- */
+
+static int krdma_ioc_query(struct krdma_call *call)
+{
+	struct krdma_query *cmd = &call->cmd.query;
+	struct krdma_ctx *ctx = call->ctx;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->size = call->user_size;
+	cmd->features = KRDMA_FEATURE_RDMA;
+	cmd->incarnation = krdma_incarnation;
+	cmd->pinned_bytes = (u64)atomic64_read(&ctx->pinned) << PAGE_SHIFT;
+	cmd->pinned_limit = ctx->pinned_limit << PAGE_SHIFT;
+	cmd->op_pin_max = KRDMA_OP_PIN_MAX;
+	cmd->max_ids = KRDMA_IDS_MAX;
+	cmd->submit_max = KRDMA_SUBMIT_MAX;
+	strscpy(cmd->version, KRDMA_VERSION, sizeof(cmd->version));
+	return krdma_reply(call, sizeof(*cmd));
+}
+
+static int krdma_ioc_last_error(struct krdma_call *call)
+{
+	struct krdma_last_error *cmd = &call->cmd.last_error;
+	struct krdma_ctx *ctx = call->ctx;
+
+	spin_lock(&ctx->error_lock);
+	cmd->error = ctx->error.err;
+	memcpy(cmd->text, ctx->error.text, sizeof(cmd->text));
+	spin_unlock(&ctx->error_lock);
+	return krdma_reply(call, sizeof(*cmd));
+}
+
+static int krdma_ioc_destroy(struct krdma_call *call)
+{
+	struct krdma_ctx *ctx = call->ctx;
+	struct krdma_handle *h;
+
+	xa_lock(&ctx->handles);
+	h = xa_load(&ctx->handles, call->cmd.destroy.id);
+	if (h)
+		__xa_erase(&ctx->handles, call->cmd.destroy.id);
+	xa_unlock(&ctx->handles);
+	if (!h)
+		return krdma_explain(&call->why, -ENOENT, "%u is no object of this file",
+				     call->cmd.destroy.id);
+	atomic_dec(&ctx->nhandles);
+	krdma_handle_put(h);
+	return 0;
+}
+
+static int krdma_ioc_list(struct krdma_call *call)
+{
+	int rc;
+
+	if (call->cmd.list.flags)
+		return -EOPNOTSUPP;
+	rc = krdma_list_fill(call->ctx, &call->cmd.list, &call->why);
+	return rc ?: krdma_reply(call, sizeof(call->cmd.list));
+}
+
+/* ---- listeners ---- */
+
+static int krdma_may_listen(struct krdma_call *call)
+{
+	if (ns_capable(call->ctx->net->user_ns, CAP_NET_ADMIN))
+		return 0;
+	return krdma_explain(&call->why, -EPERM,
+			     "listeners need CAP_NET_ADMIN in the network namespace");
+}
+
+static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix *allow, u32 n)
+{
+	struct sockaddr_storage addr;
+	u32 i;
+	int rc;
+
+	for (i = 0; i < n; i++) {
+		rc = krdma_addr_from_user(&allow[i].addr, &addr, false, &call->why);
+		if (rc)
+			return rc;
+		if (allow[i].reserved ||
+		    allow[i].prefix_len > (allow[i].addr.family == AF_INET ? 32 : 128))
+			return krdma_explain(&call->why, -EINVAL, "prefix %u of the allow-list is malformed",
+					     i);
+	}
+	return 0;
+}
+
+static int krdma_ioc_listen(struct krdma_call *call)
+{
+	struct krdma_listen *cmd = &call->cmd.listen;
+	struct krdma_prefix *allow = NULL;
+	struct sockaddr_storage addr;
+	int rc;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	if (cmd->reserved)
+		return -EINVAL;
+	rc = krdma_may_listen(call);
+	if (rc)
+		return rc;
+	rc = krdma_addr_from_user(&cmd->addr, &addr, false, &call->why);
+	if (rc)
+		return rc;
+	krdma_addr_default_port(&addr);
+	if (cmd->allow_count > KRDMA_LISTEN_ALLOW_MAX)
+		return krdma_explain(&call->why, -EDQUOT, "an allow-list has at most %u prefixes",
+				     KRDMA_LISTEN_ALLOW_MAX);
+	if (cmd->allow_count) {
+		allow = memdup_user(u64_to_user_ptr(cmd->allow),
+				    array_size(cmd->allow_count, sizeof(*allow)));
+		if (IS_ERR(allow))
+			return PTR_ERR(allow);
+		rc = krdma_allow_check(call, allow, cmd->allow_count);
+	}
+	if (!rc)
+		rc = krdma_listen(call->ctx, &addr, allow, cmd->allow_count, &call->why);
+	if (rc)
+		kfree(allow);
+	return rc;
+}
+
+static int krdma_ioc_unlisten(struct krdma_call *call)
+{
+	struct sockaddr_storage addr;
+	int rc;
+
+	if (call->cmd.unlisten.flags)
+		return -EOPNOTSUPP;
+	rc = krdma_may_listen(call);
+	if (rc)
+		return rc;
+	rc = krdma_addr_from_user(&call->cmd.unlisten.addr, &addr, false, &call->why);
+	if (rc)
+		return rc;
+	krdma_addr_default_port(&addr);
+	return krdma_unlisten(call->ctx, &addr, &call->why);
+}
+
+/* ---- sessions and regions ---- */
+
+static u32 krdma_timeout(u32 timeout_ms)
+{
+	return timeout_ms ?: KRDMA_QUESTION_MS;
+}
+
+static int krdma_ioc_connect(struct krdma_call *call)
+{
+	struct krdma_connect *cmd = &call->cmd.connect;
+	struct sockaddr_storage dst, src;
+	struct krdma_handle *h;
+	int rc;
+
+	if (cmd->flags & ~KRDMA_CONNECT_PRIVATE)
+		return -EOPNOTSUPP;
+	rc = krdma_addr_from_user(&cmd->dst, &dst, false, &call->why);
+	if (!rc)
+		rc = krdma_addr_from_user(&cmd->src, &src, true, &call->why);
+	if (rc)
+		return rc;
+	krdma_addr_default_port(&dst);
+
+	h = krdma_handle_new(KRDMA_HANDLE_SESSION);
+	if (!h)
+		return -ENOMEM;
+	rc = krdma_id_reserve(call, &cmd->id);
+	if (rc)
+		goto out_handle;
+	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags & KRDMA_CONNECT_PRIVATE,
+					krdma_timeout(cmd->timeout_ms), &call->why);
+	if (IS_ERR(h->sess)) {
+		rc = PTR_ERR(h->sess);
+		goto out_id;
+	}
+	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
+
+out_id:
+	krdma_id_release(call->ctx, cmd->id);
+out_handle:
+	kfree(h);
+	return rc;
+}
+
+static int krdma_ioc_ping(struct krdma_call *call)
+{
+	struct krdma_ping *cmd = &call->cmd.ping;
+	struct krdma_handle *h;
+	int rc;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	if (cmd->reserved || cmd->length > KRDMA_PING_MAX)
+		return krdma_explain(&call->why, -EINVAL, "a ping carries at most %u bytes",
+				     KRDMA_PING_MAX);
+	h = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	rc = krdma_ping(h->sess, cmd->length, krdma_timeout(cmd->timeout_ms), &cmd->rtt_ns,
+			&call->why);
+	krdma_handle_put(h);
+	return rc ?: krdma_reply(call, sizeof(*cmd));
+}
+
+static int krdma_ioc_open(struct krdma_call *call)
+{
+	struct krdma_open *cmd = &call->cmd.open;
+	struct krdma_handle *h, *sh;
+	int rc;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	if (cmd->reserved || cmd->rights & ~KRDMA_WIRE_RIGHTS)
+		return -EINVAL;
+	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
+		return krdma_explain(&call->why, -EINVAL, "that is no name of an export");
+	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
+	if (IS_ERR(sh))
+		return PTR_ERR(sh);
+	rc = -ENOMEM;
+	h = krdma_handle_new(KRDMA_HANDLE_REGION);
+	if (!h)
+		goto out_session;
+	rc = krdma_id_reserve(call, &cmd->id);
+	if (rc)
+		goto out_handle;
+	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
+				      krdma_timeout(cmd->timeout_ms), &call->why);
+	if (IS_ERR(h->region)) {
+		rc = PTR_ERR(h->region);
+		goto out_id;
+	}
+	cmd->length = h->region->length;
+	cmd->segment_size = 1ULL << h->region->segment_shift;
+	cmd->granted = h->region->rights;
+	rc = krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
+	krdma_handle_put(sh);
+	return rc;
+
+out_id:
+	krdma_id_release(call->ctx, cmd->id);
+out_handle:
+	kfree(h);
+out_session:
+	krdma_handle_put(sh);
+	return rc;
+}
+
+/* ---- memory ---- */
+
+static int krdma_ioc_buffer(struct krdma_call *call)
+{
+	struct krdma_buffer *cmd = &call->cmd.buffer;
+	struct krdma_handle *h;
+	int rc;
+
+	if (cmd->flags & ~KRDMA_BUFFER_WRITABLE)
+		return -EOPNOTSUPP;
+	if (cmd->reserved)
+		return -EINVAL;
+	h = krdma_handle_new(KRDMA_HANDLE_BUFFER);
+	if (!h)
+		return -ENOMEM;
+	rc = krdma_id_reserve(call, &cmd->id);
+	if (rc)
+		goto out_handle;
+	h->mem = krdma_mem_pin(call->ctx, cmd->addr, cmd->length,
+			       cmd->flags & KRDMA_BUFFER_WRITABLE, true, &call->why);
+	if (IS_ERR(h->mem)) {
+		rc = PTR_ERR(h->mem);
+		goto out_id;
+	}
+	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
+
+out_id:
+	krdma_id_release(call->ctx, cmd->id);
+out_handle:
+	kfree(h);
+	return rc;
+}
+
+static int krdma_ioc_export(struct krdma_call *call)
+{
+	struct krdma_export *cmd = &call->cmd.export;
+	struct krdma_handle *h;
+	int rc;
+
+	if (cmd->flags & ~KRDMA_EXPORT_FD)
+		return -EOPNOTSUPP;
+	if (!(cmd->flags & KRDMA_EXPORT_FD) && cmd->fd)
+		return -EINVAL;
+	h = krdma_handle_new(KRDMA_HANDLE_EXPORT);
+	if (!h)
+		return -ENOMEM;
+	rc = krdma_id_reserve(call, &cmd->id);
+	if (rc)
+		goto out_handle;
+	h->exp = krdma_export_new(call->ctx, cmd, &call->why);
+	if (IS_ERR(h->exp)) {
+		rc = PTR_ERR(h->exp);
+		goto out_id;
+	}
+	rc = krdma_export_publish(h->exp, &call->why);
+	if (rc) {
+		krdma_export_put(h->exp);
+		goto out_id;
+	}
+	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
+
+out_id:
+	krdma_id_release(call->ctx, cmd->id);
+out_handle:
+	kfree(h);
+	return rc;
+}
+
+/* ---- dispatch ---- */
+
+static int krdma_ioc_submit(struct krdma_call *call)
+{
+	int rc;
+
+	if (call->cmd.submit.flags)
+		return -EOPNOTSUPP;
+	rc = krdma_submit(call->ctx, &call->cmd.submit, &call->why);
+	return rc ?: krdma_reply(call, sizeof(call->cmd.submit));
+}
+
+#define KRDMA_IOC(_cmd, _struct, _last, _fn)                    \
+	{                                                       \
+		.cmd = _cmd, .size = sizeof(struct _struct),    \
+		.min_size = offsetofend(struct _struct, _last), \
+		.handler = _fn,                                 \
+	}
+
+static const struct krdma_ioc {
+	unsigned int cmd;
+	u32 size;
+	u32 min_size;
+	int (*handler)(struct krdma_call *call);
+} krdma_iocs[] = {
+	KRDMA_IOC(KRDMA_IOC_QUERY, krdma_query, version, krdma_ioc_query),
+	KRDMA_IOC(KRDMA_IOC_LAST_ERROR, krdma_last_error, text, krdma_ioc_last_error),
+	KRDMA_IOC(KRDMA_IOC_DESTROY, krdma_destroy, id, krdma_ioc_destroy),
+	KRDMA_IOC(KRDMA_IOC_LIST, krdma_list, cursor, krdma_ioc_list),
+	KRDMA_IOC(KRDMA_IOC_LISTEN, krdma_listen, reserved, krdma_ioc_listen),
+	KRDMA_IOC(KRDMA_IOC_UNLISTEN, krdma_unlisten, addr, krdma_ioc_unlisten),
+	KRDMA_IOC(KRDMA_IOC_CONNECT, krdma_connect, id, krdma_ioc_connect),
+	KRDMA_IOC(KRDMA_IOC_PING, krdma_ping, rtt_ns, krdma_ioc_ping),
+	KRDMA_IOC(KRDMA_IOC_BUFFER, krdma_buffer, reserved, krdma_ioc_buffer),
+	KRDMA_IOC(KRDMA_IOC_EXPORT, krdma_export, name, krdma_ioc_export),
+	KRDMA_IOC(KRDMA_IOC_OPEN, krdma_open, name, krdma_ioc_open),
+	KRDMA_IOC(KRDMA_IOC_SUBMIT, krdma_submit, failed, krdma_ioc_submit),
+};
+
+static void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
+{
+	if (!why->err)
+		krdma_explain(why, rc, "%pe", ERR_PTR(rc));
+	spin_lock(&ctx->error_lock);
+	ctx->error = *why;
+	spin_unlock(&ctx->error_lock);
+}
+
+static int krdma_ioctl_call(struct krdma_call *call, const struct krdma_ioc *ioc)
+{
+	int rc;
+
+	if (get_user(call->user_size, (u32 __user *)call->user))
+		return krdma_explain(&call->why, -EFAULT, "the command can't be read");
+	if (call->user_size < ioc->min_size)
+		return krdma_explain(&call->why, -EINVAL, "the command has %u bytes, it needs %u",
+				     call->user_size, ioc->min_size);
+	rc = copy_struct_from_user(&call->cmd, ioc->size, call->user, call->user_size);
+	if (rc)
+		return rc;
+	return ioc->handler(call);
+}
+
+static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct krdma_ctx *ctx = file->private_data;
+	struct krdma_call *call;
+	long rc = -ENOTTY;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(krdma_iocs); i++)
+		if (krdma_iocs[i].cmd == cmd)
+			break;
+	if (i == ARRAY_SIZE(krdma_iocs))
+		return -ENOTTY;
+
+	call = kzalloc(sizeof(*call), GFP_KERNEL_ACCOUNT);
+	if (!call)
+		return -ENOMEM;
+	call->ctx = ctx;
+	call->user = (void __user *)arg;
+	rc = krdma_ioctl_call(call, &krdma_iocs[i]);
+	/* A batch may be done and still have a sentence about one operation. */
+	if (rc || call->why.err)
+		krdma_remember(ctx, &call->why, rc);
+	kfree(call);
+	return rc;
+}
+
+/* ---- the file ---- */
+
+static void krdma_ctx_release(struct kref *ref)
+{
+	struct krdma_ctx *ctx = container_of(ref, struct krdma_ctx, ref);
+
+	put_net(ctx->net);
+	kfree(ctx);
+}
+
+/**
+ * krdma_ctx_put - let go of a context
+ * @ctx: context
+ *
+ * Context: process.
+ */
+void krdma_ctx_put(struct krdma_ctx *ctx)
+{
+	kref_put(&ctx->ref, krdma_ctx_release);
+}
+
+static void krdma_ctx_close_work(struct work_struct *work)
+{
+	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, close_work);
+	struct krdma_handle *h;
+	unsigned long id;
+
+	krdma_listeners_drop(ctx);
+	xa_for_each(&ctx->handles, id, h) {
+		xa_erase(&ctx->handles, id);
+		krdma_handle_put(h);
+	}
+	xa_destroy(&ctx->handles);
+	krdma_ctx_put(ctx);
+}
+
+static int krdma_file_open(struct inode *inode, struct file *file)
+{
+	struct krdma_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+
+	if (!ctx)
+		return -ENOMEM;
+	kref_init(&ctx->ref);
+	ctx->net = get_net(current->nsproxy->net_ns);
+	ctx->uid = current_euid();
+	ctx->pinned_limit = totalram_pages() / 2;
+	xa_init_flags(&ctx->handles, XA_FLAGS_ALLOC1);
+	spin_lock_init(&ctx->error_lock);
+	INIT_WORK(&ctx->close_work, krdma_ctx_close_work);
+	file->private_data = ctx;
+	return stream_open(inode, file);
+}
+
+static int krdma_file_release(struct inode *inode, struct file *file)
+{
+	struct krdma_ctx *ctx = file->private_data;
+
+	queue_work(krdma_wq, &ctx->close_work);
+	return 0;
+}
+
+static const struct file_operations krdma_fops = {
+	.owner = THIS_MODULE,
+	.open = krdma_file_open,
+	.release = krdma_file_release,
+	.unlocked_ioctl = krdma_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice krdma_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "krdma_mover",
+	.fops = &krdma_fops,
+	.mode = 0600,
+	.groups = krdma_stats_groups,
+};
+
+/**
+ * krdma_cdev_register - make the device node
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_cdev_register(void)
+{
+	return misc_register(&krdma_misc);
+}
+
+/**
+ * krdma_cdev_unregister - take the device node away
+ *
+ * Context: process; no file is open.
+ */
+void krdma_cdev_unregister(void)
+{
+	misc_deregister(&krdma_misc);
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections: rdma_cm and the queue pair of a channel.
+ *
+ * The connect runs in a work of the session, step by step; the handler only
+ * passes on what each step came to. Order of the end: disconnect, drain, id,
+ * queue pair, (keys of the peer: export.c), then CQ, buffers, PD, device. The
+ * id goes before the queue pair so that no event can find it half gone.
+ */
+#include <linux/slab.h>
+#include <rdma/ib_cm.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s. */
+#define KRDMA_ACK_TIMEOUT 17
+#define KRDMA_RETRIES 6
+/* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
+#define KRDMA_RNR_TIMER 12
+#define KRDMA_RD_ATOMIC 16
+
+static void krdma_conn_event(struct krdma_channel *ch, int err, enum rdma_cm_event_type event)
+{
+	ch->cm_event = event;
+	ch->cm_err = err;
+	complete(&ch->cm_done);
+}
+
+static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_event *event)
+{
+	const struct rdma_conn_param *param = &event->param.conn;
+	const char *why = NULL;
+	int rc = 0;
+
+	if (ch->sess->inbound) {
+		krdma_session_up(ch->sess);
+		return;
+	}
+	if (!param->private_data)
+		rc = -EPROTO;
+	else
+		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len,
+					      &ch->peer, &why);
+	krdma_conn_event(ch, rc, event->event);
+}
+
+/**
+ * krdma_conn_handler - rdma_cm events of a channel
+ * @id: its id
+ * @event: event
+ *
+ * Context: process, the id's handler lock held.
+ * Return: 0: the channel alone destroys its id
+ */
+int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct krdma_channel *ch = id->context;
+	const void *data;
+	u8 version, len;
+
+	trace_krdma_cm_event(ch->sess->serial, event->event, event->status);
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		krdma_conn_event(ch, 0, event->event);
+		return 0;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		krdma_conn_established(ch, event);
+		return 0;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		return 0;
+	case RDMA_CM_EVENT_REJECTED:
+		ch->cm_reason = KRDMA_WIRE_REASON_NONE;
+		data = rdma_consumer_reject_data(id, event, &len);
+		if (data)
+			krdma_proto_decode_reject(data, len, &version, &ch->cm_reason);
+		krdma_conn_event(ch, -ECONNREFUSED, event->event);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		krdma_conn_event(ch, -ENOTCONN, event->event);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		krdma_conn_event(ch, -ETIMEDOUT, event->event);
+		break;
+	default:
+		/* DISCONNECTED, DEVICE_REMOVAL, ADDR_CHANGE, and what may come. */
+		krdma_conn_event(ch, -ECONNRESET, event->event);
+		break;
+	}
+	krdma_session_fail(ch->sess, -ECONNRESET,
+			   event->event == RDMA_CM_EVENT_DISCONNECTED ?
+				   "the peer disconnected" :
+				   rdma_event_msg(event->event),
+			   -1);
+	return 0;
+}
+
+static void krdma_qp_event(struct ib_event *event, void *context)
+{
+	struct krdma_channel *ch = context;
+
+	switch (event->event) {
+	case IB_EVENT_COMM_EST:
+		/* The peer's first message overtook the end of the handshake. */
+		if (ch->id)
+			rdma_notify(ch->id, IB_EVENT_COMM_EST);
+		break;
+	case IB_EVENT_SQ_DRAINED:
+	case IB_EVENT_PATH_MIG:
+	case IB_EVENT_QP_LAST_WQE_REACHED:
+		break;
+	default:
+		krdma_session_fail(ch->sess, -ECONNRESET, ib_event_msg(event->event), -1);
+		break;
+	}
+}
+
+static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
+{
+	struct krdma_session *sess = ch->sess;
+	struct ib_qp_init_attr attr = {};
+	struct ib_device *ib = id->device;
+	const char *unusable;
+	int rc;
+
+	if (!krdma_device_attach(ib, sess)) {
+		sess->why = "the RDMA device is being removed";
+		return -ENOTCONN;
+	}
+	unusable = krdma_device_unusable(ib, id->port_num);
+	if (unusable) {
+		sess->why = unusable;
+		return -EOPNOTSUPP;
+	}
+
+	ch->nrx = KRDMA_WINDOW * 2 + 1;
+	ch->ntx = KRDMA_WINDOW * 3 + 1;
+	ch->slots = KRDMA_DATA_SLOTS;
+	ch->max_sge = sess->dev->max_sge;
+	ch->max_sge_rd = sess->dev->max_sge_rd;
+
+	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
+	attr.cap.max_recv_wr = ch->nrx + 1;
+	attr.cap.max_send_sge = ch->max_sge;
+	attr.cap.max_recv_sge = 1;
+	if (attr.cap.max_send_wr > ib->attrs.max_qp_wr ||
+	    attr.cap.max_send_wr + attr.cap.max_recv_wr > ib->attrs.max_cqe) {
+		sess->why = "the RDMA device's queues are too short";
+		return -EOPNOTSUPP;
+	}
+
+	sess->pd = ib_alloc_pd(ib, 0);
+	if (IS_ERR(sess->pd)) {
+		rc = PTR_ERR(sess->pd);
+		sess->pd = NULL;
+		goto out;
+	}
+	ch->cq = ib_alloc_cq(ib, ch, attr.cap.max_send_wr + attr.cap.max_recv_wr,
+			     sess->serial % ib->num_comp_vectors, IB_POLL_SOFTIRQ);
+	if (IS_ERR(ch->cq)) {
+		rc = PTR_ERR(ch->cq);
+		ch->cq = NULL;
+		goto out;
+	}
+	rc = krdma_post_setup(ch);
+	if (rc)
+		goto out;
+
+	attr.qp_type = IB_QPT_RC;
+	attr.sq_sig_type = IB_SIGNAL_REQ_WR;
+	attr.send_cq = ch->cq;
+	attr.recv_cq = ch->cq;
+	attr.event_handler = krdma_qp_event;
+	attr.qp_context = ch;
+	rc = rdma_create_qp(id, sess->pd, &attr);
+	if (rc)
+		goto out;
+	ch->qp = id->qp;
+	ch->qp_num = ch->qp->qp_num;
+	return krdma_post_receives(ch);
+
+out:
+	sess->why = "a queue pair could not be made";
+	return rc;
+}
+
+static void krdma_conn_param(struct krdma_session *sess, struct krdma_wire_hello *wire,
+			     struct rdma_conn_param *param)
+{
+	struct krdma_hello hello = {
+		.incarnation = krdma_incarnation,
+		.session = sess->inbound ? sess->ch->peer.session : sess->serial,
+		.uid = sess->inbound ? 0 : from_kuid(&init_user_ns, sess->uid),
+		.window = KRDMA_WINDOW,
+		.heartbeat_ms = KRDMA_HEARTBEAT_MS,
+	};
+	const struct ib_device_attr *attrs = &sess->dev->ib->attrs;
+
+	krdma_proto_encode_hello(&hello, wire);
+	memset(param, 0, sizeof(*param));
+	param->private_data = wire;
+	param->private_data_len = sizeof(*wire);
+	param->responder_resources = min(attrs->max_qp_rd_atom, KRDMA_RD_ATOMIC);
+	param->initiator_depth = min(attrs->max_qp_init_rd_atom, KRDMA_RD_ATOMIC);
+	param->retry_count = KRDMA_RETRIES;
+	param->rnr_retry_count = KRDMA_RETRIES;
+}
+
+static void krdma_conn_adopt(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+
+	sess->peer_incarnation = ch->peer.incarnation;
+	sess->window = min_t(u32, ch->peer.window, KRDMA_WINDOW);
+	memcpy(&sess->local, &ch->id->route.addr.src_addr, sizeof(sess->local));
+	if (sess->inbound)
+		memcpy(&sess->dst, &ch->id->route.addr.dst_addr, sizeof(sess->dst));
+}
+
+/* Wait for the event of a step; the session's state is in wait too. */
+static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type want,
+			   const char *what, unsigned long until)
+{
+	struct krdma_channel *ch = sess->ch;
+	long left = until - jiffies;
+
+	if (left <= 0 || !wait_for_completion_timeout(&ch->cm_done, left)) {
+		sess->why = what;
+		return -ETIMEDOUT;
+	}
+	reinit_completion(&ch->cm_done);
+	if (ch->cm_err) {
+		if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
+			sess->why = ch->cm_reason ? krdma_proto_reason_text(ch->cm_reason) :
+						    "nobody listens there";
+		else
+			sess->why = what;
+		return ch->cm_err;
+	}
+	return ch->cm_event == want ? 0 : -EPROTO;
+}
+
+/**
+ * krdma_conn_connect - connect the first channel of a session
+ * @sess: session, connecting
+ *
+ * Bounded by KRDMA_CONNECT_MS. On failure sess->why says what went wrong, and
+ * krdma_conn_destroy cleans up.
+ *
+ * Context: the session's connect work.
+ * Return: 0 or a negative errno
+ */
+int krdma_conn_connect(struct krdma_session *sess)
+{
+	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_CONNECT_MS);
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_wire_hello wire;
+	struct rdma_conn_param param;
+	struct rdma_cm_id *id;
+	int rc;
+
+	sess->why = "no route over an RDMA device";
+	id = rdma_create_id(sess->net, krdma_conn_handler, ch, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	ch->id = id;
+
+	rc = rdma_resolve_addr(id,
+			       sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
+			       (struct sockaddr *)&sess->dst, KRDMA_CONNECT_MS / 2);
+	if (rc)
+		return -ENOTCONN;
+	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ADDR_RESOLVED,
+			     "the address does not resolve on an RDMA device", until);
+	if (rc)
+		return rc;
+
+	rc = rdma_resolve_route(id, KRDMA_CONNECT_MS / 2);
+	if (rc)
+		return rc;
+	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ROUTE_RESOLVED, "no route to the address", until);
+	if (rc)
+		return rc;
+
+	rc = krdma_channel_setup(ch, id);
+	if (rc)
+		return rc;
+	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT);
+	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
+
+	krdma_conn_param(sess, &wire, &param);
+	sess->why = "the connect was not accepted by rdma_cm";
+	rc = rdma_connect(id, &param);
+	if (rc)
+		return rc;
+	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ESTABLISHED, "the peer does not answer", until);
+	if (rc)
+		return rc;
+	if (ch->peer.channel || ch->peer.session != sess->serial) {
+		sess->why = "the peer's greeting does not fit";
+		return -EPROTO;
+	}
+	sess->why = NULL;
+	krdma_conn_adopt(sess);
+	return 0;
+}
+
+/**
+ * krdma_conn_accept - accept the first channel of an inbound session
+ * @sess: session, connecting
+ * @id: its new id; stays rdma_cm's on failure
+ * @hello: the initiator's greeting
+ * @peer: its connection parameters
+ *
+ * Context: rdma_cm handler of @id.
+ * Return: 0 or a negative errno
+ */
+int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+		      const struct krdma_hello *hello, const struct rdma_conn_param *peer)
+{
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_wire_hello wire;
+	struct rdma_conn_param param;
+	int rc;
+
+	ch->peer = *hello;
+	rc = krdma_channel_setup(ch, id);
+	if (rc)
+		return rc;
+
+	/* Events of the id are the channel's from here. */
+	id->context = ch;
+	id->event_handler = krdma_conn_handler;
+	ch->id = id;
+	krdma_conn_adopt(sess);
+	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
+
+	krdma_conn_param(sess, &wire, &param);
+	param.responder_resources = min(param.responder_resources, peer->responder_resources);
+	param.initiator_depth = min(param.initiator_depth, peer->initiator_depth);
+	rc = rdma_accept(id, &param);
+	if (rc)
+		ch->id = NULL;
+	return rc;
+}
+
+/**
+ * krdma_conn_stop - break a channel: what is posted gets its completions
+ * @ch: channel of a session that is closing, so that nobody posts
+ *
+ * Context: process.
+ */
+void krdma_conn_stop(struct krdma_channel *ch)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (!ch->qp)
+		return;
+	if (ch->id)
+		rdma_disconnect(ch->id);
+	ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
+}
+
+/**
+ * krdma_conn_destroy - destroy id and queue pair of a session's channel
+ * @sess: session, stopped, with no work of it running
+ *
+ * No peer can reach this host's memory by the session after it.
+ *
+ * Context: process; not the id's handler.
+ */
+void krdma_conn_destroy(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+
+	if (ch->qp)
+		ib_drain_qp(ch->qp);
+	/* ORDER: no event may find the queue pair half gone. */
+	if (ch->id)
+		rdma_destroy_id(ch->id);
+	ch->id = NULL;
+	if (ch->qp)
+		ib_destroy_qp(ch->qp);
+	ch->qp = NULL;
+}
+
+/**
+ * krdma_conn_release - give back what a channel stood on
+ * @sess: session without a queue pair, and without a key of a peer
+ *
+ * Context: process.
+ */
+void krdma_conn_release(struct krdma_session *sess)
+{
+	struct krdma_device *dev = sess->dev;
+	struct krdma_channel *ch = sess->ch;
+
+	if (!dev)
+		return;
+	if (ch->cq)
+		ib_free_cq(ch->cq);
+	ch->cq = NULL;
+	krdma_post_teardown(ch);
+	if (sess->pd)
+		ib_dealloc_pd(sess->pd);
+	sess->pd = NULL;
+	spin_lock_bh(&sess->lock);
+	sess->dev = NULL;
+	spin_unlock_bh(&sess->lock);
+	krdma_device_put(dev);
+}

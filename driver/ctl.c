@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Control: questions and answers (Documentation/wire.rst).
+ *
+ * rx_work handles what was received, in order, and never waits for the peer.
+ * Questions that take longer go to the service (export.c). A receive is posted
+ * again before the answer that gives the peer its place back, and before a
+ * place of our own becomes free.
+ */
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+/* ---- our questions ---- */
+
+/**
+ * krdma_ask_new - a question to the peer
+ * @type: enum krdma_wire_type
+ * @fn: gets the answer
+ * @arg: for @fn
+ *
+ * Context: process.
+ * Return: the question with one reference, NULL without memory
+ */
+struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg)
+{
+	struct krdma_ask *ask = kzalloc(sizeof(*ask), GFP_KERNEL);
+
+	if (!ask)
+		return NULL;
+	refcount_set(&ask->refs, 1);
+	INIT_LIST_HEAD(&ask->node);
+	init_completion(&ask->done);
+	ask->type = type;
+	ask->fn = fn;
+	ask->arg = arg;
+	return ask;
+}
+
+/**
+ * krdma_ask_put - let go of a question
+ * @ask: the question
+ *
+ * Context: any.
+ */
+void krdma_ask_put(struct krdma_ask *ask)
+{
+	if (refcount_dec_and_test(&ask->refs))
+		kfree(ask);
+}
+
+/* A place in the peer's window; true also when the session is down. */
+static bool krdma_ask_place(struct krdma_session *sess, bool *got)
+{
+	bool over;
+
+	spin_lock_bh(&sess->lock);
+	over = sess->state != KRDMA_SESSION_UP;
+	*got = !over && sess->nasks < sess->window;
+	if (*got)
+		sess->nasks++;
+	spin_unlock_bh(&sess->lock);
+	return *got || over;
+}
+
+static void krdma_ask_place_put(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	sess->nasks--;
+	spin_unlock_bh(&sess->lock);
+	wake_up(&sess->wait);
+}
+
+/**
+ * krdma_ask_send - ask the peer
+ * @sess: session
+ * @ask: the question; ->fn is called exactly once if this returns 0
+ * @msg: what to ask; the tag is set here
+ * @wait_ms: how long to wait for a place in the peer's window
+ *
+ * An answer that does not come within KRDMA_QUESTION_MS (KRDMA_SEGS_MS for
+ * SEGS) ends the session.
+ *
+ * Context: process.
+ * Return: 0, -ENOTCONN, -ETIMEDOUT or -EINTR
+ */
+int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
+		   u32 wait_ms)
+{
+	u32 answer_ms = msg->type == KRDMA_WIRE_SEGS ? KRDMA_SEGS_MS : KRDMA_QUESTION_MS;
+	struct krdma_tx *tx;
+	bool got, listed;
+	int rc, len;
+
+	rc = wait_event_killable_timeout(sess->wait, krdma_ask_place(sess, &got),
+					 msecs_to_jiffies(wait_ms));
+	if (rc <= 0)
+		return rc ? -EINTR : -ETIMEDOUT;
+	if (!got)
+		return -ENOTCONN;
+	tx = krdma_post_tx_get(sess->ch, false);
+	if (!tx) {
+		rc = -ENOTCONN;
+		goto out_place;
+	}
+
+	refcount_inc(&ask->refs);
+	spin_lock_bh(&sess->lock);
+	if (!++sess->next_tag)
+		sess->next_tag = 1;
+	ask->tag = sess->next_tag;
+	msg->tag = ask->tag;
+	ask->posted = ktime_get();
+	ask->expires = jiffies + msecs_to_jiffies(answer_ms);
+	list_add_tail(&ask->node, &sess->asks);
+	krdma_session_tick_by(sess, ktime_add_ms(ask->posted, answer_ms));
+	spin_unlock_bh(&sess->lock);
+
+	len = krdma_proto_encode(msg, tx->buf, KRDMA_WIRE_MSG_MAX);
+	if (WARN_ON_ONCE(len < 0)) {
+		krdma_post_tx_put(sess->ch, tx);
+		rc = len;
+		goto out_list;
+	}
+	trace_krdma_message(sess->serial, true, msg->type, false, ask->tag);
+	rc = krdma_post_tx(sess->ch, tx, len, false);
+	if (!rc)
+		return 0;
+
+out_list:
+	spin_lock_bh(&sess->lock);
+	listed = !list_empty(&ask->node);
+	list_del_init(&ask->node);
+	spin_unlock_bh(&sess->lock);
+	/* Else krdma_asks_fail has told the asker already. */
+	if (!listed)
+		return 0;
+	krdma_ask_put(ask);
+out_place:
+	krdma_ask_place_put(sess);
+	return rc;
+}
+
+static void krdma_ask_sync(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
+{
+	if (msg)
+		*ask->msg = *msg;
+	ask->err = err;
+	complete(&ask->done);
+}
+
+/**
+ * krdma_ask_wait - ask the peer and wait for the answer
+ * @sess: session
+ * @msg: the question; the answer, if 0 is returned and @fn is NULL
+ * @wait_ms: how long to wait at most
+ * @fn: looks at the answer, sets ask->err and completes ask->done; NULL to have
+ *	it copied
+ * @rtt_ns: round trip, may be NULL
+ *
+ * Context: process.
+ * Return: 0 or a negative errno, also that of the answer's status
+ */
+int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms,
+		   krdma_ask_fn fn, s64 *rtt_ns)
+{
+	struct krdma_ask *ask;
+	bool waiting;
+	long left;
+	int rc;
+
+	ask = krdma_ask_new(msg->type, fn ?: krdma_ask_sync, NULL);
+	if (!ask)
+		return -ENOMEM;
+	ask->msg = msg;
+	rc = krdma_ask_send(sess, ask, msg, wait_ms);
+	if (rc)
+		goto out;
+
+	left = wait_for_completion_killable_timeout(&ask->done, msecs_to_jiffies(wait_ms));
+	if (left <= 0) {
+		spin_lock_bh(&sess->lock);
+		waiting = ask->fn;
+		ask->fn = NULL;
+		spin_unlock_bh(&sess->lock);
+		if (waiting) {
+			rc = left ? -EINTR : -ETIMEDOUT;
+			goto out;
+		}
+		/* The answer is being handed over. */
+		wait_for_completion(&ask->done);
+	}
+	rc = ask->err;
+	if (rtt_ns)
+		*rtt_ns = ktime_to_ns(ktime_sub(ask->answered, ask->posted));
+out:
+	krdma_ask_put(ask);
+	return rc;
+}
+
+/**
+ * krdma_asks_fail - tell all askers that no answer will come
+ * @sess: session, down
+ *
+ * Context: process.
+ */
+void krdma_asks_fail(struct krdma_session *sess)
+{
+	struct krdma_ask *ask;
+	krdma_ask_fn fn;
+
+	for (;;) {
+		spin_lock_bh(&sess->lock);
+		ask = list_first_entry_or_null(&sess->asks, struct krdma_ask, node);
+		if (!ask) {
+			spin_unlock_bh(&sess->lock);
+			return;
+		}
+		list_del_init(&ask->node);
+		sess->nasks--;
+		fn = ask->fn;
+		ask->fn = NULL;
+		spin_unlock_bh(&sess->lock);
+		ask->answered = ktime_get();
+		if (fn)
+			fn(ask, NULL, -ENOTCONN);
+		krdma_ask_put(ask);
+	}
+}
+
+/**
+ * krdma_asks_expired - is the peer late with an answer?
+ * @sess: session
+ * @next: lowered to the jiffies when the next answer is due
+ *
+ * Context: session->lock held.
+ * Return: true if it is
+ */
+bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
+{
+	struct krdma_ask *ask;
+
+	lockdep_assert_held(&sess->lock);
+	list_for_each_entry(ask, &sess->asks, node) {
+		if (time_after_eq(jiffies, ask->expires))
+			return true;
+		if (time_before(ask->expires, *next))
+			*next = ask->expires;
+	}
+	return false;
+}
+
+static void krdma_ctl_answered(struct krdma_session *sess, struct krdma_rx *rx,
+			       const struct krdma_msg *msg)
+{
+	ktime_t now = ktime_get();
+	struct krdma_ask *ask;
+	krdma_ask_fn fn = NULL;
+	bool found = false;
+	int err;
+
+	spin_lock_bh(&sess->lock);
+	list_for_each_entry(ask, &sess->asks, node) {
+		if (ask->tag == msg->tag && ask->type == msg->type) {
+			list_del_init(&ask->node);
+			fn = ask->fn;
+			ask->fn = NULL;
+			found = true;
+			break;
+		}
+	}
+	spin_unlock_bh(&sess->lock);
+	if (!found) {
+		krdma_session_protocol(sess, "an answer to a question never asked");
+		return;
+	}
+	ask->answered = now;
+	err = msg->status ? krdma_proto_errno(msg->status) : 0;
+	if (fn)
+		fn(ask, err ? NULL : msg, err);
+	krdma_ask_put(ask);
+
+	/* ORDER: the receive first, then the place for the next question. */
+	krdma_post_rx(sess->ch, rx);
+	krdma_ask_place_put(sess);
+}
+
+/* ---- the peer's questions ---- */
+
+/**
+ * krdma_answer - answer a question of the peer
+ * @sess: session
+ * @msg: the answer, with the question's tag
+ *
+ * Context: process; the receive of the question is posted again.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	struct krdma_tx *tx;
+	int len;
+
+	msg->answer = true;
+	tx = krdma_post_tx_get(sess->ch, false);
+	if (!tx)
+		return -ENOTCONN;
+	len = krdma_proto_encode(msg, tx->buf, KRDMA_WIRE_MSG_MAX);
+	if (WARN_ON_ONCE(len < 0)) {
+		krdma_post_tx_put(sess->ch, tx);
+		return len;
+	}
+	trace_krdma_message(sess->serial, true, msg->type, true, msg->tag);
+	spin_lock_bh(&sess->lock);
+	sess->questions--;
+	spin_unlock_bh(&sess->lock);
+	return krdma_post_tx(sess->ch, tx, len, false);
+}
+
+static int krdma_answer_status(struct krdma_session *sess, const struct krdma_msg *question,
+			       u16 status)
+{
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	int rc;
+
+	if (!msg)
+		return -ENOMEM;
+	msg->type = question->type;
+	msg->tag = question->tag;
+	msg->status = status;
+	rc = krdma_answer(sess, msg);
+	kfree(msg);
+	return rc;
+}
+
+/* The echo is encoded before its receive buffer is posted again. */
+static void krdma_ctl_ping(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_msg *msg)
+{
+	struct krdma_tx *tx = krdma_post_tx_get(sess->ch, false);
+	int len;
+
+	if (!tx)
+		return;
+	msg->answer = true;
+	len = krdma_proto_encode(msg, tx->buf, KRDMA_WIRE_MSG_MAX);
+	if (WARN_ON_ONCE(len < 0) || krdma_post_rx(sess->ch, rx)) {
+		krdma_post_tx_put(sess->ch, tx);
+		return;
+	}
+	trace_krdma_message(sess->serial, true, msg->type, true, msg->tag);
+	spin_lock_bh(&sess->lock);
+	sess->questions--;
+	spin_unlock_bh(&sess->lock);
+	krdma_post_tx(sess->ch, tx, len, false);
+}
+
+static void krdma_ctl_request(struct krdma_session *sess, const struct krdma_msg *msg)
+{
+	struct krdma_request *req = kmalloc(sizeof(*req), GFP_KERNEL);
+
+	if (req)
+		req->msg = kmemdup(msg, sizeof(*msg), GFP_KERNEL);
+	if (!req || !req->msg) {
+		kfree(req);
+		if (krdma_answer_status(sess, msg, KRDMA_WIRE_NOMEM) == -ENOMEM)
+			krdma_session_fail(sess, -ENOMEM, "no memory for the peer's question",
+					   KRDMA_WIRE_REASON_LIMIT);
+		return;
+	}
+	spin_lock_bh(&sess->lock);
+	list_add_tail(&req->node, &sess->requests);
+	spin_unlock_bh(&sess->lock);
+	krdma_session_serve(sess);
+}
+
+static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
+			       struct krdma_msg *msg)
+{
+	bool over;
+
+	if (msg->type == KRDMA_WIRE_BYE) {
+		krdma_session_fail(sess, -ECONNRESET, krdma_proto_reason_text(msg->bye.reason),
+				   -1);
+		return;
+	}
+	spin_lock_bh(&sess->lock);
+	over = ++sess->questions > KRDMA_WINDOW;
+	spin_unlock_bh(&sess->lock);
+	if (over) {
+		krdma_session_protocol(sess, "more questions than the window");
+		return;
+	}
+	if (msg->type == KRDMA_WIRE_PING) {
+		krdma_ctl_ping(sess, rx, msg);
+		return;
+	}
+	if (sess->inbound == (msg->type == KRDMA_WIRE_RECALL || msg->type == KRDMA_WIRE_REVOKE)) {
+		krdma_session_protocol(sess, "a question of the other role");
+		return;
+	}
+	if (krdma_post_rx(sess->ch, rx))
+		return;
+	if (msg->type == KRDMA_WIRE_RECALL)
+		krdma_region_recall(sess, msg);
+	else if (msg->type == KRDMA_WIRE_REVOKE)
+		krdma_region_revoke(sess, msg);
+	else
+		krdma_ctl_request(sess, msg);
+}
+
+static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess)
+{
+	struct krdma_rx *rx = NULL;
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP) {
+		rx = list_first_entry_or_null(&sess->ch->rx_list, struct krdma_rx, node);
+		if (rx)
+			list_del(&rx->node);
+	}
+	spin_unlock_bh(&sess->lock);
+	return rx;
+}
+
+/**
+ * krdma_ctl_rx_work - handle received messages, in order
+ * @work: of a session
+ *
+ * Context: work; one at a time for a session.
+ */
+void krdma_ctl_rx_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, rx_work);
+	struct krdma_msg *msg = sess->rx_msg;
+	const char *why = NULL;
+	struct krdma_rx *rx;
+
+	while ((rx = krdma_ctl_next(sess))) {
+		krdma_stat_inc(KRDMA_STAT_MESSAGES_RECEIVED);
+		ib_dma_sync_single_for_cpu(sess->dev->ib, rx->dma, rx->len, DMA_FROM_DEVICE);
+		if (krdma_proto_decode(rx->buf, rx->len, msg, &why)) {
+			krdma_session_protocol(sess, why);
+			return;
+		}
+		trace_krdma_message(sess->serial, false, msg->type, msg->answer, msg->tag);
+		if (msg->answer)
+			krdma_ctl_answered(sess, rx, msg);
+		else
+			krdma_ctl_question(sess, rx, msg);
+	}
+	krdma_region_recalls_answer(sess);
+}
+
+/**
+ * krdma_ctl_bye - tell the peer that the session ends, and wait a little
+ * @sess: session, closing, its queue pair still good
+ * @reason: enum krdma_wire_reason
+ *
+ * Context: process.
+ */
+void krdma_ctl_bye(struct krdma_session *sess, u8 reason)
+{
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_tx *tx;
+	int len;
+
+	if (!msg)
+		return;
+	msg->type = KRDMA_WIRE_BYE;
+	msg->bye.reason = reason;
+	tx = krdma_post_tx_get(ch, true);
+	if (tx) {
+		len = krdma_proto_encode(msg, tx->buf, KRDMA_WIRE_MSG_MAX);
+		trace_krdma_message(sess->serial, true, msg->type, false, 0);
+		if (!krdma_post_tx(ch, tx, len, true))
+			wait_event_timeout(ch->tx_wait, !READ_ONCE(ch->tx_busy),
+					   msecs_to_jiffies(KRDMA_BYE_MS));
+	}
+	kfree(msg);
+}
+
+static void krdma_ping_answer(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
+{
+	const struct krdma_msg *sent = ask->msg;
+
+	if (!err && (msg->ping.length != sent->ping.length ||
+		     memcmp(msg->ping.data, sent->ping.data, sent->ping.length)))
+		err = -EILSEQ;
+	ask->err = err;
+	complete(&ask->done);
+}
+
+/**
+ * krdma_ping - one round trip to the peer's module
+ * @sess: session
+ * @length: bytes to carry, at most KRDMA_PING_MAX
+ * @timeout_ms: how long to wait
+ * @rtt_ns: out: nanoseconds
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
+	       struct krdma_why *why)
+{
+	struct krdma_msg *msg;
+	void *data;
+	s64 rtt;
+	int rc;
+
+	msg = kzalloc(sizeof(*msg) + KRDMA_PING_MAX, GFP_KERNEL);
+	if (!msg)
+		return -ENOMEM;
+	data = msg + 1;
+	get_random_bytes(data, length);
+	msg->type = KRDMA_WIRE_PING;
+	msg->ping.length = length;
+	msg->ping.data = data;
+	rc = krdma_ask_wait(sess, msg, timeout_ms, krdma_ping_answer, &rtt);
+	kfree(msg);
+	if (!rc)
+		*rtt_ns = rtt;
+	else if (rc == -ENOTCONN)
+		rc = krdma_session_explain(sess, why);
+	else
+		krdma_explain(why, rc, "%pISpc does not answer the ping (%pe)", &sess->dst,
+			      ERR_PTR(rc));
+	return rc;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RDMA devices: an ib_client.
+ *
+ * Removal: the device is marked, its sessions are ended, and .remove waits
+ * until the last of them has let go; then no mapping of it is in use, and those
+ * of registered buffers are undone. rdma_cm hears of the removal after us, so
+ * that only listeners are left for it.
+ */
+#include <linux/module.h>
+#include <rdma/ib_cache.h>
+
+#include "krdma.h"
+
+DEFINE_MUTEX(krdma_devices_lock);
+LIST_HEAD(krdma_devices);
+
+static struct ib_client krdma_client;
+
+/**
+ * krdma_device_unusable - why a port can't be used
+ * @ib: the device
+ * @port: its port, from 1
+ *
+ * Context: process.
+ * Return: a phrase, NULL if it can be used
+ */
+const char *krdma_device_unusable(struct ib_device *ib, u32 port)
+{
+	struct ib_port_attr attr;
+
+	if (!(ib->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
+		return "no fast registration of memory";
+	if (!rdma_cap_ib_cm(ib, port))
+		return rdma_protocol_iwarp(ib, port) ?
+			       "iWARP is not supported by this version" :
+			       "no connection manager on this port";
+	if (ib->attrs.max_fast_reg_page_list_len < 16)
+		return "registrations are too small";
+	if (ib_query_port(ib, port, &attr))
+		return "the port can't be queried";
+	if (attr.state != IB_PORT_ACTIVE)
+		return "the port is not active";
+	return NULL;
+}
+
+static int krdma_device_add(struct ib_device *ib)
+{
+	struct krdma_device *dev;
+	u32 pages;
+
+	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	if (!dev)
+		return -ENOMEM;
+
+	dev->ib = ib;
+	refcount_set(&dev->refs, 1);
+	init_completion(&dev->gone);
+	INIT_LIST_HEAD(&dev->mappings);
+
+	pages = clamp_t(u32, ib->attrs.max_fast_reg_page_list_len, 1, KRDMA_SEGMENT_PAGES_MAX);
+	dev->segment_pages = rounddown_pow_of_two(pages);
+	dev->segment_shift = PAGE_SHIFT + ilog2(dev->segment_pages);
+	dev->max_sge = clamp_t(int, ib->attrs.max_send_sge, 1, KRDMA_SGE_MAX);
+	/* 0 means no limit of its own. */
+	dev->max_sge_rd = ib->attrs.max_sge_rd > 0 ?
+				  min_t(u32, ib->attrs.max_sge_rd, dev->max_sge) :
+				  dev->max_sge;
+
+	mutex_lock(&krdma_devices_lock);
+	list_add_tail(&dev->node, &krdma_devices);
+	mutex_unlock(&krdma_devices_lock);
+
+	ib_set_client_data(ib, &krdma_client, dev);
+	krdma_listeners_retry();
+	return 0;
+}
+
+static void krdma_device_remove(struct ib_device *ib, void *data)
+{
+	struct krdma_device *dev = data;
+
+	mutex_lock(&krdma_devices_lock);
+	dev->removing = true;
+	mutex_unlock(&krdma_devices_lock);
+
+	krdma_sessions_fail_device(dev);
+	krdma_device_put(dev);
+	wait_for_completion(&dev->gone);
+
+	/* ORDER: no session, so no transfer: nothing uses the mappings. */
+	krdma_mem_unmap_device(dev);
+
+	mutex_lock(&krdma_devices_lock);
+	list_del(&dev->node);
+	mutex_unlock(&krdma_devices_lock);
+	kfree(dev);
+}
+
+static struct ib_client krdma_client = {
+	.name = "krdma_mover",
+	.add = krdma_device_add,
+	.remove = krdma_device_remove,
+};
+
+/**
+ * krdma_device_attach - let a session use a device
+ * @ib: the device
+ * @sess: the session; sess->dev is set, with a reference
+ *
+ * Set under the lock under which a removal begins, so that either the removal
+ * finds the session or the session finds the device gone.
+ *
+ * Context: process.
+ * Return: false if the device is unknown or going
+ */
+bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess)
+{
+	struct krdma_device *dev;
+	bool found = false;
+
+	mutex_lock(&krdma_devices_lock);
+	list_for_each_entry(dev, &krdma_devices, node) {
+		if (dev->ib == ib && !dev->removing) {
+			refcount_inc(&dev->refs);
+			spin_lock_bh(&sess->lock);
+			sess->dev = dev;
+			spin_unlock_bh(&sess->lock);
+			found = true;
+			break;
+		}
+	}
+	mutex_unlock(&krdma_devices_lock);
+	return found;
+}
+
+/**
+ * krdma_device_put - let go of a device
+ * @dev: the device; may be gone when this returns
+ *
+ * Context: any.
+ */
+void krdma_device_put(struct krdma_device *dev)
+{
+	if (refcount_dec_and_test(&dev->refs))
+		complete(&dev->gone);
+}
+
+/**
+ * krdma_device_init - begin to follow RDMA devices
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_device_init(void)
+{
+	return ib_register_client(&krdma_client);
+}
+
+/**
+ * krdma_device_exit - stop following RDMA devices
+ *
+ * Context: process; no session exists.
+ */
+void krdma_device_exit(void)
+{
+	ib_unregister_client(&krdma_client);
+}

@@ -1,0 +1,683 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Exports: memory of this host under a name; grants: an export opened by one
+ * session; and the service that answers the questions about them.
+ *
+ * Grants and segments of a session are touched by its service alone
+ * (svc_work, and down_work when that can't run any more), so they need no
+ * lock. Others only leave a note: grant->revoke, grant->shed.
+ *
+ * Limits: export->max_segments over all peers, KRDMA_SESSION_SEGMENTS of one.
+ * At a limit the coldest segment of the session itself is recalled; if it has
+ * none of that export, the session with most of them is asked to shed one.
+ */
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+DEFINE_MUTEX(krdma_exports_lock);
+LIST_HEAD(krdma_exports);
+static u64 krdma_export_serial;
+static DECLARE_WAIT_QUEUE_HEAD(krdma_segments_wait);
+
+/**
+ * krdma_segments_wake - a segment was released, or a session goes down
+ *
+ * Context: any.
+ */
+void krdma_segments_wake(void)
+{
+	wake_up_all(&krdma_segments_wait);
+}
+
+/* ---- exports ---- */
+
+static void krdma_export_release(struct kref *ref)
+{
+	struct krdma_exp *exp = container_of(ref, struct krdma_exp, ref);
+
+	if (exp->mem)
+		krdma_mem_put(exp->mem);
+	if (exp->file)
+		fput(exp->file);
+	krdma_account_free(exp->acct);
+	put_net(exp->net);
+	kfree(exp);
+}
+
+/**
+ * krdma_export_put - let go of an export
+ * @exp: export; the last reference unpins
+ *
+ * Context: process.
+ */
+void krdma_export_put(struct krdma_exp *exp)
+{
+	kref_put(&exp->ref, krdma_export_release);
+}
+
+static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
+			       const struct krdma_export *cmd, struct krdma_why *why)
+{
+	bool writable = cmd->rights != KRDMA_RIGHT_READ;
+
+	if (!(cmd->flags & KRDMA_EXPORT_FD)) {
+		exp->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, true, why);
+		if (IS_ERR(exp->mem)) {
+			int rc = PTR_ERR(exp->mem);
+
+			exp->mem = NULL;
+			return rc;
+		}
+		return 0;
+	}
+
+	exp->file = fget(cmd->fd);
+	if (!exp->file)
+		return krdma_explain(why, -EBADF, "%d is not an open file", cmd->fd);
+	exp->pgoff = cmd->addr >> PAGE_SHIFT;
+	exp->acct = krdma_account_new(ctx);
+	if (IS_ERR(exp->acct)) {
+		int rc = PTR_ERR(exp->acct);
+
+		exp->acct = NULL;
+		return rc;
+	}
+	return krdma_memfd_check(exp->file, cmd->addr, cmd->length, writable, why);
+}
+
+/**
+ * krdma_export_new - make an export, not published yet
+ * @ctx: open file
+ * @cmd: what to export; flags are checked
+ * @why: explanation
+ *
+ * Context: process, of the user.
+ * Return: the export with a reference, or an ERR_PTR
+ */
+struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
+				   struct krdma_why *why)
+{
+	struct krdma_exp *exp;
+	u64 end;
+	int rc;
+
+	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
+		return ERR_PTR(krdma_explain(why, -EINVAL,
+					     "a name has 1 to 63 of the characters A-Z a-z 0-9 . _ - : + ="));
+	if (!cmd->rights || cmd->rights & ~KRDMA_WIRE_RIGHTS)
+		return ERR_PTR(krdma_explain(why, -EINVAL, "the rights %#x of '%s' make no sense",
+					     cmd->rights, cmd->name));
+	if (!cmd->length || offset_in_page(cmd->addr) ||
+	    check_add_overflow(cmd->addr, cmd->length, &end))
+		return ERR_PTR(krdma_explain(why, -EINVAL,
+					     "'%s' must begin at a page and have a length",
+					     cmd->name));
+
+	exp = kzalloc(sizeof(*exp), GFP_KERNEL_ACCOUNT);
+	if (!exp)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&exp->ref);
+	INIT_LIST_HEAD(&exp->node);
+	INIT_LIST_HEAD(&exp->grants);
+	exp->net = get_net(ctx->net);
+	exp->uid = ctx->uid;
+	exp->rights = cmd->rights;
+	exp->flags = cmd->flags;
+	exp->length = cmd->length;
+	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
+	strscpy(exp->name, cmd->name, sizeof(exp->name));
+	rc = krdma_export_memory(ctx, exp, cmd, why);
+	if (rc) {
+		krdma_export_put(exp);
+		return ERR_PTR(rc);
+	}
+	return exp;
+}
+
+static struct krdma_exp *krdma_export_find(struct net *net, const char *name)
+{
+	struct krdma_exp *exp;
+
+	lockdep_assert_held(&krdma_exports_lock);
+	list_for_each_entry(exp, &krdma_exports, node)
+		if (exp->net == net && !strcmp(exp->name, name))
+			return exp;
+	return NULL;
+}
+
+/**
+ * krdma_export_publish - let peers find an export
+ * @exp: export
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: 0 or -EEXIST
+ */
+int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why)
+{
+	int rc = 0;
+
+	mutex_lock(&krdma_exports_lock);
+	if (krdma_export_find(exp->net, exp->name)) {
+		rc = krdma_explain(why, -EEXIST, "'%s' is published already", exp->name);
+	} else {
+		exp->serial = ++krdma_export_serial;
+		list_add_tail(&exp->node, &krdma_exports);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	return rc;
+}
+
+/**
+ * krdma_export_unpublish - take an export back
+ * @exp: export; grants of it are revoked, in the services of their sessions
+ *
+ * Context: process. The publisher's reference is put.
+ */
+void krdma_export_unpublish(struct krdma_exp *exp)
+{
+	struct krdma_grant *grant;
+
+	mutex_lock(&krdma_exports_lock);
+	exp->dead = true;
+	list_del_init(&exp->node);
+	list_for_each_entry(grant, &exp->grants, export_node) {
+		grant->revoke = true;
+		krdma_session_serve(grant->sess);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	krdma_export_put(exp);
+}
+
+/* ---- segments given back ---- */
+
+/* The peer does not use these any more: kill their keys, give back the memory. */
+static int krdma_segments_release(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
+{
+	u32 i;
+	int rc;
+
+	rc = krdma_segs_invalidate(sess, segs, n);
+	for (i = 0; !rc && i < n; i++)
+		krdma_seg_free(segs[i]);
+	return rc;
+}
+
+/* Coldest segments of a grant that are not asked for just now. */
+static u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u32 most)
+{
+	struct krdma_seg *seg;
+	u32 n = 0;
+
+	list_for_each_entry(seg, &grant->sess->segs, node) {
+		if (n == most)
+			break;
+		if (seg->grant == grant && !seg->busy)
+			segs[n++] = seg;
+	}
+	return n;
+}
+
+/* Take back up to @want segments of a grant. Return: how many, or an errno. */
+static int krdma_grant_recall(struct krdma_grant *grant, u32 want)
+{
+	struct krdma_session *sess = grant->sess;
+	struct krdma_seg *segs[KRDMA_REG_SLOTS];
+	struct krdma_msg *msg;
+	u32 i, n;
+	int rc;
+
+	n = krdma_segments_coldest(grant, segs, min_t(u32, want, KRDMA_REG_SLOTS));
+	if (!n)
+		return 0;
+	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	if (!msg)
+		return -ENOMEM;
+	msg->type = KRDMA_WIRE_RECALL;
+	msg->recall.grant = grant->id;
+	msg->recall.generation = grant->generation;
+	msg->recall.count = n;
+	for (i = 0; i < n; i++)
+		msg->recall.index[i] = segs[i]->index;
+	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+	kfree(msg);
+	if (rc) {
+		krdma_session_fail(sess, rc, "the peer does not give keys back",
+				   KRDMA_WIRE_REASON_PROTOCOL);
+		return -ENOTCONN;
+	}
+	krdma_stat_add(KRDMA_STAT_RECALLS, n);
+	atomic64_add(n, &grant->exp->recalls);
+	return krdma_segments_release(sess, segs, n) ?: n;
+}
+
+/* ---- grants ---- */
+
+/* Its segments are gone. */
+static void krdma_grant_free(struct krdma_grant *grant)
+{
+	struct krdma_session *sess = grant->sess;
+
+	mutex_lock(&krdma_exports_lock);
+	list_del(&grant->export_node);
+	mutex_unlock(&krdma_exports_lock);
+	xa_erase(&sess->grants, grant->id);
+	WRITE_ONCE(sess->ngrants, sess->ngrants - 1);
+	xa_destroy(&grant->segs);
+	krdma_export_put(grant->exp);
+	kfree(grant);
+}
+
+/* The peer has stopped using the grant. */
+static int krdma_grant_end(struct krdma_grant *grant)
+{
+	struct krdma_seg *segs[KRDMA_REG_SLOTS];
+	u32 n;
+	int rc;
+
+	while ((n = krdma_segments_coldest(grant, segs, KRDMA_REG_SLOTS))) {
+		rc = krdma_segments_release(grant->sess, segs, n);
+		if (rc)
+			return rc;
+	}
+	krdma_grant_free(grant);
+	return 0;
+}
+
+static void krdma_grant_revoke(struct krdma_grant *grant)
+{
+	struct krdma_session *sess = grant->sess;
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	int rc = -ENOMEM;
+
+	if (msg) {
+		msg->type = KRDMA_WIRE_REVOKE;
+		msg->grant.grant = grant->id;
+		msg->grant.generation = grant->generation;
+		rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+		kfree(msg);
+	}
+	krdma_stat_inc(KRDMA_STAT_REVOKES);
+	if (rc)
+		krdma_session_fail(sess, rc, "the peer does not let go of an export",
+				   KRDMA_WIRE_REASON_PROTOCOL);
+	else
+		krdma_grant_end(grant);
+}
+
+/**
+ * krdma_grants_release - end all grants of a session
+ * @sess: session without a queue pair, so that no key can be used
+ *
+ * Context: down_work.
+ */
+void krdma_grants_release(struct krdma_session *sess)
+{
+	struct krdma_request *req, *tmp;
+	struct krdma_seg *seg, *next;
+	struct krdma_grant *grant;
+	unsigned long i;
+
+	list_for_each_entry_safe(seg, next, &sess->segs, node)
+		krdma_seg_free(seg);
+	xa_for_each(&sess->grants, i, grant)
+		krdma_grant_free(grant);
+	list_for_each_entry_safe(req, tmp, &sess->requests, node) {
+		kfree(req->msg);
+		kfree(req);
+	}
+	INIT_LIST_HEAD(&sess->requests);
+}
+
+/* What others have left a note about. */
+static bool krdma_service_noted(struct krdma_session *sess)
+{
+	struct krdma_grant *grant;
+	unsigned long i;
+
+	xa_for_each(&sess->grants, i, grant)
+		if (READ_ONCE(grant->revoke) || READ_ONCE(grant->shed))
+			return true;
+	return false;
+}
+
+static void krdma_service_notes(struct krdma_session *sess)
+{
+	struct krdma_grant *grant;
+	unsigned long i;
+	bool revoke;
+	u32 shed;
+
+	xa_for_each(&sess->grants, i, grant) {
+		if (!krdma_session_is_up(sess))
+			return;
+		mutex_lock(&krdma_exports_lock);
+		revoke = grant->revoke;
+		shed = grant->shed;
+		grant->shed = 0;
+		mutex_unlock(&krdma_exports_lock);
+		if (revoke)
+			krdma_grant_revoke(grant);
+		else if (shed)
+			krdma_grant_recall(grant, shed);
+	}
+}
+
+/* ---- room for one more segment ---- */
+
+static bool krdma_segment_try(struct krdma_grant *grant)
+{
+	return grant->sess->nsegs < KRDMA_SESSION_SEGMENTS &&
+	       atomic_add_unless(&grant->exp->segments, 1, grant->exp->max_segments);
+}
+
+/* Ask the session that has most segments of the export to shed some. */
+static void krdma_segment_shed(struct krdma_grant *grant, u32 n)
+{
+	struct krdma_grant *other, *most = NULL;
+
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(other, &grant->exp->grants, export_node)
+		if (other != grant && READ_ONCE(other->nsegs) &&
+		    (!most || READ_ONCE(other->nsegs) > READ_ONCE(most->nsegs)))
+			most = other;
+	if (most) {
+		most->shed = max(most->shed, n);
+		krdma_session_serve(most->sess);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	/* Its service may itself be waiting for room. */
+	krdma_segments_wake();
+}
+
+static int krdma_segment_room(struct krdma_grant *grant)
+{
+	u32 batch = clamp_t(u32, grant->exp->max_segments / 8, 1, KRDMA_REG_SLOTS);
+	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_QUESTION_MS);
+	struct krdma_session *sess = grant->sess;
+	struct krdma_grant *other;
+	unsigned long i;
+	int rc;
+
+	while (!krdma_segment_try(grant)) {
+		rc = krdma_grant_recall(grant, batch);
+		if (rc < 0)
+			return rc;
+		if (rc)
+			continue;
+		/* None of this export; of others only where the session is full. */
+		if (sess->nsegs >= KRDMA_SESSION_SEGMENTS) {
+			xa_for_each(&sess->grants, i, other) {
+				rc = krdma_grant_recall(other, batch);
+				if (rc)
+					break;
+			}
+			if (rc < 0)
+				return rc;
+			if (rc)
+				continue;
+			return -EDQUOT;
+		}
+		krdma_segment_shed(grant, batch);
+		wait_event_timeout(krdma_segments_wait,
+				   atomic_read(&grant->exp->segments) < grant->exp->max_segments ||
+					   krdma_service_noted(sess) || !krdma_session_is_up(sess),
+				   msecs_to_jiffies(KRDMA_QUESTION_MS));
+		if (!krdma_session_is_up(sess))
+			return -ENOTCONN;
+		if (READ_ONCE(grant->revoke))
+			return -ESTALE;
+		if (time_after(jiffies, until))
+			return -EDQUOT;
+		xa_for_each(&sess->grants, i, other) {
+			u32 shed = xchg(&other->shed, 0);
+
+			if (shed && krdma_grant_recall(other, shed) < 0)
+				return -ENOTCONN;
+		}
+	}
+	return 0;
+}
+
+/* A segment of the question, registered or prepared. */
+static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
+{
+	struct krdma_seg *seg = xa_load(&grant->segs, index);
+	int rc;
+
+	if (seg) {
+		list_move_tail(&seg->node, &grant->sess->segs);
+		return seg;
+	}
+	for (;;) {
+		if (needed) {
+			rc = krdma_segment_room(grant);
+			if (rc)
+				return ERR_PTR(rc);
+		} else if (!krdma_segment_try(grant)) {
+			return NULL;
+		}
+		seg = krdma_seg_prepare(grant, index);
+		if (!IS_ERR(seg))
+			return seg;
+		atomic_dec(&grant->exp->segments);
+		/* RLIMIT_MEMLOCK of the exporter is a limit like the others. */
+		if (PTR_ERR(seg) != -ENOMEM && PTR_ERR(seg) != -EDQUOT)
+			return seg;
+		if (!needed)
+			return NULL;
+		rc = krdma_grant_recall(grant, KRDMA_REG_SLOTS / 4);
+		if (rc <= 0)
+			return rc ? ERR_PTR(rc) : seg;
+	}
+}
+
+/* ---- questions ---- */
+
+static struct krdma_grant *krdma_grant_find(struct krdma_session *sess, u32 id, u32 generation)
+{
+	struct krdma_grant *grant = xa_load(&sess->grants, id);
+
+	return grant && grant->generation == generation ? grant : NULL;
+}
+
+static int krdma_serve_list(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	u64 cursor = msg->list.cursor;
+	struct krdma_exp *exp;
+	u32 n = 0;
+
+	memset(&msg->list_answer, 0, sizeof(msg->list_answer));
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(exp, &krdma_exports, node) {
+		if (exp->net != sess->net || exp->serial <= cursor)
+			continue;
+		if (n == KRDMA_WIRE_LIST_MAX) {
+			msg->list_answer.cursor = cursor;
+			break;
+		}
+		msg->list_answer.entry[n].length = exp->length;
+		msg->list_answer.entry[n].rights = exp->rights;
+		strscpy(msg->list_answer.entry[n].name, exp->name, KRDMA_WIRE_NAME_MAX);
+		cursor = exp->serial;
+		n++;
+	}
+	mutex_unlock(&krdma_exports_lock);
+	msg->list_answer.count = n;
+	return 0;
+}
+
+static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	struct krdma_grant *grant;
+	struct krdma_exp *exp;
+	int rc;
+
+	if (sess->ngrants >= KRDMA_SESSION_GRANTS)
+		return -EDQUOT;
+	grant = kzalloc(sizeof(*grant), GFP_KERNEL);
+	if (!grant)
+		return -ENOMEM;
+	grant->sess = sess;
+	xa_init(&grant->segs);
+	grant->generation = ++sess->generation ?: ++sess->generation;
+
+	mutex_lock(&krdma_exports_lock);
+	exp = krdma_export_find(sess->net, msg->open.name);
+	rc = !exp ? -ENOENT : (msg->open.rights & ~exp->rights) ? -EACCES : 0;
+	if (!rc) {
+		grant->rights = msg->open.rights ?: exp->rights;
+		do {
+			grant->id = ++sess->next_grant;
+		} while (!grant->id || xa_load(&sess->grants, grant->id));
+		rc = xa_err(xa_store(&sess->grants, grant->id, grant, GFP_KERNEL));
+	}
+	if (!rc) {
+		kref_get(&exp->ref);
+		grant->exp = exp;
+		list_add_tail(&grant->export_node, &exp->grants);
+		WRITE_ONCE(sess->ngrants, sess->ngrants + 1);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	if (rc) {
+		kfree(grant);
+		return rc;
+	}
+
+	memset(&msg->open_answer, 0, sizeof(msg->open_answer));
+	msg->open_answer.length = exp->length;
+	msg->open_answer.rights = grant->rights;
+	msg->open_answer.grant = grant->id;
+	msg->open_answer.generation = grant->generation;
+	msg->open_answer.segment_shift = sess->dev->segment_shift;
+	return 0;
+}
+
+static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	u32 shift = sess->dev->segment_shift, count = msg->segs.count, extra = msg->segs.extra;
+	struct krdma_seg *segs[KRDMA_WIRE_SEGS_MAX], *fresh[KRDMA_WIRE_SEGS_MAX];
+	u64 first = msg->segs.first, total;
+	struct krdma_grant *grant;
+	u32 i, n = 0, nfresh = 0;
+	int rc = 0;
+
+	grant = krdma_grant_find(sess, msg->segs.grant, msg->segs.generation);
+	if (!grant)
+		return -ENOENT;
+	if (READ_ONCE(grant->revoke))
+		return -ESTALE;
+	total = ((grant->exp->length - 1) >> shift) + 1;
+	if (first >= total || count > total - first)
+		return -ERANGE;
+	extra = min_t(u64, extra, total - first - count);
+
+	for (i = 0; i < count + extra; i++) {
+		struct krdma_seg *seg = krdma_segment_get(grant, first + i, i < count);
+
+		if (IS_ERR(seg) && i < count)
+			rc = PTR_ERR(seg);
+		if (IS_ERR_OR_NULL(seg))
+			break;
+		seg->busy = true;
+		segs[n++] = seg;
+		if (!seg->valid)
+			fresh[nfresh++] = seg;
+	}
+	for (i = 0; i < n; i++)
+		segs[i]->busy = false;
+	if (rc) {
+		for (i = 0; i < nfresh; i++)
+			krdma_seg_free(fresh[i]);
+		return rc;
+	}
+	rc = nfresh ? krdma_segs_register(sess, fresh, nfresh) : 0;
+	if (rc)
+		return rc;
+
+	memset(&msg->segs_answer, 0, sizeof(msg->segs_answer));
+	msg->segs_answer.grant = grant->id;
+	msg->segs_answer.generation = grant->generation;
+	msg->segs_answer.count = n;
+	for (i = 0; i < n; i++) {
+		msg->segs_answer.seg[i].index = segs[i]->index;
+		msg->segs_answer.seg[i].address = segs[i]->mr->iova;
+		msg->segs_answer.seg[i].length = segs[i]->length;
+		msg->segs_answer.seg[i].rkey = segs[i]->mr->rkey;
+	}
+	return 0;
+}
+
+static int krdma_serve_close(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	struct krdma_grant *grant;
+
+	grant = krdma_grant_find(sess, msg->grant.grant, msg->grant.generation);
+	if (!grant)
+		return -ENOENT;
+	return krdma_grant_end(grant);
+}
+
+static void krdma_serve(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	int rc;
+
+	switch (msg->type) {
+	case KRDMA_WIRE_LIST:
+		rc = krdma_serve_list(sess, msg);
+		break;
+	case KRDMA_WIRE_OPEN:
+		rc = krdma_serve_open(sess, msg);
+		break;
+	case KRDMA_WIRE_SEGS:
+		rc = krdma_serve_segs(sess, msg);
+		break;
+	case KRDMA_WIRE_CLOSE:
+		rc = krdma_serve_close(sess, msg);
+		break;
+	default:
+		rc = -EOPNOTSUPP;
+	}
+	msg->status = rc ? krdma_proto_status(rc) : KRDMA_WIRE_OK;
+	krdma_answer(sess, msg);
+}
+
+static struct krdma_request *krdma_service_next(struct krdma_session *sess)
+{
+	struct krdma_request *req = NULL;
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP) {
+		req = list_first_entry_or_null(&sess->requests, struct krdma_request, node);
+		if (req)
+			list_del(&req->node);
+	}
+	spin_unlock_bh(&sess->lock);
+	return req;
+}
+
+/**
+ * krdma_service_work - the service of a session
+ * @work: of a session
+ *
+ * Context: work; one at a time for a session. May wait for the peer.
+ */
+void krdma_service_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, svc_work);
+	struct krdma_request *req;
+
+	do {
+		krdma_service_notes(sess);
+		req = krdma_service_next(sess);
+		if (req) {
+			krdma_serve(sess, req->msg);
+			kfree(req->msg);
+			kfree(req);
+		}
+	} while (req);
+}

@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Private structs of krdma_mover, the lock order, and the prototypes of each
+ * file. Documentation/lifetime.rst tells who owns what and how it ends.
+ *
+ * Lock order, outer to inner:
+ *
+ *	krdma_sessions_lock	list of sessions, their users
+ *	  krdma_listeners_lock	list of listeners
+ *	  krdma_devices_lock	list of devices, their mappings
+ *	  krdma_exports_lock	list of exports, their grants
+ *	    session->lock	(BH) everything of a session that moves
+ */
+#ifndef KRDMA_H
+#define KRDMA_H
+
+#include <linux/completion.h>
+#include <linux/in6.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/scatterlist.h>
+#include <linux/socket.h>
+#include <linux/spinlock.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include "krdma_mover.h"
+#include "wire.h"
+
+#define KRDMA_VERSION "0.1"
+
+/* Questions that a peer may have under way here. */
+#define KRDMA_WINDOW 32
+/* Data work requests of a channel. */
+#define KRDMA_DATA_SLOTS 128
+/* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
+#define KRDMA_POSTED_MAX SZ_8M
+/* One work request never carries more. */
+#define KRDMA_CHUNK_MAX SZ_1M
+#define KRDMA_SGE_MAX 32
+/* Registrations or invalidations in one chain. */
+#define KRDMA_REG_SLOTS KRDMA_WIRE_SEGS_MAX
+/* Registered segments: default of an export, and most of a session. */
+#define KRDMA_EXPORT_SEGMENTS 4096
+#define KRDMA_SESSION_SEGMENTS 8192
+#define KRDMA_SEGMENT_PAGES_MAX 4096
+#define KRDMA_SESSION_GRANTS 1024
+#define KRDMA_SESSIONS_MAX 4096
+#define KRDMA_IDS_MAX 4096
+#define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
+
+/* Times, milliseconds. */
+#define KRDMA_HEARTBEAT_MS 2000
+#define KRDMA_DEAD_MS 8000
+#define KRDMA_QUESTION_MS 10000
+#define KRDMA_SEGS_MS 30000
+#define KRDMA_LINGER_MS 10000
+#define KRDMA_CONNECT_MS 10000
+#define KRDMA_BYE_MS 1000
+
+/* Why a call failed: the sentence of KRDMA_IOC_LAST_ERROR. */
+struct krdma_why {
+	int err;
+	char text[240];
+};
+
+struct krdma_ctx;
+struct krdma_session;
+struct krdma_exp;
+
+/* One RDMA device, as an ib_client sees it. */
+struct krdma_device {
+	struct ib_device *ib;
+	struct list_head node; /* krdma_devices */
+	refcount_t refs; /* 1 for the ib_client, 1 for each session */
+	struct completion gone; /* refs is 0 */
+	bool removing; /* krdma_devices_lock */
+	struct list_head mappings; /* krdma_mapping.node, krdma_devices_lock */
+	u32 segment_shift;
+	u32 segment_pages;
+	u32 max_sge;
+	u32 max_sge_rd;
+};
+
+/* What is charged to a user for pinned memory; outlives the process. */
+struct krdma_account {
+	struct mm_struct *mm; /* mmgrab: for pinned_vm only */
+	u64 limit; /* pages, RLIMIT_MEMLOCK when made */
+	struct krdma_ctx *ctx; /* holds a reference */
+};
+
+/* Pinned pages of a process. */
+struct krdma_mem {
+	struct kref ref;
+	struct krdma_account *acct; /* NULL: short pin of one operation */
+	struct krdma_ctx *ctx; /* quota of short pins */
+	struct page **pages;
+	unsigned long npages;
+	u32 offset; /* of the first byte in the first page */
+	u64 length;
+	bool writable; /* the device may write */
+	struct mutex lock; /* maps */
+	struct list_head maps; /* krdma_mapping.mem_node */
+};
+
+/* krdma_mem as one device sees it. */
+struct krdma_mapping {
+	struct list_head node; /* device->mappings, krdma_devices_lock */
+	struct list_head mem_node; /* mem->maps */
+	struct krdma_device *dev; /* valid while on device->mappings */
+	enum dma_data_direction dir;
+	struct sg_table sgt;
+	dma_addr_t *page; /* DMA address of each page */
+};
+
+/* ---- a peer's export, opened here ---- */
+
+/* A key of the peer for one segment. All under session->lock. */
+struct krdma_key {
+	u64 index;
+	u64 address;
+	u32 length;
+	u32 rkey;
+	u32 posted; /* chunks on the wire that use it */
+	bool valid; /* false: asked for, or recalled */
+	struct krdma_recall *recall;
+};
+
+/* A RECALL or REVOKE of the peer that waits for our posted work. */
+struct krdma_recall {
+	struct list_head node; /* session->recalls */
+	struct krdma_region *region; /* REVOKE: until region->posted is 0 */
+	u8 type;
+	u32 tag;
+	u32 grant;
+	u32 generation;
+	u32 pending; /* RECALL: keys still in use */
+};
+
+struct krdma_region {
+	struct kref ref;
+	struct list_head node; /* session->regions, session->lock */
+	struct krdma_session *sess; /* holds a reference */
+	u32 users; /* handles; 0: closing, found by nobody */
+	char name[KRDMA_NAME_MAX];
+	u32 wanted; /* rights asked for */
+	u32 rights;
+	u32 grant;
+	u32 generation;
+	u32 segment_shift;
+	u64 length;
+	int err; /* -ESTALE and the like: no more transfers */
+	bool answered; /* the OPEN has its answer */
+	bool revoked; /* the owner closed the grant itself */
+	u32 posted; /* chunks on the wire */
+	struct xarray keys; /* krdma_key by segment index */
+	u32 nkeys;
+	u64 next; /* segment behind the last one that was asked for */
+	struct list_head waiters; /* transfers that wait for a key */
+	bool asking; /* a SEGS is under way */
+	struct work_struct ask_work;
+	struct work_struct close_work;
+};
+
+/* ---- our exports, opened by peers ---- */
+
+/* An export; the uapi's struct krdma_export is the command that makes one. */
+struct krdma_exp {
+	struct kref ref; /* 1 published, 1 for each grant */
+	struct list_head node; /* krdma_exports */
+	u64 serial;
+	struct net *net; /* holds a reference */
+	kuid_t uid;
+	char name[KRDMA_NAME_MAX];
+	u32 rights;
+	u32 flags;
+	u64 length;
+	struct krdma_mem *mem; /* an address range */
+	struct file *file; /* or a memfd */
+	pgoff_t pgoff;
+	struct krdma_account *acct;
+	bool dead; /* krdma_exports_lock */
+	u32 max_segments;
+	atomic_t segments;
+	atomic64_t recalls;
+	atomic64_t pinned_pages; /* memfd only */
+	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
+};
+
+struct krdma_grant {
+	struct krdma_exp *exp; /* holds a reference */
+	struct krdma_session *sess; /* is of that session */
+	struct list_head export_node; /* export->grants, krdma_exports_lock */
+	u32 id;
+	u32 generation;
+	u32 rights;
+	bool revoke; /* krdma_exports_lock: the export is gone */
+	u32 shed; /* krdma_exports_lock: segments others need */
+	struct xarray segs; /* krdma_seg by index; only the session's service */
+	u32 nsegs;
+};
+
+/* A segment registered for one peer. Only the session's service touches it. */
+struct krdma_seg {
+	struct krdma_grant *grant;
+	struct list_head node; /* session->segs, coldest first */
+	u64 index;
+	struct ib_mr *mr;
+	bool valid; /* registered: the key may be alive */
+	bool busy; /* asked for by the question in work */
+	struct page **pages; /* memfd: pages taken; else NULL */
+	unsigned int npages;
+	struct sg_table sgt;
+	u32 length;
+	struct ib_cqe cqe;
+	union {
+		struct ib_reg_wr reg;
+		struct ib_send_wr inv;
+	};
+};
+
+/* ---- transfers ---- */
+
+/**
+ * struct krdma_xfer - one operation under way
+ *
+ * Owned by whoever submitted it until krdma_xfer_submit, by the session until
+ * ->done is called, exactly once, and by the submitter again from there.
+ */
+struct krdma_xfer {
+	struct list_head node; /* session->ready, region->waiters, or a local list */
+	struct list_head all; /* session->xfers */
+	struct krdma_session *sess; /* holds a reference */
+	struct krdma_region *region; /* holds a reference */
+	struct krdma_mem *mem; /* holds a reference */
+	struct krdma_mapping *map;
+	u64 mem_offset;
+	u8 opcode;
+	u64 user_data;
+	u64 offset;
+	u64 length;
+	u64 posted;
+	u64 moved; /* completed from the start, without a gap */
+	u32 chunks; /* on the wire */
+	bool gap; /* a chunk failed: no more counting in .moved */
+	int status;
+	enum krdma_wait wait;
+	ktime_t submitted;
+	ktime_t since; /* began to wait for .wait */
+	ktime_t deadline;
+	kuid_t uid;
+	pid_t pid;
+	void (*done)(struct krdma_xfer *x); /* any context, no session lock held */
+	void *owner;
+};
+
+/* ---- channel ---- */
+
+struct krdma_rx {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->rx_list */
+	void *buf;
+	u64 dma;
+	u32 len;
+};
+
+struct krdma_tx {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->tx_free */
+	void *buf;
+	u64 dma;
+};
+
+struct krdma_chunk {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->free, or the chain being built */
+	struct krdma_xfer *xfer;
+	struct krdma_key *key;
+	u32 bytes;
+	struct ib_rdma_wr wr;
+	struct ib_sge sge[KRDMA_SGE_MAX];
+};
+
+/* One queue pair of a session. Everything that moves is under session->lock. */
+struct krdma_channel {
+	struct krdma_session *sess;
+	u32 index;
+	struct rdma_cm_id *id;
+	struct ib_qp *qp;
+	struct ib_cq *cq;
+	u32 qp_num;
+
+	/* connection set-up, conn.c */
+	struct completion cm_done;
+	int cm_err;
+	enum rdma_cm_event_type cm_event;
+	u8 cm_reason; /* of a reject, enum krdma_wire_reason */
+	struct krdma_hello peer;
+
+	/* data */
+	struct krdma_chunk *chunks;
+	struct list_head free;
+	u32 slots;
+	u32 slots_used;
+	u64 posted_bytes;
+	u32 max_sge;
+	u32 max_sge_rd;
+
+	/* control */
+	struct krdma_tx *tx;
+	u32 ntx;
+	struct list_head tx_free;
+	u32 tx_busy;
+	wait_queue_head_t tx_wait; /* a buffer came back */
+	struct krdma_rx *rx;
+	u32 nrx;
+	struct list_head rx_list; /* received, not handled yet */
+
+	/* liveness */
+	u32 outstanding; /* send-queue work requests without a completion */
+	unsigned long last_wc; /* jiffies; or of the post that ended idleness */
+	struct ib_cqe heartbeat_cqe;
+	bool heartbeat;
+};
+
+/* ---- control ---- */
+
+struct krdma_ask;
+/* Answer, or error with msg NULL. Process context, no locks; once. */
+typedef void (*krdma_ask_fn)(struct krdma_ask *ask, const struct krdma_msg *msg, int err);
+
+/* A question of ours under way. */
+struct krdma_ask {
+	struct list_head node; /* session->asks */
+	refcount_t refs; /* asker, and session->asks */
+	u8 type;
+	u32 tag;
+	ktime_t posted;
+	ktime_t answered;
+	unsigned long expires; /* jiffies; then the session ends */
+	krdma_ask_fn fn; /* NULL: the asker went away; session->lock */
+	void *arg;
+	struct completion done;
+	struct krdma_msg *msg; /* of a synchronous asker: question, then answer */
+	int err;
+};
+
+/* A question of the peer that the service answers. */
+struct krdma_request {
+	struct list_head node; /* session->requests */
+	struct krdma_msg *msg;
+};
+
+/* ---- session ---- */
+
+/**
+ * struct krdma_session - the relation with one peer
+ *
+ * @ref: memory: 1 while on krdma_sessions, 1 for each handle, region,
+ *	transfer
+ * @users: handles of contexts, krdma_sessions_lock
+ */
+struct krdma_session {
+	struct kref ref;
+	struct list_head node; /* krdma_sessions, by serial */
+	u64 serial;
+	bool inbound;
+	bool private;
+	u32 users;
+	unsigned long idle_since; /* jiffies, when users became 0 */
+	struct net *net; /* compared only; the cm id holds it */
+	kuid_t uid;
+	struct sockaddr_storage src; /* as asked for: AF_UNSPEC for any */
+	struct sockaddr_storage dst;
+	struct sockaddr_storage local; /* as connected */
+	u64 listener; /* serial of the listener it came through */
+
+	struct krdma_device *dev; /* holds a reference */
+	struct ib_pd *pd;
+	struct krdma_channel *ch;
+
+	spinlock_t lock; /* all below, and channel, regions, keys, transfers */
+	enum krdma_session_state state;
+	int err; /* what ended it */
+	const char *why; /* the same as a phrase */
+	int bye; /* reason to tell the peer, -1 for none */
+	wait_queue_head_t wait; /* state changes, window */
+	ktime_t made;
+	u64 peer_incarnation;
+
+	/* our questions */
+	struct list_head asks;
+	u32 nasks;
+	u32 window; /* the peer's */
+	u32 next_tag;
+
+	/* the peer's questions */
+	u32 questions; /* not answered yet */
+	struct list_head requests;
+	u32 nrequests;
+
+	/* initiator */
+	struct list_head regions;
+	u32 nregions;
+	struct list_head xfers; /* all under way */
+	struct list_head ready; /* can be posted */
+	u32 nxfers;
+	struct list_head recalls;
+
+	/* owner: only the service, but for the counts */
+	struct xarray grants;
+	u32 next_grant;
+	u32 generation;
+	u32 ngrants;
+	struct list_head segs;
+	u32 nsegs;
+	atomic_t svc_pending; /* registrations or invalidations posted */
+	struct completion svc_done;
+
+	/* counters */
+	u64 bytes_read;
+	u64 bytes_written;
+	u64 transfers;
+	u64 failures;
+
+	struct krdma_msg *rx_msg; /* scratch of rx_work */
+	struct work_struct connect_work;
+	struct work_struct rx_work;
+	struct work_struct svc_work;
+	struct work_struct down_work;
+	struct delayed_work tick;
+	ktime_t tick_at;
+};
+
+struct krdma_listener {
+	struct list_head node; /* krdma_listeners */
+	u64 serial;
+	struct net *net;
+	struct sockaddr_storage addr;
+	struct rdma_cm_id *id; /* NULL: waits for a device */
+	struct krdma_ctx *ctx; /* owner outside init_net, else NULL */
+	atomic64_t accepted;
+	atomic64_t refused;
+	u32 nallow;
+	struct krdma_prefix *allow;
+};
+
+/* ---- context ---- */
+
+enum krdma_handle_type {
+	KRDMA_HANDLE_SESSION = 1,
+	KRDMA_HANDLE_REGION,
+	KRDMA_HANDLE_BUFFER,
+	KRDMA_HANDLE_EXPORT,
+};
+
+/* An id of a context. */
+struct krdma_handle {
+	enum krdma_handle_type type;
+	refcount_t refs; /* the id table, and each call that uses it */
+	union {
+		struct krdma_session *sess;
+		struct krdma_region *region;
+		struct krdma_mem *mem;
+		struct krdma_exp *exp;
+	};
+};
+
+/* One open file. */
+struct krdma_ctx {
+	struct kref ref; /* the file, accounts, short pins */
+	struct net *net; /* holds a reference */
+	kuid_t uid;
+	struct xarray handles;
+	atomic_t nhandles;
+	atomic64_t pinned; /* pages */
+	u64 pinned_limit; /* pages */
+	spinlock_t error_lock;
+	struct krdma_why error;
+	struct work_struct close_work;
+};
+
+/* ---- counters, stats.c ---- */
+
+enum krdma_stat {
+	KRDMA_STAT_READS,
+	KRDMA_STAT_WRITES,
+	KRDMA_STAT_READ_BYTES,
+	KRDMA_STAT_WRITE_BYTES,
+	KRDMA_STAT_TRANSFERS_FAILED,
+	KRDMA_STAT_TRANSFERS_TIMED_OUT,
+	KRDMA_STAT_CHUNKS,
+	KRDMA_STAT_DOORBELLS,
+	KRDMA_STAT_MESSAGES_SENT,
+	KRDMA_STAT_MESSAGES_RECEIVED,
+	KRDMA_STAT_PROTOCOL_ERRORS,
+	KRDMA_STAT_SESSIONS_MADE,
+	KRDMA_STAT_SESSIONS_LOST,
+	KRDMA_STAT_SESSIONS_REFUSED,
+	KRDMA_STAT_SEGMENTS_REGISTERED,
+	KRDMA_STAT_SEGMENTS_RELEASED,
+	KRDMA_STAT_RECALLS,
+	KRDMA_STAT_REVOKES,
+	KRDMA_STAT_HEARTBEATS,
+	KRDMA_STATS
+};
+
+struct krdma_stats {
+	u64 v[KRDMA_STATS];
+};
+
+DECLARE_PER_CPU(struct krdma_stats, krdma_stats);
+#define krdma_stat_add(stat, n) this_cpu_add(krdma_stats.v[stat], n)
+#define krdma_stat_inc(stat) krdma_stat_add(stat, 1)
+
+/* main.c */
+extern u64 krdma_incarnation;
+extern struct workqueue_struct *krdma_wq;
+__printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
+
+/* cdev.c */
+int krdma_cdev_register(void);
+void krdma_cdev_unregister(void);
+void krdma_ctx_put(struct krdma_ctx *ctx);
+struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
+				      struct krdma_why *why);
+void krdma_handle_put(struct krdma_handle *h);
+int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out,
+			 bool any_ok, struct krdma_why *why);
+void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
+
+/* submit.c */
+int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_why *why);
+
+/* list.c */
+int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_list *cmd, struct krdma_why *why);
+
+/* stats.c */
+extern const struct attribute_group *krdma_stats_groups[];
+
+/* device.c */
+extern struct mutex krdma_devices_lock;
+extern struct list_head krdma_devices;
+int krdma_device_init(void);
+void krdma_device_exit(void);
+bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess);
+void krdma_device_put(struct krdma_device *dev);
+const char *krdma_device_unusable(struct ib_device *ib, u32 port);
+
+/* mem.c */
+struct krdma_account *krdma_account_new(struct krdma_ctx *ctx);
+void krdma_account_free(struct krdma_account *acct);
+int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why);
+void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages);
+struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
+				bool long_term, struct krdma_why *why);
+void krdma_mem_put(struct krdma_mem *mem);
+struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
+				    struct krdma_why *why);
+void krdma_mem_unmap_device(struct krdma_device *dev);
+int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
+		      struct krdma_why *why);
+int krdma_memfd_get_pages(struct file *file, pgoff_t first, unsigned int n, struct page **pages);
+void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty);
+
+/* mr.c: keys for a peer */
+struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
+int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
+int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
+void krdma_seg_free(struct krdma_seg *seg);
+
+/* export.c: exports and grants */
+extern struct mutex krdma_exports_lock;
+extern struct list_head krdma_exports;
+struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
+				      struct krdma_why *why);
+int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);
+void krdma_export_unpublish(struct krdma_exp *exp);
+void krdma_export_put(struct krdma_exp *exp);
+void krdma_service_work(struct work_struct *work);
+void krdma_grants_release(struct krdma_session *sess);
+void krdma_segments_wake(void);
+
+/* region.c: regions and keys */
+struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
+				       u32 timeout_ms, struct krdma_why *why);
+void krdma_region_close(struct krdma_region *region);
+void krdma_region_put(struct krdma_region *region);
+void krdma_region_want(struct krdma_region *region);
+void krdma_region_fail(struct krdma_region *region, int err, struct list_head *done);
+void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg);
+void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg);
+void krdma_region_recalls_answer(struct krdma_session *sess);
+void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key);
+void krdma_regions_drop(struct krdma_session *sess);
+
+/* xfer.c */
+void krdma_xfer_submit(struct krdma_xfer *x);
+void krdma_xfer_cancel(struct krdma_xfer *x, int err);
+void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done);
+void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
+			   struct list_head *done);
+void krdma_xfer_ready(struct krdma_xfer *x);
+void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
+void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done);
+void krdma_xfers_fail(struct krdma_session *sess, struct list_head *done);
+ktime_t krdma_xfers_expire(struct krdma_session *sess, struct list_head *done);
+void krdma_xfers_finish(struct list_head *done);
+int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
+
+/* post.c: the only file that posts to a data or control queue */
+int krdma_post_setup(struct krdma_channel *ch);
+void krdma_post_teardown(struct krdma_channel *ch);
+int krdma_post_receives(struct krdma_channel *ch);
+struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
+				     struct krdma_key *key);
+int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done);
+int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
+struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
+void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
+int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
+int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
+void krdma_post_heartbeat(struct krdma_channel *ch);
+void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
+
+/* ctl.c: questions and answers */
+void krdma_ctl_rx_work(struct work_struct *work);
+struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg);
+void krdma_ask_put(struct krdma_ask *ask);
+int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
+		   u32 wait_ms);
+int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms,
+		   krdma_ask_fn fn, s64 *rtt_ns);
+int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
+void krdma_asks_fail(struct krdma_session *sess);
+bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next);
+void krdma_ctl_bye(struct krdma_session *sess, u8 reason);
+int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
+	       struct krdma_why *why);
+
+/* conn.c: rdma_cm of channels */
+int krdma_conn_connect(struct krdma_session *sess);
+int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+		      const struct krdma_hello *hello, const struct rdma_conn_param *param);
+void krdma_conn_stop(struct krdma_channel *ch);
+void krdma_conn_destroy(struct krdma_session *sess);
+void krdma_conn_release(struct krdma_session *sess);
+int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event);
+
+/* listen.c: listeners and admission */
+extern struct mutex krdma_listeners_lock;
+extern struct list_head krdma_listeners;
+int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
+		 struct krdma_prefix *allow, u32 nallow, struct krdma_why *why);
+int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
+		   struct krdma_why *why);
+void krdma_listeners_drop(struct krdma_ctx *ctx);
+void krdma_listeners_retry(void);
+void krdma_listeners_exit(void);
+
+/* session.c */
+extern struct mutex krdma_sessions_lock;
+extern struct list_head krdma_sessions;
+struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
+					    const struct sockaddr_storage *dst,
+					    const struct sockaddr_storage *src, bool private,
+					    u32 timeout_ms, struct krdma_why *why);
+struct krdma_session *krdma_session_new(void);
+int krdma_session_add(struct krdma_session *sess);
+void krdma_session_abort(struct krdma_session *sess);
+void krdma_session_leave(struct krdma_session *sess);
+void krdma_session_put(struct krdma_session *sess);
+void krdma_session_up(struct krdma_session *sess);
+void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye);
+void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
+			       struct list_head *done);
+void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
+bool krdma_session_is_up(struct krdma_session *sess);
+void krdma_sessions_fail_device(struct krdma_device *dev);
+void krdma_sessions_fail_listener(u64 serial);
+void krdma_sessions_exit(void);
+void krdma_session_serve(struct krdma_session *sess);
+struct krdma_device *krdma_session_device(struct krdma_session *sess);
+void krdma_session_protocol(struct krdma_session *sess, const char *why);
+int krdma_session_explain(struct krdma_session *sess, struct krdma_why *why);
+
+static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
+				    const struct sockaddr_storage *b)
+{
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET) {
+		const struct sockaddr_in *x = (const void *)a, *y = (const void *)b;
+
+		return x->sin_port == y->sin_port && x->sin_addr.s_addr == y->sin_addr.s_addr;
+	}
+	if (a->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *x = (const void *)a, *y = (const void *)b;
+
+		return x->sin6_port == y->sin6_port && x->sin6_scope_id == y->sin6_scope_id &&
+		       !memcmp(&x->sin6_addr, &y->sin6_addr, sizeof(x->sin6_addr));
+	}
+	return true;
+}
+
+#endif /* KRDMA_H */

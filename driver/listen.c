@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Listeners, and who is let in.
+ *
+ * A listener on a certain address goes down with the device of that address
+ * and comes back when the address is on a device again.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_cm.h>
+
+#include "krdma.h"
+
+#define KRDMA_BACKLOG 128
+#define KRDMA_RETRY_MS 1000
+
+DEFINE_MUTEX(krdma_listeners_lock);
+LIST_HEAD(krdma_listeners);
+static u64 krdma_listener_serial;
+
+static void krdma_listeners_retry_work(struct work_struct *work);
+static DECLARE_DELAYED_WORK(krdma_retry, krdma_listeners_retry_work);
+
+static bool krdma_prefix_match(const struct krdma_prefix *prefix, const u8 *addr)
+{
+	u32 bytes = prefix->prefix_len / 8, bits = prefix->prefix_len % 8;
+
+	if (memcmp(prefix->addr.addr, addr, bytes))
+		return false;
+	return !bits || !((prefix->addr.addr[bytes] ^ addr[bytes]) >> (8 - bits));
+}
+
+static bool krdma_listener_admits(const struct krdma_listener *l,
+				  const struct sockaddr_storage *peer)
+{
+	struct krdma_sockaddr addr;
+	u32 i;
+
+	krdma_addr_to_user(peer, &addr);
+	for (i = 0; i < l->nallow; i++)
+		if (l->allow[i].addr.family == addr.family &&
+		    krdma_prefix_match(&l->allow[i], addr.addr))
+			return true;
+	return !l->nallow;
+}
+
+static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason,
+			const char *why)
+{
+	struct krdma_wire_reject wire;
+
+	pr_info_ratelimited("krdma_mover: %pISpc refused: %s\n", &id->route.addr.dst_addr, why);
+	atomic64_inc(&l->refused);
+	krdma_stat_inc(KRDMA_STAT_SESSIONS_REFUSED);
+	krdma_proto_encode_reject(reason, &wire);
+	rdma_reject(id, &wire, sizeof(wire), IB_CM_REJ_CONSUMER_DEFINED);
+	return -ECONNREFUSED;
+}
+
+static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id,
+				 const struct rdma_conn_param *param)
+{
+	const char *why = "no greeting";
+	struct krdma_session *sess;
+	struct krdma_hello hello;
+	int rc = -EPROTO;
+
+	/* Nothing is spent on a peer before it is admitted. */
+	if (!krdma_listener_admits(l, &id->route.addr.dst_addr))
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
+				    "not in the listener's allow-list");
+	if (param->private_data)
+		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len, &hello,
+					      &why);
+	if (!rc && hello.channel) {
+		rc = -EPROTO;
+		why = "a second channel is not supported";
+	}
+	if (rc)
+		return krdma_reject(l, id,
+				    rc == -EPROTONOSUPPORT ? KRDMA_WIRE_REASON_VERSION :
+							     KRDMA_WIRE_REASON_MALFORMED,
+				    why);
+
+	sess = krdma_session_new();
+	if (!sess)
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "no memory");
+	sess->inbound = true;
+	sess->net = l->net;
+	sess->listener = l->serial;
+	sess->uid = make_kuid(&init_user_ns, hello.uid);
+	rc = krdma_session_add(sess);
+	if (rc) {
+		krdma_session_put(sess);
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
+	}
+	rc = krdma_conn_accept(sess, id, &hello, param);
+	if (rc) {
+		why = sess->why ?: "it could not be accepted";
+		krdma_session_abort(sess);
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, why);
+	}
+	atomic64_inc(&l->accepted);
+	return 0;
+}
+
+static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct krdma_listener *l = id->context;
+	int rc = 0;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return krdma_connect_request(l, id, &event->param.conn);
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* Only of an id that is bound to the device; rdma_cm destroys it. */
+		mutex_lock(&krdma_listeners_lock);
+		if (l->id == id) {
+			l->id = NULL;
+			rc = 1;
+		}
+		mutex_unlock(&krdma_listeners_lock);
+		if (rc)
+			krdma_listeners_retry();
+		return rc;
+	default:
+		return 0;
+	}
+}
+
+static int krdma_listener_start(struct krdma_listener *l, const char **what)
+{
+	struct rdma_cm_id *id;
+	int rc;
+
+	lockdep_assert_held(&krdma_listeners_lock);
+	*what = "no id";
+	id = rdma_create_id(l->net, krdma_listen_handler, l, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	if (l->addr.ss_family == AF_INET6) {
+		rc = rdma_set_afonly(id, 1);
+		if (rc)
+			goto out;
+	}
+	*what = "no RDMA device has the address, or the port is taken";
+	rc = rdma_bind_addr(id, (struct sockaddr *)&l->addr);
+	if (rc)
+		goto out;
+	rc = rdma_listen(id, KRDMA_BACKLOG);
+	if (rc)
+		goto out;
+	l->id = id;
+	return 0;
+out:
+	rdma_destroy_id(id);
+	return rc;
+}
+
+static void krdma_listeners_retry_work(struct work_struct *work)
+{
+	struct krdma_listener *l;
+	bool down = false;
+	const char *what;
+
+	mutex_lock(&krdma_listeners_lock);
+	list_for_each_entry(l, &krdma_listeners, node)
+		if (!l->id && krdma_listener_start(l, &what))
+			down = true;
+	mutex_unlock(&krdma_listeners_lock);
+	if (down)
+		krdma_listeners_retry();
+}
+
+/**
+ * krdma_listeners_retry - look whether a listener that is down can come back
+ *
+ * Context: any.
+ */
+void krdma_listeners_retry(void)
+{
+	queue_delayed_work(krdma_wq, &krdma_retry, msecs_to_jiffies(KRDMA_RETRY_MS));
+}
+
+static struct krdma_listener *krdma_listener_find(struct net *net,
+						  const struct sockaddr_storage *addr)
+{
+	struct krdma_listener *l;
+
+	list_for_each_entry(l, &krdma_listeners, node)
+		if (l->net == net && krdma_addr_equal(&l->addr, addr))
+			return l;
+	return NULL;
+}
+
+/**
+ * krdma_listen - accept peers at an address
+ * @ctx: open file of an administrator
+ * @addr: local address, with port
+ * @allow: prefixes of peers; taken over on success
+ * @nallow: their number, 0 for every peer
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
+		 struct krdma_prefix *allow, u32 nallow, struct krdma_why *why)
+{
+	struct krdma_listener *l;
+	const char *what;
+	int rc;
+
+	l = kzalloc(sizeof(*l), GFP_KERNEL);
+	if (!l)
+		return -ENOMEM;
+	l->net = ctx->net;
+	l->addr = *addr;
+	/* Elsewhere the file owns it: an rdma_cm id holds its namespace. */
+	l->ctx = net_eq(ctx->net, &init_net) ? NULL : ctx;
+	l->allow = allow;
+	l->nallow = nallow;
+
+	mutex_lock(&krdma_listeners_lock);
+	if (krdma_listener_find(ctx->net, addr)) {
+		rc = krdma_explain(why, -EEXIST, "there is a listener on %pISpc already", addr);
+		goto out;
+	}
+	l->serial = ++krdma_listener_serial;
+	rc = krdma_listener_start(l, &what);
+	if (rc) {
+		krdma_explain(why, rc, "can't listen on %pISpc: %s (%pe)", addr, what,
+			      ERR_PTR(rc));
+		goto out;
+	}
+	list_add_tail(&l->node, &krdma_listeners);
+	mutex_unlock(&krdma_listeners_lock);
+	return 0;
+out:
+	mutex_unlock(&krdma_listeners_lock);
+	kfree(l);
+	return rc;
+}
+
+/* Takes it off the list; the lock is dropped while rdma_cm waits for handlers. */
+static void krdma_listener_end(struct krdma_listener *l)
+{
+	struct rdma_cm_id *id = l->id;
+	u64 serial = l->serial;
+
+	lockdep_assert_held(&krdma_listeners_lock);
+	list_del(&l->node);
+	l->id = NULL;
+	mutex_unlock(&krdma_listeners_lock);
+	if (id)
+		rdma_destroy_id(id);
+	krdma_sessions_fail_listener(serial);
+	kfree(l->allow);
+	kfree(l);
+}
+
+/**
+ * krdma_unlisten - stop accepting peers at an address
+ * @ctx: open file of an administrator
+ * @addr: local address, with port
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: 0 or -ENOENT
+ */
+int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
+		   struct krdma_why *why)
+{
+	struct krdma_listener *l;
+
+	mutex_lock(&krdma_listeners_lock);
+	l = krdma_listener_find(ctx->net, addr);
+	if (!l) {
+		mutex_unlock(&krdma_listeners_lock);
+		return krdma_explain(why, -ENOENT, "there is no listener on %pISpc", addr);
+	}
+	krdma_listener_end(l);
+	return 0;
+}
+
+/**
+ * krdma_listeners_drop - end the listeners that a file owns
+ * @ctx: the file, or NULL for all there are
+ *
+ * Context: process.
+ */
+void krdma_listeners_drop(struct krdma_ctx *ctx)
+{
+	struct krdma_listener *l;
+
+again:
+	mutex_lock(&krdma_listeners_lock);
+	list_for_each_entry(l, &krdma_listeners, node) {
+		if (!ctx || l->ctx == ctx) {
+			krdma_listener_end(l);
+			goto again;
+		}
+	}
+	mutex_unlock(&krdma_listeners_lock);
+}
+
+/**
+ * krdma_listeners_exit - no listener will be retried any more
+ *
+ * Context: process; no listener is left, and no device comes.
+ */
+void krdma_listeners_exit(void)
+{
+	cancel_delayed_work_sync(&krdma_retry);
+}

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of this host: pages taken from processes and memfds, their account,
+ * and their DMA addresses. No queue pair and no key here.
+ *
+ * Who unpins: the last krdma_mem_put, always in process context, always after
+ * everything that could touch the pages has ended (Documentation/lifetime.rst).
+ */
+#include <linux/backing-dev.h>
+#include <linux/fs.h>
+#include <linux/hugetlb.h>
+#include <linux/magic.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/shmem_fs.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <uapi/linux/fcntl.h>
+
+#include "compat.h"
+#include "krdma.h"
+
+/* Pages taken under one hold of the mmap lock. */
+#define KRDMA_PIN_BATCH 512
+
+/* ---- account ---- */
+
+/**
+ * krdma_account_new - an account for memory of the calling process
+ * @ctx: the open file, whose quota is charged too
+ *
+ * Context: process, of the user.
+ * Return: the account, or an ERR_PTR
+ */
+struct krdma_account *krdma_account_new(struct krdma_ctx *ctx)
+{
+	struct krdma_account *acct;
+
+	acct = kzalloc(sizeof(*acct), GFP_KERNEL_ACCOUNT);
+	if (!acct)
+		return ERR_PTR(-ENOMEM);
+	acct->limit = capable(CAP_IPC_LOCK) ? U64_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	mmgrab(current->mm);
+	acct->mm = current->mm;
+	kref_get(&ctx->ref);
+	acct->ctx = ctx;
+	return acct;
+}
+
+/**
+ * krdma_account_free - close an account
+ * @acct: the account, with nothing charged to it any more; may be NULL
+ *
+ * Context: process.
+ */
+void krdma_account_free(struct krdma_account *acct)
+{
+	if (!acct)
+		return;
+	mmdrop(acct->mm);
+	krdma_ctx_put(acct->ctx);
+	kfree(acct);
+}
+
+static int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why)
+{
+	u64 sum = atomic64_add_return(npages, &ctx->pinned);
+
+	if (sum <= ctx->pinned_limit)
+		return 0;
+	atomic64_sub(npages, &ctx->pinned);
+	return krdma_explain(why, -EDQUOT,
+			     "an open file may keep %llu KiB pinned, %llu KiB would be",
+			     ctx->pinned_limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+}
+
+/**
+ * krdma_account_charge - charge pages before they are pinned
+ * @acct: the account
+ * @npages: pages
+ * @why: explanation
+ *
+ * Counts in mm->pinned_vm against RLIMIT_MEMLOCK, as ib_umem does.
+ *
+ * Context: process.
+ * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file)
+ */
+int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why)
+{
+	u64 sum;
+	int rc;
+
+	rc = krdma_quota_charge(acct->ctx, npages, why);
+	if (rc)
+		return rc;
+	sum = atomic64_add_return(npages, &acct->mm->pinned_vm);
+	if (sum <= acct->limit)
+		return 0;
+	atomic64_sub(npages, &acct->mm->pinned_vm);
+	atomic64_sub(npages, &acct->ctx->pinned);
+	return krdma_explain(why, -ENOMEM, "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
+			     acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+}
+
+/**
+ * krdma_account_uncharge - give back a charge
+ * @acct: the account
+ * @npages: pages, unpinned by now
+ *
+ * Context: any.
+ */
+void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
+{
+	atomic64_sub(npages, &acct->mm->pinned_vm);
+	atomic64_sub(npages, &acct->ctx->pinned);
+}
+
+/* ---- pages of a process ---- */
+
+/* Writing behind the back of a file system that tracks dirty pages. */
+static bool krdma_vma_tracks_dirty(struct vm_area_struct *vma)
+{
+	if (!(vma->vm_flags & VM_SHARED) || !vma->vm_file)
+		return false;
+	if (vma->vm_ops && (vma->vm_ops->page_mkwrite || vma->vm_ops->pfn_mkwrite))
+		return true;
+	return mapping_can_writeback(vma->vm_file->f_mapping);
+}
+
+/*
+ * May [addr, end) stay pinned? Sets *write where a reader must take the page
+ * as a writer: a read-only pin of private memory may be of the zero page, or
+ * of a page that a later write replaces.
+ */
+static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned long end,
+			    bool writable, bool *write, struct krdma_why *why)
+{
+	bool force = false, shared_ro = false;
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+	for (; addr < end; addr = vma->vm_end) {
+		vma = find_vma(mm, addr);
+		if (!vma || vma->vm_start > addr)
+			return krdma_explain(why, -EFAULT, "nothing is mapped at %#lx", addr);
+		if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+			return krdma_explain(why, -EFAULT, "the memory at %#lx is of a device",
+					     addr);
+		if (!(vma->vm_flags & VM_READ) || (writable && !(vma->vm_flags & VM_WRITE)))
+			return krdma_explain(why, -EFAULT, "the memory at %#lx is not %s", addr,
+					     writable ? "writable" : "readable");
+		if (vma_is_fsdax(vma))
+			return krdma_explain(why, -EOPNOTSUPP,
+					     "the file mapped at %#lx is on a DAX file system, its memory can't stay pinned",
+					     addr);
+		if (writable && krdma_vma_tracks_dirty(vma))
+			return krdma_explain(why, -EOPNOTSUPP,
+					     "the file system of the file mapped at %#lx does not let its pages stay pinned for writing; tmpfs, hugetlbfs and devdax do",
+					     addr);
+		if (writable)
+			continue;
+		if (vma->vm_flags & VM_SHARED) {
+			shared_ro = true;
+		} else {
+			if (!(vma->vm_flags & VM_WRITE))
+				return krdma_explain(why, -EOPNOTSUPP,
+						     "the memory at %#lx is private and read-only: map it shared, or writable",
+						     addr);
+			force = true;
+		}
+	}
+	if (force && shared_ro)
+		return krdma_explain(why, -EOPNOTSUPP,
+				     "the range mixes private memory with a shared mapping");
+	*write = writable || force;
+	return 0;
+}
+
+static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable,
+			   struct page **pages, struct krdma_why *why)
+{
+	struct mm_struct *mm = current->mm;
+	bool write;
+	long rc;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	/* ORDER: check and pin under one hold of the lock. */
+	rc = krdma_vmas_check(mm, addr, addr + (n << PAGE_SHIFT), writable, &write, why);
+	if (!rc)
+		rc = krdma_pin_user_pages(addr, n, FOLL_LONGTERM | (write ? FOLL_WRITE : 0), pages);
+	mmap_read_unlock(mm);
+	return rc;
+}
+
+static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, bool long_term,
+			   struct krdma_why *why)
+{
+	unsigned long done = 0;
+	long rc;
+
+	while (done < mem->npages) {
+		unsigned long n = min_t(unsigned long, mem->npages - done, KRDMA_PIN_BATCH);
+		unsigned long addr = start + (done << PAGE_SHIFT);
+
+		if (fatal_signal_pending(current)) {
+			rc = -EINTR;
+			goto out;
+		}
+		if (long_term)
+			rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, why);
+		else
+			rc = pin_user_pages_fast(addr, n, mem->writable ? FOLL_WRITE : 0,
+						 mem->pages + done);
+		if (rc <= 0) {
+			rc = rc ?: -EFAULT;
+			krdma_explain(why, rc, "the memory at %#lx can't be %s (%pe)", addr,
+				      mem->writable ? "written" : "read", ERR_PTR(rc));
+			goto out;
+		}
+		done += rc;
+		cond_resched();
+	}
+	return 0;
+
+out:
+	unpin_user_pages(mem->pages, done);
+	return rc;
+}
+
+/**
+ * krdma_mem_pin - pin memory of the calling process
+ * @ctx: the open file
+ * @addr: first byte
+ * @length: bytes, not 0
+ * @writable: a device will write it
+ * @long_term: until its handle ends: RLIMIT_MEMLOCK applies. Otherwise for one
+ *	operation, as direct I/O does
+ * @why: explanation
+ *
+ * Context: process, of the user.
+ * Return: the memory with a reference, or an ERR_PTR
+ */
+struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
+				bool long_term, struct krdma_why *why)
+{
+	unsigned long start, npages;
+	struct krdma_mem *mem;
+	u64 end;
+	int rc;
+
+	if (!length)
+		return ERR_PTR(krdma_explain(why, -EINVAL, "the length is 0"));
+	addr = untagged_addr(addr);
+	if (check_add_overflow(addr, length, &end) || end > TASK_SIZE_MAX ||
+	    !access_ok((void __user *)addr, length))
+		return ERR_PTR(krdma_explain(why, -EFAULT,
+					     "%#llx bytes at %#llx are outside the address space",
+					     length, addr));
+
+	start = addr & PAGE_MASK;
+	npages = (PAGE_ALIGN(end) - start) >> PAGE_SHIFT;
+	/* More than that can't be there; and the table of pages is not for free. */
+	if (npages > totalram_pages())
+		return ERR_PTR(krdma_explain(why, -ENOMEM,
+					     "%llu KiB are more than the memory of this host",
+					     length >> 10));
+
+	mem = kzalloc(sizeof(*mem), GFP_KERNEL_ACCOUNT);
+	if (!mem)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&mem->ref);
+	mutex_init(&mem->lock);
+	INIT_LIST_HEAD(&mem->maps);
+	mem->npages = npages;
+	mem->offset = offset_in_page(addr);
+	mem->length = length;
+	mem->writable = writable;
+
+	if (long_term) {
+		mem->acct = krdma_account_new(ctx);
+		if (IS_ERR(mem->acct)) {
+			rc = PTR_ERR(mem->acct);
+			goto out_mem;
+		}
+		rc = krdma_account_charge(mem->acct, npages, why);
+	} else {
+		kref_get(&ctx->ref);
+		mem->ctx = ctx;
+		rc = krdma_quota_charge(ctx, npages, why);
+	}
+	if (rc)
+		goto out_account;
+
+	mem->pages = kvmalloc_array(npages, sizeof(*mem->pages), GFP_KERNEL_ACCOUNT);
+	if (!mem->pages) {
+		rc = -ENOMEM;
+		goto out_charge;
+	}
+
+	rc = krdma_pin_pages(mem, start, long_term, why);
+	if (rc)
+		goto out_pages;
+	return mem;
+
+out_pages:
+	kvfree(mem->pages);
+out_charge:
+	if (long_term)
+		krdma_account_uncharge(mem->acct, npages);
+	else
+		atomic64_sub(npages, &ctx->pinned);
+out_account:
+	if (long_term)
+		krdma_account_free(mem->acct);
+	else
+		krdma_ctx_put(ctx);
+out_mem:
+	kfree(mem);
+	return ERR_PTR(rc);
+}
+
+/* ---- DMA ---- */
+
+static void krdma_mapping_undo(struct krdma_mapping *map)
+{
+	lockdep_assert_held(&krdma_devices_lock);
+	list_del_init(&map->node);
+	ib_dma_unmap_sgtable_attrs(map->dev->ib, &map->sgt, map->dir, 0);
+	map->dev = NULL;
+}
+
+static void krdma_mem_release(struct kref *ref)
+{
+	struct krdma_mem *mem = container_of(ref, struct krdma_mem, ref);
+	struct krdma_mapping *map, *next;
+
+	might_sleep();
+	/* ORDER: unmap before unpin. */
+	list_for_each_entry_safe(map, next, &mem->maps, mem_node) {
+		mutex_lock(&krdma_devices_lock);
+		if (map->dev)
+			krdma_mapping_undo(map);
+		mutex_unlock(&krdma_devices_lock);
+		sg_free_table(&map->sgt);
+		kvfree(map->page);
+		kfree(map);
+	}
+	unpin_user_pages_dirty_lock(mem->pages, mem->npages, mem->writable);
+	if (mem->acct) {
+		krdma_account_uncharge(mem->acct, mem->npages);
+		krdma_account_free(mem->acct);
+	} else {
+		atomic64_sub(mem->npages, &mem->ctx->pinned);
+		krdma_ctx_put(mem->ctx);
+	}
+	kvfree(mem->pages);
+	kfree(mem);
+}
+
+/**
+ * krdma_mem_put - let go of pinned memory
+ * @mem: the memory; the last reference unmaps and unpins
+ *
+ * Context: process, may sleep.
+ */
+void krdma_mem_put(struct krdma_mem *mem)
+{
+	kref_put(&mem->ref, krdma_mem_release);
+}
+
+/*
+ * The DMA address of each page, so that any range is found at once. Segments
+ * may have been merged by an IOMMU, but end at page boundaries, except at the
+ * two ends of the memory.
+ */
+static void krdma_mapping_index(struct krdma_mapping *map, struct krdma_mem *mem)
+{
+	u64 pos = mem->offset;
+	struct scatterlist *sg;
+	int i;
+
+	for_each_sgtable_dma_sg(&map->sgt, sg, i) {
+		u64 end = pos + sg_dma_len(sg), p;
+
+		for (p = round_down(pos, PAGE_SIZE); p < end; p += PAGE_SIZE)
+			map->page[p >> PAGE_SHIFT] = sg_dma_address(sg) + p - pos;
+		pos = end;
+	}
+}
+
+/**
+ * krdma_mem_map - DMA addresses of pinned memory for a device
+ * @mem: the memory
+ * @dev: the device; the caller's session holds it
+ * @why: explanation
+ *
+ * Mapped once for each device; the mapping lives as long as the memory, or
+ * until the device goes.
+ *
+ * Context: process.
+ * Return: the mapping, or an ERR_PTR
+ */
+struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
+				    struct krdma_why *why)
+{
+	struct krdma_mapping *map;
+	int rc;
+
+	mutex_lock(&mem->lock);
+	list_for_each_entry(map, &mem->maps, mem_node)
+		if (READ_ONCE(map->dev) == dev)
+			goto out;
+
+	rc = -ENOMEM;
+	map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
+	if (!map)
+		goto out_err;
+	map->page = kvmalloc_array(mem->npages, sizeof(*map->page), GFP_KERNEL_ACCOUNT);
+	if (!map->page)
+		goto out_map;
+	map->dir = mem->acct ? (mem->writable ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE) :
+			       (mem->writable ? DMA_FROM_DEVICE : DMA_TO_DEVICE);
+
+	/* Exactly the bytes: a bounce buffer must not copy back its neighbours. */
+	rc = sg_alloc_table_from_pages_segment(&map->sgt, mem->pages, mem->npages, mem->offset,
+					       mem->length, ib_dma_max_seg_size(dev->ib),
+					       GFP_KERNEL_ACCOUNT);
+	if (rc)
+		goto out_page;
+	rc = ib_dma_map_sgtable_attrs(dev->ib, &map->sgt, map->dir, 0);
+	if (rc)
+		goto out_table;
+	krdma_mapping_index(map, mem);
+
+	map->dev = dev;
+	mutex_lock(&krdma_devices_lock);
+	list_add_tail(&map->node, &dev->mappings);
+	mutex_unlock(&krdma_devices_lock);
+	list_add_tail(&map->mem_node, &mem->maps);
+out:
+	mutex_unlock(&mem->lock);
+	return map;
+
+out_table:
+	sg_free_table(&map->sgt);
+out_page:
+	kvfree(map->page);
+out_map:
+	kfree(map);
+out_err:
+	mutex_unlock(&mem->lock);
+	krdma_explain(why, rc, "%llu KiB can't be mapped for %s (%pe)", mem->length >> 10,
+		      dev_name(&dev->ib->dev), ERR_PTR(rc));
+	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_mem_unmap_device - undo all mappings of a device that goes
+ * @dev: the device, which no session uses any more
+ *
+ * Context: process.
+ */
+void krdma_mem_unmap_device(struct krdma_device *dev)
+{
+	mutex_lock(&krdma_devices_lock);
+	while (!list_empty(&dev->mappings))
+		krdma_mapping_undo(
+			list_first_entry(&dev->mappings, struct krdma_mapping, node));
+	mutex_unlock(&krdma_devices_lock);
+}
+
+/* ---- pages of a memfd ---- */
+
+/**
+ * krdma_memfd_check - may a range of this file be exported?
+ * @file: any file
+ * @offset: first byte, a multiple of the page size
+ * @length: bytes, not 0
+ * @writable: peers will write
+ * @why: explanation
+ *
+ * The seal against shrinking keeps every page of the range inside the file.
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
+		      struct krdma_why *why)
+{
+	struct inode *inode = file_inode(file);
+	unsigned int seals;
+	u64 end;
+
+	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
+		return krdma_explain(why, -EOPNOTSUPP,
+				     "the file descriptor is not a memfd (huge pages: export a mapping)");
+	seals = READ_ONCE(SHMEM_I(inode)->seals);
+	if (!(seals & F_SEAL_SHRINK))
+		return krdma_explain(why, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");
+	if (writable && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+		return krdma_explain(why, -EACCES, "the memfd is sealed against writing");
+	if (!(file->f_mode & FMODE_READ) || (writable && !(file->f_mode & FMODE_WRITE)))
+		return krdma_explain(why, -EACCES, "the memfd is not open for %s",
+				     writable ? "writing" : "reading");
+	if (check_add_overflow(offset, length, &end) || end > (u64)i_size_read(inode))
+		return krdma_explain(why, -ERANGE,
+				     "%llu bytes at %llu are outside the memfd of %lld bytes",
+				     length, offset, i_size_read(inode));
+	return 0;
+}
+
+/**
+ * krdma_memfd_get_pages - take pages of a memfd, allocating them if needed
+ * @file: a file that krdma_memfd_check passed
+ * @first: index of the first page
+ * @n: number of pages
+ * @pages: out
+ *
+ * Context: process.
+ * Return: 0 or a negative errno, with nothing taken
+ */
+int krdma_memfd_get_pages(struct file *file, pgoff_t first, unsigned int n, struct page **pages)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		struct page *page = shmem_read_mapping_page(file->f_mapping, first + i);
+
+		if (IS_ERR(page)) {
+			krdma_memfd_put_pages(pages, i, false);
+			return PTR_ERR(page);
+		}
+		pages[i] = page;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * krdma_memfd_put_pages - give pages of a memfd back
+ * @pages: the pages
+ * @n: their number
+ * @dirty: a peer may have written them
+ *
+ * Context: process.
+ */
+void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		if (dirty)
+			set_page_dirty_lock(pages[i]);
+		put_page(pages[i]);
+	}
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Registered segments: where a peer gets a key to memory of this host.
+ *
+ * The order that never bends: invalidate and see it complete, ib_dereg_mr
+ * (which waits for users where an invalidation is no fence, as on rxe), DMA
+ * unmap, give the pages back. Where the queue pair is gone, so are all of its
+ * PD, and ib_dereg_mr alone ends the key. A fresh key at each registration;
+ * no address of this host on the wire: the key's address is the offset in the
+ * export.
+ */
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+/* The pages of a segment: borrowed from the export, or taken from its memfd. */
+static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
+{
+	struct krdma_exp *exp = seg->grant->exp;
+	u32 per_segment = 1U << (seg->grant->sess->dev->segment_shift - PAGE_SHIFT);
+	int rc;
+
+	if (exp->mem) {
+		*pages = exp->mem->pages + seg->index * per_segment;
+		return 0;
+	}
+	rc = krdma_account_charge(exp->acct, seg->npages, NULL);
+	if (rc)
+		return rc;
+	seg->pages = kvmalloc_array(seg->npages, sizeof(*seg->pages), GFP_KERNEL);
+	if (!seg->pages) {
+		rc = -ENOMEM;
+		goto out;
+	}
+	rc = krdma_memfd_get_pages(exp->file, exp->pgoff + seg->index * per_segment, seg->npages,
+				   seg->pages);
+	if (rc)
+		goto out;
+	atomic64_add(seg->npages, &exp->pinned_pages);
+	*pages = seg->pages;
+	return 0;
+out:
+	kvfree(seg->pages);
+	seg->pages = NULL;
+	krdma_account_uncharge(exp->acct, seg->npages);
+	return rc;
+}
+
+static void krdma_seg_put_pages(struct krdma_seg *seg)
+{
+	struct krdma_exp *exp = seg->grant->exp;
+
+	if (!seg->pages)
+		return;
+	krdma_memfd_put_pages(seg->pages, seg->npages, seg->grant->rights != KRDMA_RIGHT_READ);
+	kvfree(seg->pages);
+	atomic64_sub(seg->npages, &exp->pinned_pages);
+	krdma_account_uncharge(exp->acct, seg->npages);
+}
+
+static enum dma_data_direction krdma_seg_dir(const struct krdma_seg *seg)
+{
+	return seg->grant->rights == KRDMA_RIGHT_READ ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
+}
+
+/**
+ * krdma_seg_prepare - take, map and describe the memory of a segment
+ * @grant: grant
+ * @index: segment of it, inside the export
+ *
+ * The segment is on the session's list and in the grant's table afterwards,
+ * with no key yet.
+ *
+ * Context: the session's service.
+ * Return: the segment, or an ERR_PTR
+ */
+struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
+{
+	struct krdma_session *sess = grant->sess;
+	struct krdma_device *dev = sess->dev;
+	u64 size = 1ULL << dev->segment_shift, start = index << dev->segment_shift;
+	struct page **pages;
+	struct krdma_seg *seg;
+	int rc;
+
+	seg = kzalloc(sizeof(*seg), GFP_KERNEL);
+	if (!seg)
+		return ERR_PTR(-ENOMEM);
+	seg->grant = grant;
+	seg->index = index;
+	seg->length = min(size, grant->exp->length - start);
+	seg->npages = DIV_ROUND_UP(seg->length, PAGE_SIZE);
+
+	rc = krdma_seg_pages(seg, &pages);
+	if (rc)
+		goto out_seg;
+	rc = sg_alloc_table_from_pages_segment(&seg->sgt, pages, seg->npages, 0, seg->length,
+					       ib_dma_max_seg_size(dev->ib), GFP_KERNEL);
+	if (rc)
+		goto out_pages;
+	rc = ib_dma_map_sgtable_attrs(dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
+	if (rc)
+		goto out_table;
+	seg->mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, dev->segment_pages);
+	if (IS_ERR(seg->mr)) {
+		rc = PTR_ERR(seg->mr);
+		goto out_map;
+	}
+	rc = ib_map_mr_sg(seg->mr, seg->sgt.sgl, seg->sgt.nents, NULL, PAGE_SIZE);
+	if (rc != seg->sgt.nents) {
+		rc = rc < 0 ? rc : -EIO;
+		goto out_mr;
+	}
+	rc = xa_err(xa_store(&grant->segs, index, seg, GFP_KERNEL));
+	if (rc)
+		goto out_mr;
+
+	/* Page-aligned, as what it replaces. */
+	seg->mr->iova = start;
+	ib_update_fast_reg_key(seg->mr, get_random_u8());
+	list_add_tail(&seg->node, &sess->segs);
+	WRITE_ONCE(sess->nsegs, sess->nsegs + 1);
+	WRITE_ONCE(grant->nsegs, grant->nsegs + 1);
+	return seg;
+
+out_mr:
+	ib_dereg_mr(seg->mr);
+out_map:
+	ib_dma_unmap_sgtable_attrs(dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
+out_table:
+	sg_free_table(&seg->sgt);
+out_pages:
+	krdma_seg_put_pages(seg);
+out_seg:
+	kfree(seg);
+	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_seg_free - end a segment whose key is dead
+ * @seg: never registered, or invalidated, or of a session without a queue pair
+ *
+ * Context: the session's service, or down_work.
+ */
+void krdma_seg_free(struct krdma_seg *seg)
+{
+	struct krdma_grant *grant = seg->grant;
+	struct krdma_session *sess = grant->sess;
+	int rc;
+
+	rc = ib_dereg_mr(seg->mr);
+	if (WARN_ON_ONCE(rc)) {
+		/* The key may live: better lose the memory than give it away. */
+		pr_err("krdma_mover: %s keeps a registration (%pe), its memory is lost\n",
+		       dev_name(&sess->dev->ib->dev), ERR_PTR(rc));
+		return;
+	}
+	ib_dma_unmap_sgtable_attrs(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
+	sg_free_table(&seg->sgt);
+	krdma_seg_put_pages(seg);
+
+	xa_erase(&grant->segs, seg->index);
+	list_del(&seg->node);
+	WRITE_ONCE(sess->nsegs, sess->nsegs - 1);
+	WRITE_ONCE(grant->nsegs, grant->nsegs - 1);
+	atomic_dec(&grant->exp->segments);
+	krdma_stat_inc(KRDMA_STAT_SEGMENTS_RELEASED);
+	trace_krdma_segment(sess->serial, grant->id, seg->index, false);
+	kfree(seg);
+	krdma_segments_wake();
+}
+
+/* ---- work requests of the service ---- */
+
+static void krdma_svc_completed(struct krdma_channel *ch, const struct ib_wc *wc)
+{
+	struct krdma_session *sess = ch->sess;
+
+	krdma_post_completed(ch, wc);
+	if (atomic_dec_and_test(&sess->svc_pending))
+		complete(&sess->svc_done);
+}
+
+static void krdma_reg_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	krdma_svc_completed(cq->cq_context, wc);
+}
+
+static void krdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_seg *seg = container_of(wc->wr_cqe, struct krdma_seg, cqe);
+
+	/* A flushed invalidation leaves the key alive. */
+	if (wc->status == IB_WC_SUCCESS)
+		seg->valid = false;
+	krdma_svc_completed(cq->cq_context, wc);
+}
+
+/* Post a chain and wait until all that was posted has completed. */
+static int krdma_svc_post(struct krdma_session *sess, struct ib_send_wr *first, u32 n)
+{
+	u32 posted;
+
+	reinit_completion(&sess->svc_done);
+	atomic_set(&sess->svc_pending, n + 1);
+	posted = krdma_post_wrs(sess->ch, first, n);
+	/* Bounded: a session that fails breaks the queue pair, which flushes. */
+	if (!atomic_sub_and_test(n - posted + 1, &sess->svc_pending))
+		wait_for_completion(&sess->svc_done);
+	return krdma_session_is_up(sess) ? 0 : -ENOTCONN;
+}
+
+/**
+ * krdma_segs_register - give segments their keys
+ * @sess: session
+ * @segs: prepared segments
+ * @n: their number, 1 to KRDMA_REG_SLOTS
+ *
+ * Context: the session's service.
+ * Return: 0, or -ENOTCONN: keys may be alive then, the queue pair must go
+ */
+int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		struct krdma_seg *seg = segs[i];
+		u32 rights = seg->grant->rights;
+
+		seg->cqe.done = krdma_reg_done;
+		memset(&seg->reg, 0, sizeof(seg->reg));
+		seg->reg.wr.opcode = IB_WR_REG_MR;
+		seg->reg.wr.wr_cqe = &seg->cqe;
+		seg->reg.wr.send_flags = IB_SEND_SIGNALED;
+		seg->reg.wr.next = i + 1 < n ? &segs[i + 1]->reg.wr : NULL;
+		seg->reg.mr = seg->mr;
+		seg->reg.key = seg->mr->rkey;
+		if (rights & KRDMA_RIGHT_READ)
+			seg->reg.access |= IB_ACCESS_REMOTE_READ;
+		if (rights & KRDMA_RIGHT_WRITE)
+			seg->reg.access |= IB_ACCESS_REMOTE_WRITE | IB_ACCESS_LOCAL_WRITE;
+		if (rights & KRDMA_RIGHT_ATOMIC)
+			seg->reg.access |= IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_LOCAL_WRITE;
+		seg->valid = true;
+		krdma_stat_inc(KRDMA_STAT_SEGMENTS_REGISTERED);
+		trace_krdma_segment(sess->serial, seg->grant->id, seg->index, true);
+	}
+	return krdma_svc_post(sess, &segs[0]->reg.wr, n);
+}
+
+/**
+ * krdma_segs_invalidate - kill the keys of segments that the peer gave back
+ * @sess: session
+ * @segs: array of segments
+ * @n: their number, 1 to KRDMA_REG_SLOTS
+ *
+ * Context: the session's service.
+ * Return: 0 when all are dead; else -ENOTCONN: the queue pair must go first
+ */
+int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
+{
+	int rc;
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		struct krdma_seg *seg = segs[i];
+
+		seg->cqe.done = krdma_inv_done;
+		memset(&seg->inv, 0, sizeof(seg->inv));
+		seg->inv.opcode = IB_WR_LOCAL_INV;
+		seg->inv.wr_cqe = &seg->cqe;
+		seg->inv.send_flags = IB_SEND_SIGNALED;
+		seg->inv.next = i + 1 < n ? &segs[i + 1]->inv : NULL;
+		seg->inv.ex.invalidate_rkey = seg->mr->rkey;
+	}
+	rc = krdma_svc_post(sess, &segs[0]->inv, n);
+	for (i = 0; i < n; i++)
+		if (segs[i]->valid)
+			rc = -ENOTCONN;
+	return rc;
+}

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Work requests: the only file that posts, each post beside its completion.
+ *
+ * Budget of the send queue, reserved at set-up so that no post can fail for
+ * want of room:
+ *
+ *	KRDMA_DATA_SLOTS	READs and WRITEs, one chunk each
+ *	ntx			control messages
+ *	KRDMA_REG_SLOTS		registrations or invalidations of the service
+ *	1			heartbeat
+ *	1			drain (ib_drain_sq)
+ *
+ * Posting happens under session->lock with the session up, so that nothing is
+ * posted behind a drain.
+ */
+#include <linux/slab.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+/* Something completed: the path works. */
+static void krdma_post_alive(struct krdma_channel *ch)
+{
+	ch->outstanding--;
+	ch->last_wc = jiffies;
+}
+
+static void krdma_post_count(struct krdma_channel *ch, u32 n)
+{
+	if (!ch->outstanding)
+		ch->last_wc = jiffies;
+	ch->outstanding += n;
+}
+
+/* A failed completion means that the queue pair is in error: so ends the session. */
+static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
+			      struct list_head *done)
+{
+	if (wc->status != IB_WC_WR_FLUSH_ERR)
+		pr_info_ratelimited("krdma_mover: session %llu: %s (vendor error %#x)\n",
+				    ch->sess->serial, ib_wc_status_msg(wc->status), wc->vendor_err);
+	krdma_session_fail_locked(ch->sess, -ECONNRESET, ib_wc_status_msg(wc->status), -1, done);
+}
+
+/* ---- data ---- */
+
+/* Registered buffers stay mapped: hand the bytes over and back. */
+static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
+{
+	struct krdma_xfer *x = c->xfer;
+	struct ib_device *ib = ch->sess->dev->ib;
+	int i;
+
+	if (!x->mem->acct || ib_uses_virt_dma(ib))
+		return;
+	for (i = 0; i < c->wr.wr.num_sge; i++) {
+		if (to_device)
+			ib_dma_sync_single_for_device(ib, c->sge[i].addr, c->sge[i].length,
+						      x->map->dir);
+		else
+			ib_dma_sync_single_for_cpu(ib, c->sge[i].addr, c->sge[i].length,
+						   x->map->dir);
+	}
+}
+
+static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_chunk *c = container_of(wc->wr_cqe, struct krdma_chunk, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	struct krdma_session *sess = ch->sess;
+	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
+	LIST_HEAD(done);
+
+	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
+	spin_lock_bh(&sess->lock);
+	krdma_post_alive(ch);
+	krdma_chunk_sync(ch, c, false);
+	/* ORDER: the session fails first, so that transfers see why. */
+	if (err)
+		krdma_post_broken(ch, wc, &done);
+	krdma_xfer_chunk_done(c, ch, err, &done);
+	krdma_xfer_pump(sess, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_post_chunk - build the next work request of a transfer
+ * @ch: channel
+ * @x: transfer, with bytes left to post
+ * @key: key of the segment of the next byte
+ *
+ * Context: session->lock held.
+ * Return: the chunk, to be given to krdma_post_chain; NULL if there is no room
+ */
+struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
+				     struct krdma_key *key)
+{
+	u64 at = x->offset + x->posted, in_seg = at & ((1ULL << x->region->segment_shift) - 1);
+	u64 mem = x->mem->offset + x->mem_offset + x->posted;
+	u32 left, max_sge, n = 0;
+	struct krdma_chunk *c;
+
+	lockdep_assert_held(&ch->sess->lock);
+	if (list_empty(&ch->free) || ch->posted_bytes >= KRDMA_POSTED_MAX)
+		return NULL;
+	c = list_first_entry(&ch->free, struct krdma_chunk, node);
+
+	left = min3(x->length - x->posted, key->length - in_seg, (u64)KRDMA_CHUNK_MAX);
+	max_sge = x->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
+	c->bytes = 0;
+	while (left) {
+		u32 len = min_t(u32, left, PAGE_SIZE - offset_in_page(mem));
+		dma_addr_t addr = x->map->page[mem >> PAGE_SHIFT] + offset_in_page(mem);
+
+		if (n && c->sge[n - 1].addr + c->sge[n - 1].length == addr) {
+			c->sge[n - 1].length += len;
+		} else {
+			if (n == max_sge)
+				break;
+			c->sge[n].addr = addr;
+			c->sge[n].length = len;
+			c->sge[n].lkey = ch->sess->pd->local_dma_lkey;
+			n++;
+		}
+		c->bytes += len;
+		mem += len;
+		left -= len;
+	}
+
+	memset(&c->wr, 0, sizeof(c->wr));
+	c->wr.wr.wr_cqe = &c->cqe;
+	c->wr.wr.sg_list = c->sge;
+	c->wr.wr.num_sge = n;
+	c->wr.wr.opcode = x->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+	c->wr.wr.send_flags = IB_SEND_SIGNALED;
+	c->wr.remote_addr = key->address + in_seg;
+	c->wr.rkey = key->rkey;
+	c->xfer = x;
+	c->key = key;
+
+	list_del(&c->node);
+	ch->slots_used++;
+	ch->posted_bytes += c->bytes;
+	key->posted++;
+	x->region->posted++;
+	x->chunks++;
+	x->posted += c->bytes;
+	return c;
+}
+
+/**
+ * krdma_post_chain - post chunks with one doorbell
+ * @ch: channel
+ * @chain: chunks in order, at least one; empty on return
+ * @done: transfers that ended
+ *
+ * Context: session->lock held, session up.
+ * Return: 0, or a negative errno: the session has failed then, and the chunks
+ *	that were not posted have ended with an error
+ */
+int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done)
+{
+	const struct ib_send_wr *bad = NULL;
+	struct krdma_chunk *c, *next;
+	struct krdma_chunk *first = list_first_entry(chain, struct krdma_chunk, node);
+	int rc;
+
+	lockdep_assert_held(&ch->sess->lock);
+	list_for_each_entry(c, chain, node) {
+		c->wr.wr.next = list_is_last(&c->node, chain) ?
+					NULL : &list_next_entry(c, node)->wr.wr;
+		krdma_chunk_sync(ch, c, true);
+		krdma_post_count(ch, 1);
+		krdma_stat_inc(KRDMA_STAT_CHUNKS);
+		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
+	}
+	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
+	rc = ib_post_send(ch->qp, &first->wr.wr, &bad);
+	if (!rc) {
+		INIT_LIST_HEAD(chain);
+		return 0;
+	}
+
+	krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted", -1, done);
+	/* Before the bad one they were posted: their completions will come. */
+	list_for_each_entry_safe(c, next, chain, node) {
+		if (&c->wr.wr == bad)
+			bad = NULL;
+		if (bad)
+			continue;
+		ch->outstanding--;
+		krdma_xfer_chunk_done(c, ch, -ENOTCONN, done);
+	}
+	INIT_LIST_HEAD(chain);
+	return rc;
+}
+
+/* ---- control messages ---- */
+
+static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	struct krdma_session *sess = ch->sess;
+	LIST_HEAD(done);
+
+	spin_lock_bh(&sess->lock);
+	if (wc->status != IB_WC_SUCCESS) {
+		krdma_post_broken(ch, wc, &done);
+	} else if (sess->state <= KRDMA_SESSION_UP) {
+		rx->len = wc->byte_len;
+		list_add_tail(&rx->node, &ch->rx_list);
+		ch->last_wc = jiffies;
+		queue_work(krdma_wq, &sess->rx_work);
+	}
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_post_rx - give a receive buffer to the queue pair
+ * @ch: channel
+ * @rx: the buffer, handled by now
+ *
+ * Context: any; no session lock held.
+ * Return: 0 or a negative errno
+ */
+int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	struct ib_device *ib = ch->sess->dev->ib;
+	struct ib_sge sge = {
+		.addr = rx->dma,
+		.length = KRDMA_WIRE_MSG_MAX,
+		.lkey = ch->sess->pd->local_dma_lkey,
+	};
+	struct ib_recv_wr wr = {
+		.wr_cqe = &rx->cqe,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	int rc = -ENOTCONN;
+
+	ib_dma_sync_single_for_device(ib, rx->dma, KRDMA_WIRE_MSG_MAX, DMA_FROM_DEVICE);
+	spin_lock_bh(&ch->sess->lock);
+	if (ch->sess->state <= KRDMA_SESSION_UP)
+		rc = ib_post_recv(ch->qp, &wr, NULL);
+	spin_unlock_bh(&ch->sess->lock);
+	return rc;
+}
+
+/**
+ * krdma_post_receives - post all receives, before the peer can send
+ * @ch: channel with a queue pair
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_post_receives(struct krdma_channel *ch)
+{
+	int rc;
+	u32 i;
+
+	for (i = 0; i < ch->nrx; i++) {
+		rc = krdma_post_rx(ch, &ch->rx[i]);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
+{
+	list_add(&tx->node, &ch->tx_free);
+	ch->tx_busy--;
+}
+
+static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_tx *tx = container_of(wc->wr_cqe, struct krdma_tx, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	LIST_HEAD(done);
+
+	spin_lock_bh(&ch->sess->lock);
+	krdma_post_alive(ch);
+	krdma_tx_free(ch, tx);
+	if (wc->status != IB_WC_SUCCESS)
+		krdma_post_broken(ch, wc, &done);
+	spin_unlock_bh(&ch->sess->lock);
+	wake_up(&ch->tx_wait);
+	krdma_xfers_finish(&done);
+}
+
+static bool krdma_tx_try(struct krdma_channel *ch, bool last, struct krdma_tx **tx)
+{
+	bool over;
+
+	spin_lock_bh(&ch->sess->lock);
+	*tx = list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
+	if (*tx) {
+		list_del(&(*tx)->node);
+		ch->tx_busy++;
+	}
+	over = last || ch->sess->state != KRDMA_SESSION_UP;
+	spin_unlock_bh(&ch->sess->lock);
+	return *tx || over;
+}
+
+/**
+ * krdma_post_tx_get - take a buffer for a control message
+ * @ch: channel
+ * @last: for a BYE of a closing session: do not wait
+ *
+ * Waits until an earlier message has gone out, which the heartbeat bounds.
+ *
+ * Context: process.
+ * Return: the buffer, NULL if there is none and the session is down
+ */
+struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last)
+{
+	struct krdma_tx *tx;
+
+	wait_event(ch->tx_wait, krdma_tx_try(ch, last, &tx));
+	return tx;
+}
+
+/**
+ * krdma_post_tx_put - give a buffer back that was not posted
+ * @ch: channel
+ * @tx: the buffer
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx)
+{
+	spin_lock_bh(&ch->sess->lock);
+	krdma_tx_free(ch, tx);
+	spin_unlock_bh(&ch->sess->lock);
+	wake_up(&ch->tx_wait);
+}
+
+/**
+ * krdma_post_tx - send a control message
+ * @ch: channel
+ * @tx: buffer with the encoded message; owned by the post from here
+ * @len: bytes
+ * @last: a BYE, the one message that a closing session may send
+ *
+ * Context: any; no session lock held.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last)
+{
+	struct krdma_session *sess = ch->sess;
+	struct ib_sge sge = {
+		.addr = tx->dma,
+		.length = len,
+		.lkey = sess->pd->local_dma_lkey,
+	};
+	struct ib_send_wr wr = {
+		.wr_cqe = &tx->cqe,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+	LIST_HEAD(done);
+	int rc = -ENOTCONN;
+
+	ib_dma_sync_single_for_device(sess->dev->ib, tx->dma, len, DMA_TO_DEVICE);
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP || (last && sess->state == KRDMA_SESSION_CLOSING)) {
+		krdma_post_count(ch, 1);
+		rc = ib_post_send(ch->qp, &wr, NULL);
+		if (rc) {
+			ch->outstanding--;
+			krdma_session_fail_locked(sess, -ENOTCONN, "a message was not accepted",
+						  -1, &done);
+			rc = -ENOTCONN;
+		}
+	}
+	if (rc)
+		krdma_tx_free(ch, tx);
+	else
+		krdma_stat_inc(KRDMA_STAT_MESSAGES_SENT);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	return rc;
+}
+
+/* ---- the service's registrations ---- */
+
+/**
+ * krdma_post_wrs - post work requests whose completions the caller handles
+ * @ch: channel
+ * @first: chain of signalled work requests
+ * @n: their number, at most KRDMA_REG_SLOTS
+ *
+ * Each handler calls krdma_post_completed.
+ *
+ * Context: process; only the session's service.
+ * Return: number posted; less than @n only if the session is down or goes down
+ */
+int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
+{
+	struct krdma_session *sess = ch->sess;
+	const struct ib_send_wr *bad = NULL, *wr;
+	LIST_HEAD(done);
+	u32 posted = 0;
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP) {
+		posted = n;
+		krdma_post_count(ch, n);
+		if (ib_post_send(ch->qp, first, &bad)) {
+			for (posted = 0, wr = first; wr && wr != bad; wr = wr->next)
+				posted++;
+			ch->outstanding -= n - posted;
+			krdma_session_fail_locked(sess, -ENOTCONN,
+						  "a registration was not accepted", -1, &done);
+		}
+	}
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	return posted;
+}
+
+/**
+ * krdma_post_completed - account for completions of krdma_post_wrs
+ * @ch: channel
+ * @wc: the completion
+ *
+ * Context: completion handler; no session lock held.
+ */
+void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
+{
+	LIST_HEAD(done);
+
+	spin_lock_bh(&ch->sess->lock);
+	krdma_post_alive(ch);
+	if (wc->status != IB_WC_SUCCESS)
+		krdma_post_broken(ch, wc, &done);
+	spin_unlock_bh(&ch->sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/* ---- heartbeat ---- */
+
+static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_channel *ch = cq->cq_context;
+	LIST_HEAD(done);
+
+	spin_lock_bh(&ch->sess->lock);
+	krdma_post_alive(ch);
+	ch->heartbeat = false;
+	if (wc->status != IB_WC_SUCCESS)
+		krdma_post_broken(ch, wc, &done);
+	spin_unlock_bh(&ch->sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_post_heartbeat - ask the peer's adapter for a sign of life
+ * @ch: channel of a session that is up
+ *
+ * A READ of no bytes needs no key and no receive, and the peer's software has
+ * no part in the answer.
+ *
+ * Context: session->lock held.
+ */
+void krdma_post_heartbeat(struct krdma_channel *ch)
+{
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.wr_cqe = &ch->heartbeat_cqe,
+			.opcode = IB_WR_RDMA_READ,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+	};
+
+	lockdep_assert_held(&ch->sess->lock);
+	if (ch->heartbeat)
+		return;
+	krdma_post_count(ch, 1);
+	if (ib_post_send(ch->qp, &wr.wr, NULL)) {
+		ch->outstanding--;
+		return;
+	}
+	ch->heartbeat = true;
+	krdma_stat_inc(KRDMA_STAT_HEARTBEATS);
+}
+
+/* ---- set-up ---- */
+
+static int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, enum dma_data_direction dir)
+{
+	*buf = kzalloc(KRDMA_WIRE_MSG_MAX, GFP_KERNEL);
+	if (!*buf)
+		return -ENOMEM;
+	*dma = ib_dma_map_single(ib, *buf, KRDMA_WIRE_MSG_MAX, dir);
+	if (ib_dma_mapping_error(ib, *dma)) {
+		kfree(*buf);
+		*buf = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, enum dma_data_direction dir)
+{
+	if (!buf)
+		return;
+	ib_dma_unmap_single(ib, dma, KRDMA_WIRE_MSG_MAX, dir);
+	kfree(buf);
+}
+
+/**
+ * krdma_post_setup - allocate what a channel posts
+ * @ch: channel; slots, ntx and nrx are set
+ *
+ * Context: process.
+ * Return: 0 or a negative errno; krdma_post_teardown cleans up in either case
+ */
+int krdma_post_setup(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->sess->dev->ib;
+	int rc;
+	u32 i;
+
+	ch->heartbeat_cqe.done = krdma_heartbeat_done;
+	ch->chunks = kvcalloc(ch->slots, sizeof(*ch->chunks), GFP_KERNEL);
+	ch->tx = kcalloc(ch->ntx, sizeof(*ch->tx), GFP_KERNEL);
+	ch->rx = kcalloc(ch->nrx, sizeof(*ch->rx), GFP_KERNEL);
+	if (!ch->chunks || !ch->tx || !ch->rx)
+		return -ENOMEM;
+
+	for (i = 0; i < ch->slots; i++) {
+		ch->chunks[i].cqe.done = krdma_data_done;
+		list_add_tail(&ch->chunks[i].node, &ch->free);
+	}
+	for (i = 0; i < ch->ntx; i++) {
+		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, DMA_TO_DEVICE);
+		if (rc)
+			return rc;
+		ch->tx[i].cqe.done = krdma_tx_done;
+		list_add_tail(&ch->tx[i].node, &ch->tx_free);
+	}
+	for (i = 0; i < ch->nrx; i++) {
+		rc = krdma_buf_map(ib, &ch->rx[i].buf, &ch->rx[i].dma, DMA_FROM_DEVICE);
+		if (rc)
+			return rc;
+		ch->rx[i].cqe.done = krdma_rx_done;
+	}
+	return 0;
+}
+
+/**
+ * krdma_post_teardown - free what a channel posts
+ * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_post_teardown(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->sess->dev->ib;
+	u32 i;
+
+	for (i = 0; ch->tx && i < ch->ntx; i++)
+		krdma_buf_unmap(ib, ch->tx[i].buf, ch->tx[i].dma, DMA_TO_DEVICE);
+	for (i = 0; ch->rx && i < ch->nrx; i++)
+		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, DMA_FROM_DEVICE);
+	kvfree(ch->chunks);
+	kfree(ch->tx);
+	kfree(ch->rx);
+}

@@ -1,0 +1,722 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Regions: exports of a peer, opened here, and the keys of their segments.
+ *
+ * A region is shared by all files that use the session. A key is asked for
+ * when a transfer needs it, a little ahead where transfers go on in order, and
+ * kept until the owner recalls it. Rule of a RECALL: the key is not used from
+ * its arrival, and it is answered when the last chunk that uses it has ended.
+ * REVOKE: the same for all keys of the region at once, for good.
+ */
+#include <linux/slab.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+/* Segments asked for beyond a transfer that goes on where the last one ended. */
+#define KRDMA_PREFETCH 8
+
+/* A SEGS question under way. */
+struct krdma_segs_ask {
+	struct krdma_region *region; /* holds a reference */
+	u64 first;
+	u32 count;
+};
+
+static u64 krdma_region_segments(const struct krdma_region *region)
+{
+	return ((region->length - 1) >> region->segment_shift) + 1;
+}
+
+static void krdma_region_release(struct kref *ref)
+{
+	struct krdma_region *region = container_of(ref, struct krdma_region, ref);
+	struct krdma_key *key;
+	unsigned long i;
+
+	xa_for_each(&region->keys, i, key)
+		kfree(key);
+	xa_destroy(&region->keys);
+	krdma_session_put(region->sess);
+	kfree(region);
+}
+
+/**
+ * krdma_region_put - let go of a region
+ * @region: the region
+ *
+ * Context: process.
+ */
+void krdma_region_put(struct krdma_region *region)
+{
+	kref_put(&region->ref, krdma_region_release);
+}
+
+/* ---- keys ---- */
+
+/* The next question: what the first waiter lacks, and what will be wanted next. */
+static struct krdma_xfer *krdma_region_next(struct krdma_region *region, struct krdma_msg *msg)
+{
+	u64 first, last, end = krdma_region_segments(region) - 1;
+	struct krdma_xfer *x, *next;
+
+	lockdep_assert_held(&region->sess->lock);
+	list_for_each_entry_safe(x, next, &region->waiters, node) {
+		struct krdma_key *key;
+
+		first = (x->offset + x->posted) >> region->segment_shift;
+		key = xa_load(&region->keys, first);
+		if (key && key->valid) {
+			krdma_xfer_ready(x);
+			continue;
+		}
+		last = (x->offset + x->length - 1) >> region->segment_shift;
+		if (first == region->next || first == 0)
+			last = min(last + KRDMA_PREFETCH, end);
+		memset(msg, 0, sizeof(*msg));
+		msg->type = KRDMA_WIRE_SEGS;
+		msg->segs.grant = region->grant;
+		msg->segs.generation = region->generation;
+		msg->segs.first = first;
+		msg->segs.count = 1;
+		msg->segs.extra = min_t(u64, last - first, KRDMA_WIRE_SEGS_MAX - 1);
+		region->next = first + 1 + msg->segs.extra;
+		return x;
+	}
+	return NULL;
+}
+
+static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg *msg,
+			    const struct krdma_segs_ask *sa)
+{
+	struct krdma_session *sess = region->sess;
+	u32 i;
+
+	if (msg->segs_answer.grant != region->grant ||
+	    msg->segs_answer.generation != region->generation ||
+	    msg->segs_answer.seg[0].index != sa->first || msg->segs_answer.count > sa->count)
+		return -EPROTO;
+
+	for (i = 0; i < msg->segs_answer.count; i++) {
+		const struct krdma_msg_seg *seg = &msg->segs_answer.seg[i];
+		u64 start = seg->index << region->segment_shift;
+		struct krdma_key *key, *new = NULL;
+		bool ok = true;
+
+		if (seg->index >= krdma_region_segments(region) ||
+		    seg->length != min(1ULL << region->segment_shift, region->length - start))
+			return -EPROTO;
+		if (!xa_load(&region->keys, seg->index)) {
+			new = kzalloc(sizeof(*new), GFP_KERNEL);
+			if (!new || xa_reserve(&region->keys, seg->index, GFP_KERNEL)) {
+				kfree(new);
+				/* The first is needed, the others were a guess. */
+				return i ? 0 : -ENOMEM;
+			}
+		}
+		spin_lock_bh(&sess->lock);
+		if (new) {
+			new->index = seg->index;
+			xa_store(&region->keys, seg->index, new, GFP_ATOMIC);
+		}
+		key = xa_load(&region->keys, seg->index);
+		if (key->posted || key->valid) {
+			/* In use: it can only be the same. */
+			ok = key->valid && key->rkey == seg->rkey && key->address == seg->address;
+		} else {
+			key->address = seg->address;
+			key->length = seg->length;
+			key->rkey = seg->rkey;
+			key->valid = true;
+			region->nkeys++;
+		}
+		spin_unlock_bh(&sess->lock);
+		if (!ok)
+			return -EPROTO;
+	}
+	return 0;
+}
+
+/* Answer to SEGS. */
+static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
+{
+	struct krdma_segs_ask *sa = ask->arg;
+	struct krdma_region *region = sa->region;
+	struct krdma_session *sess = region->sess;
+	struct krdma_xfer *x, *next;
+	LIST_HEAD(done);
+
+	if (msg && !region->err) {
+		err = krdma_keys_store(region, msg, sa);
+		if (err == -EPROTO)
+			krdma_session_protocol(sess, "an answer with keys that do not fit");
+	}
+
+	spin_lock_bh(&sess->lock);
+	region->asking = false;
+	list_for_each_entry_safe(x, next, &region->waiters, node) {
+		u64 first = (x->offset + x->posted) >> region->segment_shift;
+
+		if (first - sa->first >= sa->count)
+			continue;
+		/* The owner's error is about the first; the others ask again. */
+		if (err && first == sa->first)
+			krdma_xfer_end(x, err, &done);
+		else
+			krdma_xfer_ready(x);
+	}
+	if (!list_empty(&region->waiters))
+		krdma_region_want(region);
+	krdma_xfer_pump(sess, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	kfree(sa);
+	krdma_region_put(region);
+}
+
+static void krdma_region_ask_failed(struct krdma_region *region, int err)
+{
+	struct krdma_session *sess = region->sess;
+	struct krdma_xfer *x;
+	LIST_HEAD(done);
+
+	spin_lock_bh(&sess->lock);
+	region->asking = false;
+	/* One of them; the others try for themselves. */
+	x = list_first_entry_or_null(&region->waiters, struct krdma_xfer, node);
+	if (x)
+		krdma_xfer_end(x, err, &done);
+	if (!list_empty(&region->waiters))
+		krdma_region_want(region);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+static void krdma_region_waiting(struct krdma_region *region, enum krdma_wait wait)
+{
+	struct krdma_xfer *x;
+
+	spin_lock_bh(&region->sess->lock);
+	list_for_each_entry(x, &region->waiters, node)
+		krdma_xfer_wait(x, wait);
+	spin_unlock_bh(&region->sess->lock);
+}
+
+static void krdma_region_ask_work(struct work_struct *work)
+{
+	struct krdma_region *region = container_of(work, struct krdma_region, ask_work);
+	struct krdma_session *sess = region->sess;
+	struct krdma_segs_ask *sa = NULL;
+	struct krdma_msg *msg = NULL;
+	struct krdma_ask *ask = NULL;
+	LIST_HEAD(done);
+	bool wanted;
+	int rc = -ENOMEM;
+
+	sa = kzalloc(sizeof(*sa), GFP_KERNEL);
+	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	ask = krdma_ask_new(KRDMA_WIRE_SEGS, krdma_region_keys, sa);
+	if (!sa || !msg || !ask)
+		goto out;
+
+	spin_lock_bh(&sess->lock);
+	wanted = krdma_region_next(region, msg);
+	if (!wanted)
+		region->asking = false;
+	/* Some that waited may have found their key. */
+	krdma_xfer_pump(sess, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	rc = 0;
+	if (!wanted)
+		goto out;
+
+	kref_get(&region->ref);
+	sa->region = region;
+	sa->first = msg->segs.first;
+	sa->count = 1 + msg->segs.extra;
+	rc = krdma_ask_send(sess, ask, msg, KRDMA_SEGS_MS);
+	if (rc) {
+		krdma_region_put(region);
+	} else {
+		sa = NULL;
+		krdma_region_waiting(region, KRDMA_WAIT_KEY);
+	}
+out:
+	if (rc)
+		krdma_region_ask_failed(region, rc);
+	if (ask)
+		krdma_ask_put(ask);
+	kfree(msg);
+	kfree(sa);
+	krdma_region_put(region);
+}
+
+/**
+ * krdma_region_want - see to it that the keys of the waiters are asked for
+ * @region: the region
+ *
+ * Context: session->lock held.
+ */
+void krdma_region_want(struct krdma_region *region)
+{
+	lockdep_assert_held(&region->sess->lock);
+	if (region->asking)
+		return;
+	region->asking = true;
+	kref_get(&region->ref);
+	/* Put by the work; asking is false again before it is queued again. */
+	if (!queue_work(krdma_wq, &region->ask_work))
+		kref_put(&region->ref, krdma_region_release);
+}
+
+/**
+ * krdma_key_unpost - a chunk that used a key has ended
+ * @region: its region
+ * @key: the key
+ *
+ * Context: session->lock held.
+ */
+void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key)
+{
+	struct krdma_recall *recall = key->recall;
+	bool wake = false;
+
+	lockdep_assert_held(&region->sess->lock);
+	region->posted--;
+	if (!--key->posted && recall) {
+		key->recall = NULL;
+		wake = !--recall->pending;
+	}
+	if (!region->posted && region->err)
+		wake = true;
+	if (wake) {
+		/* Answers to RECALL and REVOKE, and krdma_region_close_work. */
+		if (region->sess->state == KRDMA_SESSION_UP)
+			queue_work(krdma_wq, &region->sess->rx_work);
+		wake_up(&region->sess->wait);
+	}
+}
+
+/* ---- RECALL and REVOKE ---- */
+
+static struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 grant,
+					      u32 generation)
+{
+	struct krdma_region *region;
+
+	lockdep_assert_held(&sess->lock);
+	list_for_each_entry(region, &sess->regions, node)
+		if (region->grant == grant && region->generation == generation)
+			return region;
+	return NULL;
+}
+
+static struct krdma_recall *krdma_recall_new(struct krdma_session *sess,
+					     const struct krdma_msg *msg, u32 grant,
+					     u32 generation)
+{
+	struct krdma_recall *recall = kzalloc(sizeof(*recall), GFP_KERNEL);
+
+	if (!recall) {
+		krdma_session_fail(sess, -ENOMEM, "no memory for a recall",
+				   KRDMA_WIRE_REASON_LIMIT);
+		return NULL;
+	}
+	recall->type = msg->type;
+	recall->tag = msg->tag;
+	recall->grant = grant;
+	recall->generation = generation;
+	return recall;
+}
+
+/**
+ * krdma_region_recall - the owner wants keys back
+ * @sess: session
+ * @msg: the question; of a region that is unknown it is just answered, its
+ *	CLOSE has crossed it
+ *
+ * Context: rx_work, which answers at its end.
+ */
+void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg)
+{
+	struct krdma_region *region;
+	struct krdma_recall *recall;
+	u32 i;
+
+	recall = krdma_recall_new(sess, msg, msg->recall.grant, msg->recall.generation);
+	if (!recall)
+		return;
+	spin_lock_bh(&sess->lock);
+	region = krdma_region_find(sess, recall->grant, recall->generation);
+	for (i = 0; region && i < msg->recall.count; i++) {
+		struct krdma_key *key = xa_load(&region->keys, msg->recall.index[i]);
+
+		if (!key || !key->valid)
+			continue;
+		key->valid = false;
+		region->nkeys--;
+		if (key->posted) {
+			key->recall = recall;
+			recall->pending++;
+		}
+	}
+	list_add_tail(&recall->node, &sess->recalls);
+	spin_unlock_bh(&sess->lock);
+	krdma_stat_inc(KRDMA_STAT_RECALLS);
+}
+
+/**
+ * krdma_region_revoke - the owner ends the export
+ * @sess: session
+ * @msg: the question
+ *
+ * Context: rx_work, which answers at its end.
+ */
+void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg)
+{
+	struct krdma_region *region;
+	struct krdma_recall *recall;
+	LIST_HEAD(done);
+
+	recall = krdma_recall_new(sess, msg, msg->grant.grant, msg->grant.generation);
+	if (!recall)
+		return;
+	spin_lock_bh(&sess->lock);
+	region = krdma_region_find(sess, recall->grant, recall->generation);
+	if (region) {
+		kref_get(&region->ref);
+		recall->region = region;
+		region->revoked = true;
+		krdma_region_fail(region, -ESTALE, &done);
+	}
+	list_add_tail(&recall->node, &sess->recalls);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	krdma_stat_inc(KRDMA_STAT_REVOKES);
+}
+
+static void krdma_recall_free(struct krdma_recall *recall)
+{
+	if (recall->region)
+		krdma_region_put(recall->region);
+	kfree(recall);
+}
+
+/**
+ * krdma_region_recalls_answer - answer what is due
+ * @sess: session
+ *
+ * Context: rx_work.
+ */
+void krdma_region_recalls_answer(struct krdma_session *sess)
+{
+	struct krdma_recall *recall, *next;
+	struct krdma_msg *msg;
+	LIST_HEAD(due);
+
+	spin_lock_bh(&sess->lock);
+	list_for_each_entry_safe(recall, next, &sess->recalls, node)
+		if (recall->region ? !recall->region->posted : !recall->pending)
+			list_move_tail(&recall->node, &due);
+	spin_unlock_bh(&sess->lock);
+	if (list_empty(&due))
+		return;
+
+	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	if (!msg)
+		krdma_session_fail(sess, -ENOMEM, "no memory for an answer",
+				   KRDMA_WIRE_REASON_LIMIT);
+	list_for_each_entry_safe(recall, next, &due, node) {
+		if (msg) {
+			memset(msg, 0, sizeof(*msg));
+			msg->type = recall->type;
+			msg->tag = recall->tag;
+			msg->grant.grant = recall->grant;
+			msg->grant.generation = recall->generation;
+			krdma_answer(sess, msg);
+		}
+		krdma_recall_free(recall);
+	}
+	kfree(msg);
+}
+
+/* ---- open and close ---- */
+
+/**
+ * krdma_region_fail - no more transfers on a region
+ * @region: the region
+ * @err: status of those that are not on the wire yet, and of all to come
+ * @done: transfers that ended
+ *
+ * Context: session->lock held.
+ */
+void krdma_region_fail(struct krdma_region *region, int err, struct list_head *done)
+{
+	struct krdma_xfer *x, *next;
+
+	lockdep_assert_held(&region->sess->lock);
+	if (!region->err)
+		region->err = err;
+	list_for_each_entry_safe(x, next, &region->sess->xfers, all)
+		if (x->region == region)
+			krdma_xfer_end(x, err, done);
+}
+
+static void krdma_region_unlist(struct krdma_region *region)
+{
+	struct krdma_session *sess = region->sess;
+	bool listed;
+
+	spin_lock_bh(&sess->lock);
+	listed = !list_empty(&region->node);
+	if (listed) {
+		list_del_init(&region->node);
+		sess->nregions--;
+	}
+	spin_unlock_bh(&sess->lock);
+	if (listed)
+		krdma_region_put(region);
+}
+
+static bool krdma_region_idle(struct krdma_region *region)
+{
+	struct krdma_session *sess = region->sess;
+	bool idle;
+
+	spin_lock_bh(&sess->lock);
+	idle = !region->posted || sess->state != KRDMA_SESSION_UP;
+	spin_unlock_bh(&sess->lock);
+	return idle;
+}
+
+static void krdma_region_close_work(struct work_struct *work)
+{
+	struct krdma_region *region = container_of(work, struct krdma_region, close_work);
+	struct krdma_session *sess = region->sess;
+	struct krdma_msg *msg;
+
+	/* Bounded: what is posted ends, or the heartbeat ends the session. */
+	wait_event(sess->wait, krdma_region_idle(region));
+	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	if (msg && !region->revoked) {
+		msg->type = KRDMA_WIRE_CLOSE;
+		msg->grant.grant = region->grant;
+		msg->grant.generation = region->generation;
+		krdma_ask_wait(sess, msg, KRDMA_QUESTION_MS, NULL, NULL);
+	}
+	kfree(msg);
+	krdma_region_unlist(region);
+	krdma_region_put(region);
+}
+
+/**
+ * krdma_region_close - a handle of the region ends
+ * @region: the region; with the last handle the owner is told, in a work
+ *
+ * Context: process. The handle's reference is put.
+ */
+void krdma_region_close(struct krdma_region *region)
+{
+	struct krdma_session *sess = region->sess;
+	LIST_HEAD(done);
+	bool last;
+
+	spin_lock_bh(&sess->lock);
+	last = !--region->users;
+	if (last)
+		krdma_region_fail(region, -ECANCELED, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	/* The handle's reference goes to the work. */
+	if (last)
+		queue_work(krdma_wq, &region->close_work);
+	else
+		krdma_region_put(region);
+}
+
+static struct krdma_region *krdma_region_share(struct krdma_session *sess, const char *name,
+					       u32 rights)
+{
+	struct krdma_region *region;
+
+	lockdep_assert_held(&sess->lock);
+	list_for_each_entry(region, &sess->regions, node) {
+		if (region->users && !region->err && region->wanted == rights &&
+		    !strcmp(region->name, name)) {
+			region->users++;
+			kref_get(&region->ref);
+			return region;
+		}
+	}
+	return NULL;
+}
+
+static struct krdma_region *krdma_region_new(struct krdma_session *sess, const char *name,
+					     u32 rights)
+{
+	struct krdma_region *region = kzalloc(sizeof(*region), GFP_KERNEL);
+
+	if (!region)
+		return NULL;
+	kref_init(&region->ref);
+	kref_get(&sess->ref);
+	region->sess = sess;
+	region->users = 1;
+	region->wanted = rights;
+	strscpy(region->name, name, sizeof(region->name));
+	xa_init(&region->keys);
+	INIT_LIST_HEAD(&region->node);
+	INIT_LIST_HEAD(&region->waiters);
+	INIT_WORK(&region->ask_work, krdma_region_ask_work);
+	INIT_WORK(&region->close_work, krdma_region_close_work);
+	return region;
+}
+
+/* In rx_work, so that a REVOKE right behind the answer finds the region. */
+static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
+{
+	struct krdma_region *region = ask->arg;
+	struct krdma_session *sess = region->sess;
+	bool abandoned;
+
+	spin_lock_bh(&sess->lock);
+	region->answered = true;
+	abandoned = !region->users;
+	if (msg) {
+		region->grant = msg->open_answer.grant;
+		region->generation = msg->open_answer.generation;
+		region->rights = msg->open_answer.rights;
+		region->length = msg->open_answer.length;
+		region->segment_shift = msg->open_answer.segment_shift;
+		if (krdma_region_find(sess, region->grant, region->generation))
+			err = -EPROTO;
+	}
+	if (!err) {
+		kref_get(&region->ref);
+		list_add_tail(&region->node, &sess->regions);
+		sess->nregions++;
+		if (abandoned)
+			region->err = -ECANCELED;
+	}
+	spin_unlock_bh(&sess->lock);
+	if (err == -EPROTO)
+		krdma_session_protocol(sess, "the same grant twice");
+	if (!err && abandoned) {
+		/* The opener went away: give the grant back. */
+		kref_get(&region->ref);
+		queue_work(krdma_wq, &region->close_work);
+	}
+	ask->err = err;
+	complete_all(&ask->done);
+	krdma_region_put(region);
+}
+
+/**
+ * krdma_region_open - open an export of the peer
+ * @sess: session
+ * @name: name of the export
+ * @rights: wanted, 0 for all it has
+ * @timeout_ms: how long to wait
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: the region with a reference and a user, to be given to
+ *	krdma_region_close; or an ERR_PTR
+ */
+struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
+				       u32 timeout_ms, struct krdma_why *why)
+{
+	struct krdma_region *region;
+	struct krdma_ask *ask;
+	struct krdma_msg *msg;
+	int rc = -ENOMEM;
+	bool late;
+	long left;
+
+	spin_lock_bh(&sess->lock);
+	region = krdma_region_share(sess, name, rights);
+	spin_unlock_bh(&sess->lock);
+	if (region)
+		return region;
+
+	region = krdma_region_new(sess, name, rights);
+	if (!region)
+		return ERR_PTR(-ENOMEM);
+	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	ask = krdma_ask_new(KRDMA_WIRE_OPEN, krdma_region_opened, region);
+	if (!msg || !ask)
+		goto out;
+	msg->type = KRDMA_WIRE_OPEN;
+	msg->open.rights = rights;
+	strscpy(msg->open.name, name, sizeof(msg->open.name));
+
+	kref_get(&region->ref); /* of krdma_region_opened */
+	rc = krdma_ask_send(sess, ask, msg, timeout_ms);
+	if (rc) {
+		krdma_region_put(region);
+		goto out;
+	}
+	left = wait_for_completion_killable_timeout(&ask->done, msecs_to_jiffies(timeout_ms));
+	spin_lock_bh(&sess->lock);
+	late = left <= 0 && !region->answered;
+	if (late)
+		region->users = 0;
+	spin_unlock_bh(&sess->lock);
+	if (late) {
+		rc = left ? -EINTR : -ETIMEDOUT;
+	} else {
+		wait_for_completion(&ask->done);
+		rc = ask->err;
+	}
+out:
+	if (ask)
+		krdma_ask_put(ask);
+	kfree(msg);
+	if (!rc)
+		return region;
+	krdma_region_put(region);
+	switch (rc) {
+	case -ENOENT:
+		krdma_explain(why, rc, "%pISpc publishes nothing named '%s'", &sess->dst, name);
+		break;
+	case -EACCES:
+		krdma_explain(why, rc, "%pISpc does not grant the rights wanted on '%s'",
+			      &sess->dst, name);
+		break;
+	case -ENOTCONN:
+		rc = krdma_session_explain(sess, why);
+		break;
+	default:
+		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: %s", name, &sess->dst,
+			      krdma_proto_status_text(krdma_proto_status(rc)));
+	}
+	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_regions_drop - take all regions of a session off it
+ * @sess: session without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_regions_drop(struct krdma_session *sess)
+{
+	struct krdma_recall *recall, *next;
+	struct krdma_region *region;
+	LIST_HEAD(recalls);
+
+	for (;;) {
+		spin_lock_bh(&sess->lock);
+		region = list_first_entry_or_null(&sess->regions, struct krdma_region, node);
+		if (region && !region->err)
+			region->err = -ENOTCONN;
+		spin_unlock_bh(&sess->lock);
+		if (!region)
+			break;
+		krdma_region_unlist(region);
+	}
+	list_splice_init(&sess->recalls, &recalls);
+	list_for_each_entry_safe(recall, next, &recalls, node)
+		krdma_recall_free(recall);
+}

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sessions: made, shared, kept alive, ended.
+ *
+ * States, changed by krdma_session_set_state alone:
+ *
+ *	CONNECTING -> UP -> CLOSING -> DEAD
+ *	     `--------------^
+ *
+ * One way down: whoever finds a reason calls krdma_session_fail, from any
+ * context; the first reason stays. From that moment nothing is posted, and
+ * down_work takes the session apart (Documentation/lifetime.rst, "Teardown").
+ */
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "krdma.h"
+#include "trace.h"
+
+DEFINE_MUTEX(krdma_sessions_lock);
+LIST_HEAD(krdma_sessions);
+static DECLARE_WAIT_QUEUE_HEAD(krdma_sessions_wait);
+static u64 krdma_session_serial;
+static u32 krdma_nsessions;
+
+static void krdma_session_set_state(struct krdma_session *sess, enum krdma_session_state state)
+{
+	lockdep_assert_held(&sess->lock);
+	trace_krdma_session_state(sess->serial, sess->state, state, sess->err);
+	WRITE_ONCE(sess->state, state);
+	wake_up_all(&sess->wait);
+}
+
+/**
+ * krdma_session_is_up - can something be posted?
+ * @sess: session
+ *
+ * Context: any; a hint, unless session->lock is held.
+ * Return: true if it can
+ */
+bool krdma_session_is_up(struct krdma_session *sess)
+{
+	return READ_ONCE(sess->state) == KRDMA_SESSION_UP;
+}
+
+/**
+ * krdma_session_tick_by - let the tick come by a certain time
+ * @sess: session
+ * @when: latest time
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
+{
+	s64 us;
+
+	lockdep_assert_held(&sess->lock);
+	if (sess->state > KRDMA_SESSION_UP || !ktime_before(when, sess->tick_at))
+		return;
+	sess->tick_at = when;
+	us = ktime_us_delta(when, ktime_get());
+	mod_delayed_work(krdma_wq, &sess->tick,
+			 us <= 0 ? 0 : nsecs_to_jiffies(min_t(s64, us, USEC_PER_SEC * 3600LL) * 1000) + 1);
+}
+
+/**
+ * krdma_session_up - the channel is established
+ * @sess: session
+ *
+ * Context: process.
+ */
+void krdma_session_up(struct krdma_session *sess)
+{
+	ktime_t now = ktime_get();
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_CONNECTING) {
+		sess->ch->last_wc = jiffies;
+		krdma_session_set_state(sess, KRDMA_SESSION_UP);
+		krdma_session_tick_by(sess, ktime_add_ms(now, KRDMA_HEARTBEAT_MS));
+		/* The peer's first message may be here already. */
+		queue_work(krdma_wq, &sess->rx_work);
+		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
+	}
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_fail_locked - end a session
+ * @sess: session
+ * @err: negative errno
+ * @why: a phrase, static
+ * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use
+ * @done: transfers that ended by it
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
+			       struct list_head *done)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->state >= KRDMA_SESSION_CLOSING)
+		return;
+	sess->err = err;
+	sess->why = why;
+	sess->bye = sess->state == KRDMA_SESSION_UP ? bye : -1;
+	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE) {
+		krdma_stat_inc(KRDMA_STAT_SESSIONS_LOST);
+		pr_info_ratelimited("krdma_mover: session %llu with %pISpc ends: %s\n",
+				    sess->serial, &sess->dst, why);
+	}
+	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
+	krdma_xfers_fail(sess, done);
+	/* A connect that waits for an event, a sender that waits for a buffer. */
+	complete(&sess->ch->cm_done);
+	wake_up_all(&sess->ch->tx_wait);
+	krdma_segments_wake();
+	queue_work(krdma_wq, &sess->down_work);
+}
+
+/**
+ * krdma_session_fail - end a session
+ * @sess: session
+ * @err: negative errno
+ * @why: a phrase, static
+ * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye)
+{
+	LIST_HEAD(done);
+
+	spin_lock_bh(&sess->lock);
+	krdma_session_fail_locked(sess, err, why, bye, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_session_protocol - the peer broke the protocol
+ * @sess: session
+ * @why: how, static
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_session_protocol(struct krdma_session *sess, const char *why)
+{
+	krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
+	pr_warn_ratelimited("krdma_mover: session %llu: %pISpc broke the protocol: %s\n",
+			    sess->serial, &sess->dst, why);
+	krdma_session_fail(sess, -ECONNRESET, "the peer broke the protocol",
+			   KRDMA_WIRE_REASON_PROTOCOL);
+}
+
+/**
+ * krdma_session_explain - the sentence for a session that is not up
+ * @sess: session
+ * @why: explanation
+ *
+ * Context: any.
+ * Return: -ENOTCONN
+ */
+int krdma_session_explain(struct krdma_session *sess, struct krdma_why *why)
+{
+	const char *reason;
+
+	spin_lock_bh(&sess->lock);
+	reason = sess->why;
+	spin_unlock_bh(&sess->lock);
+	return krdma_explain(why, -ENOTCONN, "the session with %pISpc is lost: %s", &sess->dst,
+			     reason ?: "it is not up");
+}
+
+/**
+ * krdma_session_device - the device of a session that is up
+ * @sess: session
+ *
+ * Context: any.
+ * Return: the device, to be put by krdma_device_put; NULL if not up
+ */
+struct krdma_device *krdma_session_device(struct krdma_session *sess)
+{
+	struct krdma_device *dev = NULL;
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP) {
+		dev = sess->dev;
+		refcount_inc(&dev->refs);
+	}
+	spin_unlock_bh(&sess->lock);
+	return dev;
+}
+
+/**
+ * krdma_session_serve - let the service look for work
+ * @sess: session
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_session_serve(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP)
+		queue_work(krdma_wq, &sess->svc_work);
+	spin_unlock_bh(&sess->lock);
+}
+
+/* ---- tick: deadlines, heartbeat, late answers, linger ---- */
+
+static void krdma_session_linger(struct krdma_session *sess)
+{
+	unsigned long until = sess->idle_since + msecs_to_jiffies(KRDMA_LINGER_MS);
+
+	if (sess->inbound)
+		return;
+	mutex_lock(&krdma_sessions_lock);
+	if (!sess->users && time_after_eq(jiffies, until))
+		krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
+				   KRDMA_WIRE_REASON_NONE);
+	mutex_unlock(&krdma_sessions_lock);
+}
+
+static void krdma_session_tick(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, tick.work);
+	unsigned long next = jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS), beat;
+	struct krdma_channel *ch = sess->ch;
+	ktime_t now = ktime_get(), soonest;
+	LIST_HEAD(done);
+
+	krdma_session_linger(sess);
+
+	spin_lock_bh(&sess->lock);
+	sess->tick_at = KTIME_MAX;
+	if (sess->state == KRDMA_SESSION_CONNECTING &&
+	    ktime_ms_delta(now, sess->made) >= KRDMA_CONNECT_MS)
+		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed", -1,
+					  &done);
+	if (sess->state > KRDMA_SESSION_UP)
+		goto out;
+
+	soonest = krdma_xfers_expire(sess, &done);
+	if (krdma_asks_expired(sess, &next)) {
+		krdma_session_fail_locked(sess, -ETIMEDOUT, "the peer did not answer a question",
+					  KRDMA_WIRE_REASON_TIMEOUT, &done);
+		goto out;
+	}
+	if (sess->state == KRDMA_SESSION_UP) {
+		beat = ch->last_wc +
+		       msecs_to_jiffies(ch->outstanding ? KRDMA_DEAD_MS : KRDMA_HEARTBEAT_MS);
+		if (time_after_eq(jiffies, beat)) {
+			if (ch->outstanding) {
+				krdma_session_fail_locked(sess, -ENOTCONN,
+							  "the peer gives no sign of life", -1,
+							  &done);
+				goto out;
+			}
+			krdma_post_heartbeat(ch);
+		} else if (time_before(beat, next)) {
+			next = beat;
+		}
+	}
+	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
+	krdma_session_tick_by(sess, ktime_before(soonest, now) ? soonest : now);
+out:
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/* ---- life ---- */
+
+static void krdma_session_release(struct kref *ref)
+{
+	struct krdma_session *sess = container_of(ref, struct krdma_session, ref);
+
+	xa_destroy(&sess->grants);
+	kfree(sess->rx_msg);
+	kfree(sess->ch);
+	kfree(sess);
+}
+
+/**
+ * krdma_session_put - let go of a session's memory
+ * @sess: session
+ *
+ * Context: any.
+ */
+void krdma_session_put(struct krdma_session *sess)
+{
+	kref_put(&sess->ref, krdma_session_release);
+}
+
+/* Takes the session apart; nothing is posted since the state is CLOSING. */
+static void krdma_session_down_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, down_work);
+
+	/* 1. No work starts what the next steps end. */
+	cancel_work_sync(&sess->connect_work);
+	cancel_delayed_work_sync(&sess->tick);
+	if (sess->bye >= 0)
+		krdma_ctl_bye(sess, sess->bye);
+	/* 2. What is posted ends, who waits for an answer hears of it. */
+	krdma_conn_stop(sess->ch);
+	krdma_asks_fail(sess);
+	cancel_work_sync(&sess->rx_work);
+	cancel_work_sync(&sess->svc_work);
+	/* 3. ORDER: the queue pair goes first, then no key can be used. */
+	krdma_conn_destroy(sess);
+	krdma_grants_release(sess);
+	krdma_regions_drop(sess);
+	krdma_conn_release(sess);
+
+	spin_lock_bh(&sess->lock);
+	krdma_session_set_state(sess, KRDMA_SESSION_DEAD);
+	spin_unlock_bh(&sess->lock);
+
+	mutex_lock(&krdma_sessions_lock);
+	list_del(&sess->node);
+	krdma_nsessions--;
+	mutex_unlock(&krdma_sessions_lock);
+	wake_up_all(&krdma_sessions_wait);
+	if (!sess->inbound)
+		put_net(sess->net);
+	krdma_session_put(sess);
+}
+
+static void krdma_session_connect_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, connect_work);
+	int rc = krdma_conn_connect(sess);
+
+	if (rc)
+		krdma_session_fail(sess, rc, sess->why, -1);
+	else
+		krdma_session_up(sess);
+}
+
+/**
+ * krdma_session_new - allocate a session, connecting
+ *
+ * Context: process.
+ * Return: the session with one reference, NULL without memory
+ */
+struct krdma_session *krdma_session_new(void)
+{
+	struct krdma_session *sess = kzalloc(sizeof(*sess), GFP_KERNEL);
+	struct krdma_channel *ch = kzalloc(sizeof(*ch), GFP_KERNEL);
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+
+	if (!sess || !ch || !msg) {
+		kfree(sess);
+		kfree(ch);
+		kfree(msg);
+		return NULL;
+	}
+	kref_init(&sess->ref);
+	spin_lock_init(&sess->lock);
+	init_waitqueue_head(&sess->wait);
+	INIT_LIST_HEAD(&sess->node);
+	INIT_LIST_HEAD(&sess->asks);
+	INIT_LIST_HEAD(&sess->requests);
+	INIT_LIST_HEAD(&sess->regions);
+	INIT_LIST_HEAD(&sess->xfers);
+	INIT_LIST_HEAD(&sess->ready);
+	INIT_LIST_HEAD(&sess->recalls);
+	INIT_LIST_HEAD(&sess->segs);
+	xa_init(&sess->grants);
+	init_completion(&sess->svc_done);
+	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
+	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
+	INIT_WORK(&sess->svc_work, krdma_service_work);
+	INIT_WORK(&sess->down_work, krdma_session_down_work);
+	INIT_DELAYED_WORK(&sess->tick, krdma_session_tick);
+	sess->state = KRDMA_SESSION_CONNECTING;
+	sess->made = ktime_get();
+	sess->tick_at = KTIME_MAX;
+	sess->bye = -1;
+	sess->window = KRDMA_WINDOW;
+	sess->generation = get_random_u32();
+	sess->rx_msg = msg;
+
+	sess->ch = ch;
+	ch->sess = sess;
+	init_completion(&ch->cm_done);
+	init_waitqueue_head(&ch->tx_wait);
+	INIT_LIST_HEAD(&ch->free);
+	INIT_LIST_HEAD(&ch->tx_free);
+	INIT_LIST_HEAD(&ch->rx_list);
+	return sess;
+}
+
+static int krdma_session_list(struct krdma_session *sess)
+{
+	lockdep_assert_held(&krdma_sessions_lock);
+	if (krdma_nsessions >= KRDMA_SESSIONS_MAX)
+		return -EDQUOT;
+	krdma_nsessions++;
+	sess->serial = ++krdma_session_serial;
+	list_add_tail(&sess->node, &krdma_sessions);
+	/* Completion of the connection has a time limit. */
+	spin_lock_bh(&sess->lock);
+	krdma_session_tick_by(sess, ktime_add_ms(sess->made, KRDMA_CONNECT_MS));
+	spin_unlock_bh(&sess->lock);
+	return 0;
+}
+
+/**
+ * krdma_session_add - put an inbound session on the list
+ * @sess: session; its reference goes to the list on success
+ *
+ * Context: process.
+ * Return: 0 or -EDQUOT
+ */
+int krdma_session_add(struct krdma_session *sess)
+{
+	int rc;
+
+	mutex_lock(&krdma_sessions_lock);
+	rc = krdma_session_list(sess);
+	mutex_unlock(&krdma_sessions_lock);
+	return rc;
+}
+
+/**
+ * krdma_session_abort - end an inbound session that could not be accepted
+ * @sess: session on the list
+ *
+ * Context: process.
+ */
+void krdma_session_abort(struct krdma_session *sess)
+{
+	krdma_session_fail(sess, -ECONNREFUSED, "it could not be accepted", -1);
+}
+
+static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *ctx,
+				  const struct sockaddr_storage *dst,
+				  const struct sockaddr_storage *src)
+{
+	return !sess->inbound && !sess->private && sess->net == ctx->net &&
+	       uid_eq(sess->uid, ctx->uid) && READ_ONCE(sess->state) <= KRDMA_SESSION_UP &&
+	       krdma_addr_equal(&sess->dst, dst) && krdma_addr_equal(&sess->src, src);
+}
+
+/* A session to share, or a new one that connects; with a user and a reference. */
+static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
+						const struct sockaddr_storage *dst,
+						const struct sockaddr_storage *src, bool private)
+{
+	struct krdma_session *sess;
+	int rc;
+
+	mutex_lock(&krdma_sessions_lock);
+	if (!private) {
+		list_for_each_entry(sess, &krdma_sessions, node) {
+			if (krdma_session_matches(sess, ctx, dst, src)) {
+				sess->users++;
+				kref_get(&sess->ref);
+				goto out;
+			}
+		}
+	}
+	sess = krdma_session_new();
+	if (!sess) {
+		sess = ERR_PTR(-ENOMEM);
+		goto out;
+	}
+	sess->private = private;
+	sess->uid = ctx->uid;
+	sess->dst = *dst;
+	sess->src = *src;
+	sess->users = 1;
+	sess->net = get_net(ctx->net);
+	rc = krdma_session_list(sess);
+	if (rc) {
+		put_net(sess->net);
+		krdma_session_put(sess);
+		sess = ERR_PTR(rc);
+		goto out;
+	}
+	kref_get(&sess->ref);
+	queue_work(krdma_wq, &sess->connect_work);
+out:
+	mutex_unlock(&krdma_sessions_lock);
+	return sess;
+}
+
+/**
+ * krdma_session_connect - get a session with a peer
+ * @ctx: open file
+ * @dst: the peer
+ * @src: local address, AF_UNSPEC for any
+ * @private: not to be shared
+ * @timeout_ms: how long to wait
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: the session, up, with a user and a reference, to be given to
+ *	krdma_session_leave; or an ERR_PTR
+ */
+struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
+					    const struct sockaddr_storage *dst,
+					    const struct sockaddr_storage *src, bool private,
+					    u32 timeout_ms, struct krdma_why *why)
+{
+	struct krdma_session *sess;
+	const char *reason;
+	long left;
+	int rc;
+
+	sess = krdma_session_find(ctx, dst, src, private);
+	if (sess == ERR_PTR(-EDQUOT))
+		krdma_explain(why, -EDQUOT, "this host has %u sessions, the limit",
+			      KRDMA_SESSIONS_MAX);
+	if (IS_ERR(sess))
+		return sess;
+
+	left = wait_event_killable_timeout(sess->wait,
+					   READ_ONCE(sess->state) != KRDMA_SESSION_CONNECTING,
+					   msecs_to_jiffies(timeout_ms));
+	spin_lock_bh(&sess->lock);
+	rc = left < 0 ? -EINTR : sess->state == KRDMA_SESSION_CONNECTING ? -ETIMEDOUT : sess->err;
+	reason = rc == sess->err ? sess->why : "no answer in time";
+	spin_unlock_bh(&sess->lock);
+	if (!rc)
+		return sess;
+	krdma_explain(why, rc, "can't connect to %pISpc: %s", dst, reason ?: "it failed");
+	krdma_session_leave(sess);
+	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_session_leave - a handle of the session ends
+ * @sess: session; lingers idle with the last, a private one ends
+ *
+ * Context: process. The handle's reference is put.
+ */
+void krdma_session_leave(struct krdma_session *sess)
+{
+	mutex_lock(&krdma_sessions_lock);
+	if (!--sess->users) {
+		sess->idle_since = jiffies;
+		if (sess->private)
+			krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
+					   KRDMA_WIRE_REASON_NONE);
+		spin_lock_bh(&sess->lock);
+		krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_LINGER_MS));
+		spin_unlock_bh(&sess->lock);
+	}
+	mutex_unlock(&krdma_sessions_lock);
+	krdma_session_put(sess);
+}
+
+/**
+ * krdma_sessions_fail_device - end the sessions on a device that goes
+ * @dev: the device
+ *
+ * Context: process.
+ */
+void krdma_sessions_fail_device(struct krdma_device *dev)
+{
+	struct krdma_session *sess;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node)
+		if (READ_ONCE(sess->dev) == dev)
+			krdma_session_fail(sess, -ENOTCONN, "the RDMA device was removed",
+					   KRDMA_WIRE_REASON_SHUTDOWN);
+	mutex_unlock(&krdma_sessions_lock);
+}
+
+/**
+ * krdma_sessions_fail_listener - end the sessions that came through a listener
+ * @serial: of the listener
+ *
+ * Context: process.
+ */
+void krdma_sessions_fail_listener(u64 serial)
+{
+	struct krdma_session *sess;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node)
+		if (sess->inbound && sess->listener == serial)
+			krdma_session_fail(sess, -ENOTCONN, "the listener was removed",
+					   KRDMA_WIRE_REASON_SHUTDOWN);
+	mutex_unlock(&krdma_sessions_lock);
+}
+
+/**
+ * krdma_sessions_exit - end all sessions and wait, at unload
+ *
+ * Context: process; no listener and no open file is left.
+ */
+void krdma_sessions_exit(void)
+{
+	struct krdma_session *sess;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node)
+		krdma_session_fail(sess, -ENOTCONN, "the module is unloaded",
+				   KRDMA_WIRE_REASON_SHUTDOWN);
+	mutex_unlock(&krdma_sessions_lock);
+	wait_event(krdma_sessions_wait, list_empty_careful(&krdma_sessions));
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Counters since the module was loaded: one file each in sysfs. */
+#include <linux/device.h>
+#include <linux/percpu.h>
+#include <linux/sysfs.h>
+
+#include "krdma.h"
+
+DEFINE_PER_CPU(struct krdma_stats, krdma_stats);
+
+struct krdma_stat_attr {
+	struct device_attribute attr;
+	enum krdma_stat stat;
+};
+
+static ssize_t krdma_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	enum krdma_stat stat = container_of(attr, struct krdma_stat_attr, attr)->stat;
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(krdma_stats, cpu).v[stat]);
+	return sysfs_emit(buf, "%llu\n", sum);
+}
+
+#define KRDMA_STAT_ATTR(_name, _stat)                                         \
+	static struct krdma_stat_attr krdma_stat_##_name = {                  \
+		.attr = __ATTR(_name, 0444, krdma_stat_show, NULL), .stat = _stat, \
+	}
+
+KRDMA_STAT_ATTR(reads, KRDMA_STAT_READS);
+KRDMA_STAT_ATTR(writes, KRDMA_STAT_WRITES);
+KRDMA_STAT_ATTR(read_bytes, KRDMA_STAT_READ_BYTES);
+KRDMA_STAT_ATTR(write_bytes, KRDMA_STAT_WRITE_BYTES);
+KRDMA_STAT_ATTR(transfers_failed, KRDMA_STAT_TRANSFERS_FAILED);
+KRDMA_STAT_ATTR(transfers_timed_out, KRDMA_STAT_TRANSFERS_TIMED_OUT);
+KRDMA_STAT_ATTR(chunks, KRDMA_STAT_CHUNKS);
+KRDMA_STAT_ATTR(doorbells, KRDMA_STAT_DOORBELLS);
+KRDMA_STAT_ATTR(messages_sent, KRDMA_STAT_MESSAGES_SENT);
+KRDMA_STAT_ATTR(messages_received, KRDMA_STAT_MESSAGES_RECEIVED);
+KRDMA_STAT_ATTR(protocol_errors, KRDMA_STAT_PROTOCOL_ERRORS);
+KRDMA_STAT_ATTR(sessions_made, KRDMA_STAT_SESSIONS_MADE);
+KRDMA_STAT_ATTR(sessions_lost, KRDMA_STAT_SESSIONS_LOST);
+KRDMA_STAT_ATTR(sessions_refused, KRDMA_STAT_SESSIONS_REFUSED);
+KRDMA_STAT_ATTR(segments_registered, KRDMA_STAT_SEGMENTS_REGISTERED);
+KRDMA_STAT_ATTR(segments_released, KRDMA_STAT_SEGMENTS_RELEASED);
+KRDMA_STAT_ATTR(recalls, KRDMA_STAT_RECALLS);
+KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
+KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
+
+static struct attribute *krdma_stats_attrs[] = {
+	&krdma_stat_reads.attr.attr,
+	&krdma_stat_writes.attr.attr,
+	&krdma_stat_read_bytes.attr.attr,
+	&krdma_stat_write_bytes.attr.attr,
+	&krdma_stat_transfers_failed.attr.attr,
+	&krdma_stat_transfers_timed_out.attr.attr,
+	&krdma_stat_chunks.attr.attr,
+	&krdma_stat_doorbells.attr.attr,
+	&krdma_stat_messages_sent.attr.attr,
+	&krdma_stat_messages_received.attr.attr,
+	&krdma_stat_protocol_errors.attr.attr,
+	&krdma_stat_sessions_made.attr.attr,
+	&krdma_stat_sessions_lost.attr.attr,
+	&krdma_stat_sessions_refused.attr.attr,
+	&krdma_stat_segments_registered.attr.attr,
+	&krdma_stat_segments_released.attr.attr,
+	&krdma_stat_recalls.attr.attr,
+	&krdma_stat_revokes.attr.attr,
+	&krdma_stat_heartbeats.attr.attr,
+	NULL,
+};
+
+static const struct attribute_group krdma_stats_group = {
+	.name = "counters",
+	.attrs = krdma_stats_attrs,
+};
+
+const struct attribute_group *krdma_stats_groups[] = { &krdma_stats_group, NULL };

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Transfers: from submission to the one terminal status.
+ *
+ * A transfer is on one list at a time by .node:
+ *
+ *	session->ready		can be posted as soon as there is room
+ *	region->waiters		lacks the key of its next segment
+ *	(none)			all that will be posted is on the wire
+ *	a local "done" list	ended; ->done is called without the session's lock
+ *
+ * and on session->xfers by .all until it ends. It ends when it has a status,
+ * or all its bytes, and no chunk of it is on the wire any more: a posted work
+ * request can't be taken back, so a deadline only keeps the next from being
+ * posted.
+ */
+#include "krdma.h"
+#include "trace.h"
+
+/**
+ * krdma_xfer_wait - note what a transfer waits for
+ * @x: transfer
+ * @wait: what for
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait)
+{
+	if (x->wait == wait)
+		return;
+	x->wait = wait;
+	x->since = ktime_get();
+	trace_krdma_xfer_wait(x->sess->serial, x, wait);
+}
+
+/**
+ * krdma_xfer_ready - a transfer can be posted again
+ * @x: transfer on its region's waiters
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_ready(struct krdma_xfer *x)
+{
+	lockdep_assert_held(&x->sess->lock);
+	list_move_tail(&x->node, &x->sess->ready);
+	krdma_xfer_wait(x, KRDMA_WAIT_SLOT);
+}
+
+/* The one place where a transfer becomes finished. */
+static void krdma_xfer_finish(struct krdma_xfer *x, struct list_head *done)
+{
+	struct krdma_session *sess = x->sess;
+
+	if (x->moved == x->length)
+		x->status = 0;
+	if (x->status) {
+		sess->failures++;
+		krdma_stat_inc(KRDMA_STAT_TRANSFERS_FAILED);
+		if (x->status == -ETIMEDOUT)
+			krdma_stat_inc(KRDMA_STAT_TRANSFERS_TIMED_OUT);
+	} else {
+		sess->transfers++;
+	}
+	if (x->opcode == KRDMA_OP_READ) {
+		sess->bytes_read += x->moved;
+		krdma_stat_inc(KRDMA_STAT_READS);
+		krdma_stat_add(KRDMA_STAT_READ_BYTES, x->moved);
+	} else {
+		sess->bytes_written += x->moved;
+		krdma_stat_inc(KRDMA_STAT_WRITES);
+		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
+	}
+	trace_krdma_xfer_end(sess->serial, x, x->status);
+	list_del_init(&x->all);
+	sess->nxfers--;
+	list_move_tail(&x->node, done);
+}
+
+/**
+ * krdma_xfer_end - give an unfinished transfer a status
+ * @x: transfer
+ * @err: negative errno; an earlier one stays
+ * @done: gets the transfer if nothing of it is on the wire
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done)
+{
+	lockdep_assert_held(&x->sess->lock);
+	if (!x->status)
+		x->status = err;
+	if (!x->chunks) {
+		krdma_xfer_finish(x, done);
+		return;
+	}
+	list_del_init(&x->node);
+	krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
+}
+
+/**
+ * krdma_xfer_pump - post what can be posted, with one doorbell
+ * @sess: session
+ * @done: transfers that ended
+ *
+ * Transfers take turns, a chunk each, so that a long one does not hold up
+ * short ones.
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
+{
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_xfer *x;
+	LIST_HEAD(chain);
+
+	lockdep_assert_held(&sess->lock);
+	if (sess->state != KRDMA_SESSION_UP)
+		return;
+	while ((x = list_first_entry_or_null(&sess->ready, struct krdma_xfer, node))) {
+		struct krdma_region *region = x->region;
+		struct krdma_chunk *c;
+		struct krdma_key *key;
+
+		key = xa_load(&region->keys, (x->offset + x->posted) >> region->segment_shift);
+		if (!key || !key->valid) {
+			list_move_tail(&x->node, &region->waiters);
+			krdma_xfer_wait(x, KRDMA_WAIT_CREDIT);
+			krdma_region_want(region);
+			continue;
+		}
+		c = krdma_post_chunk(ch, x, key);
+		if (!c)
+			break;
+		list_add_tail(&c->node, &chain);
+		if (x->posted == x->length) {
+			list_del_init(&x->node);
+			krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
+		} else {
+			list_move_tail(&x->node, &sess->ready);
+		}
+	}
+	if (!list_empty(&chain))
+		krdma_post_chain(ch, &chain, done);
+}
+
+/**
+ * krdma_xfer_chunk_done - a chunk has ended
+ * @c: chunk; free again on return
+ * @ch: its channel
+ * @err: 0, or what went wrong
+ * @done: gets the transfer if it was the last
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
+			   struct list_head *done)
+{
+	struct krdma_xfer *x = c->xfer;
+
+	lockdep_assert_held(&ch->sess->lock);
+	krdma_key_unpost(x->region, c->key);
+	ch->slots_used--;
+	ch->posted_bytes -= c->bytes;
+	x->chunks--;
+	if (err) {
+		x->gap = true;
+		if (!x->status)
+			x->status = err;
+	} else if (!x->gap) {
+		x->moved += c->bytes;
+	}
+	list_add(&c->node, &ch->free);
+	if (!x->chunks && (x->status || x->moved == x->length))
+		krdma_xfer_finish(x, done);
+}
+
+/**
+ * krdma_xfer_submit - start a transfer
+ * @x: transfer, filled in by the submitter, with its references
+ *
+ * ->done is called once, perhaps before this returns.
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_xfer_submit(struct krdma_xfer *x)
+{
+	struct krdma_session *sess = x->sess;
+	LIST_HEAD(done);
+
+	x->submitted = ktime_get();
+	x->since = x->submitted;
+	x->wait = KRDMA_WAIT_SLOT;
+
+	spin_lock_bh(&sess->lock);
+	trace_krdma_xfer_submit(sess->serial, x);
+	list_add_tail(&x->all, &sess->xfers);
+	sess->nxfers++;
+	list_add_tail(&x->node, &sess->ready);
+	if (x->region->err) {
+		krdma_xfer_end(x, x->region->err, &done);
+	} else if (sess->state != KRDMA_SESSION_UP) {
+		krdma_xfer_end(x, -ENOTCONN, &done);
+	} else {
+		krdma_session_tick_by(sess, x->deadline);
+		krdma_xfer_pump(sess, &done);
+	}
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_xfer_cancel - post nothing more of a transfer
+ * @x: transfer that was submitted; it may have ended
+ * @err: its status, if it has not
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_xfer_cancel(struct krdma_xfer *x, int err)
+{
+	LIST_HEAD(done);
+
+	spin_lock_bh(&x->sess->lock);
+	if (!list_empty(&x->all))
+		krdma_xfer_end(x, err, &done);
+	spin_unlock_bh(&x->sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_xfers_fail - end all transfers of a session that goes down
+ * @sess: session, closing
+ * @done: those with nothing on the wire; the others follow with their chunks
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfers_fail(struct krdma_session *sess, struct list_head *done)
+{
+	struct krdma_xfer *x, *next;
+
+	lockdep_assert_held(&sess->lock);
+	list_for_each_entry_safe(x, next, &sess->xfers, all)
+		krdma_xfer_end(x, x->posted ? -ECONNRESET : -ENOTCONN, done);
+}
+
+/**
+ * krdma_xfers_expire - end transfers whose deadline has passed
+ * @sess: session
+ * @done: those with nothing on the wire
+ *
+ * Context: session->lock held.
+ * Return: the next deadline, KTIME_MAX if there is none
+ */
+ktime_t krdma_xfers_expire(struct krdma_session *sess, struct list_head *done)
+{
+	ktime_t now = ktime_get(), soonest = KTIME_MAX;
+	struct krdma_xfer *x, *next;
+
+	lockdep_assert_held(&sess->lock);
+	list_for_each_entry_safe(x, next, &sess->xfers, all) {
+		if (x->status)
+			continue;
+		if (ktime_compare(x->deadline, now) <= 0)
+			krdma_xfer_end(x, -ETIMEDOUT, done);
+		else if (ktime_before(x->deadline, soonest))
+			soonest = x->deadline;
+	}
+	return soonest;
+}
+
+/**
+ * krdma_xfers_finish - tell the submitters
+ * @done: transfers that ended; empty on return
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_xfers_finish(struct list_head *done)
+{
+	while (!list_empty(done)) {
+		struct krdma_xfer *x = list_first_entry(done, struct krdma_xfer, node);
+
+		list_del_init(&x->node);
+		x->done(x);
+	}
+}
+
+/**
+ * krdma_xfer_explain - the sentence for a transfer that failed
+ * @x: transfer, ended
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: its status
+ */
+int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
+{
+	struct krdma_region *region = x->region;
+
+	switch (x->status) {
+	case 0:
+		return 0;
+	case -ETIMEDOUT:
+		return krdma_explain(why, x->status,
+				     "'%s' of %pISpc: the deadline passed after %llu of %llu bytes",
+				     region->name, &x->sess->dst, x->moved, x->length);
+	case -ESTALE:
+		return krdma_explain(why, x->status, "'%s' was revoked by %pISpc", region->name,
+				     &x->sess->dst);
+	case -ECANCELED:
+		return krdma_explain(why, x->status, "the region '%s' was closed", region->name);
+	case -EDQUOT:
+	case -ENOMEM:
+	case -EIO:
+		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",
+				     &x->sess->dst, region->name, x->offset + x->posted,
+				     krdma_proto_status_text(krdma_proto_status(x->status)));
+	case -ECONNRESET:
+	case -ENOTCONN:
+		krdma_session_explain(x->sess, why);
+		return x->status;
+	default:
+		return krdma_explain(why, x->status, "'%s' of %pISpc: transfer failed (%pe)",
+				     region->name, &x->sess->dst, ERR_PTR(x->status));
+	}
+}

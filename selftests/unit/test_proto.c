@@ -1,0 +1,1869 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Unit tests of driver/proto.c.
+ *
+ *   test_proto                  run the tests
+ *   test_proto --corpus DIR     write the golden messages to DIR, one file each,
+ *                               as seeds for the fuzzer
+ *   test_proto --golden         print the golden messages as wire.rst shows them
+ *
+ * The golden messages are the layout of the protocol: bytes written by hand,
+ * which are also the examples of Documentation/wire.rst and the files of
+ * corpus/. The tests compare all of them, so that none can change alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "wire.h"
+
+#include <cmocka.h>
+
+#ifndef UNIT_DIR
+#define UNIT_DIR "."
+#endif
+
+#define HDR 16
+
+static struct krdma_msg msg_in, msg_out;
+
+/* Names of the case at hand, for the messages of failures. */
+#define require(cond, ...) \
+	do { \
+		if (!(cond)) { \
+			print_error("not true: %s; ", #cond); \
+			print_error(__VA_ARGS__); \
+			print_error("\n"); \
+			fail(); \
+		} \
+	} while (0)
+
+/* ---------------------------------------------------------------- bytes */
+
+static void put(u8 *at, u32 width, u64 value)
+{
+	while (width--) {
+		*at++ = value;
+		value >>= 8;
+	}
+}
+
+static u64 get(const u8 *at, u32 width)
+{
+	u64 value = 0;
+
+	while (width--)
+		value = value << 8 | at[width];
+	return value;
+}
+
+/* Decode from a block of exactly len bytes: the sanitizer sees the byte behind. */
+static int decode_exact(const u8 *bytes, u32 len, struct krdma_msg *msg, const char **why)
+{
+	u8 *copy = malloc(len ? len : 1);
+	int rc;
+
+	assert_non_null(copy);
+	if (len)
+		memcpy(copy, bytes, len);
+	memset(msg, 0xa5, sizeof(*msg));
+	*why = "unset";
+	rc = krdma_proto_decode(copy, len, msg, why);
+	if (rc)
+		require(rc == -EPROTO && *why && strcmp(*why, "unset"), "rc %d", rc);
+	else
+		require(!*why, "why: %s", *why);
+	/* The data of a PING lies in the copy, which is about to go. */
+	if (!rc && msg->type == KRDMA_WIRE_PING && !msg->status) {
+		require(msg->ping.data == copy + HDR, "data of the ping elsewhere");
+		msg->ping.data = bytes + HDR;
+	}
+	free(copy);
+	return rc;
+}
+
+static void refuse(const u8 *bytes, u32 len, const char *expected, const char *what)
+{
+	const char *why;
+
+	require(decode_exact(bytes, len, &msg_out, &why) == -EPROTO, "%s: accepted", what);
+	if (expected)
+		require(!strcmp(why, expected), "%s: refused by \"%s\", not \"%s\"", what, why,
+			expected);
+}
+
+static void accept_same(const u8 *bytes, u32 len, const char *what)
+{
+	u8 again[KRDMA_WIRE_MSG_MAX];
+	const char *why;
+	int rc;
+
+	rc = decode_exact(bytes, len, &msg_out, &why);
+	require(!rc, "%s: refused by \"%s\"", what, why);
+	rc = krdma_proto_encode(&msg_out, again, sizeof(again));
+	require(rc == (int)len, "%s: encoded again, %d and not %u bytes", what, rc, len);
+	require(!memcmp(again, bytes, len), "%s: encoded again, other bytes", what);
+}
+
+/* ------------------------------------------------------- golden messages */
+
+static void fill_ping(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_PING;
+	msg->tag = 1;
+	msg->ping.length = 5;
+	msg->ping.data = "hello";
+}
+
+static void fill_ping_answer(struct krdma_msg *msg)
+{
+	fill_ping(msg);
+	msg->answer = true;
+}
+
+static void fill_list(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_LIST;
+	msg->tag = 2;
+	msg->list.cursor = 0x0807060504030201;
+}
+
+static void fill_list_answer(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_LIST;
+	msg->answer = true;
+	msg->tag = 2;
+	msg->list_answer.cursor = 0x1817161514131211;
+	msg->list_answer.count = 1;
+	msg->list_answer.entry[0].length = 0x123456789;
+	msg->list_answer.entry[0].rights = 3;
+	strcpy(msg->list_answer.entry[0].name, "scratch");
+}
+
+static void fill_open(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_OPEN;
+	msg->tag = 0x03040506;
+	msg->open.rights = 1;
+	strcpy(msg->open.name, "scratch");
+}
+
+static void fill_open_answer(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_OPEN;
+	msg->answer = true;
+	msg->tag = 0x03040506;
+	msg->open_answer.length = 0x123456789;
+	msg->open_answer.rights = 1;
+	msg->open_answer.grant = 0x21222324;
+	msg->open_answer.generation = 0x31323334;
+	msg->open_answer.segment_shift = 20;
+}
+
+static void fill_open_failed(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_OPEN;
+	msg->answer = true;
+	msg->tag = 0x03040506;
+	msg->status = KRDMA_WIRE_ACCES;
+}
+
+static void fill_segs(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_SEGS;
+	msg->tag = 4;
+	msg->segs.grant = 0x21222324;
+	msg->segs.generation = 0x31323334;
+	msg->segs.first = 0x1233;
+	msg->segs.count = 2;
+	msg->segs.extra = 6;
+}
+
+static void fill_segs_answer(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_SEGS;
+	msg->answer = true;
+	msg->tag = 4;
+	msg->segs_answer.grant = 0x21222324;
+	msg->segs_answer.generation = 0x31323334;
+	msg->segs_answer.count = 2;
+	msg->segs_answer.seg[0].index = 0x1233;
+	msg->segs_answer.seg[0].address = 0x4142434445464000;
+	msg->segs_answer.seg[0].length = 0x100000;
+	msg->segs_answer.seg[0].rkey = 0x51525354;
+	msg->segs_answer.seg[1].index = 0x1234;
+	msg->segs_answer.seg[1].address = 0x6162636465666000;
+	msg->segs_answer.seg[1].length = 0x56789;
+	msg->segs_answer.seg[1].rkey = 0x71727374;
+}
+
+static void fill_close(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_CLOSE;
+	msg->tag = 5;
+	msg->grant.grant = 0x21222324;
+	msg->grant.generation = 0x31323334;
+}
+
+static void fill_close_answer(struct krdma_msg *msg)
+{
+	fill_close(msg);
+	msg->answer = true;
+}
+
+static void fill_recall(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_RECALL;
+	msg->tag = 6;
+	msg->recall.grant = 0x21222324;
+	msg->recall.generation = 0x31323334;
+	msg->recall.count = 2;
+	msg->recall.index[0] = 0x1234;
+	msg->recall.index[1] = 0x7;
+}
+
+static void fill_recall_answer(struct krdma_msg *msg)
+{
+	fill_close(msg);
+	msg->type = KRDMA_WIRE_RECALL;
+	msg->answer = true;
+	msg->tag = 6;
+}
+
+static void fill_revoke(struct krdma_msg *msg)
+{
+	fill_close(msg);
+	msg->type = KRDMA_WIRE_REVOKE;
+	msg->tag = 7;
+}
+
+static void fill_revoke_answer(struct krdma_msg *msg)
+{
+	fill_revoke(msg);
+	msg->answer = true;
+}
+
+static void fill_bye(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_BYE;
+	msg->bye.reason = KRDMA_WIRE_REASON_SHUTDOWN;
+}
+
+struct golden {
+	const char *name; /* of the file in corpus/ */
+	void (*fill)(struct krdma_msg *msg);
+	const char *hex[8]; /* 16 bytes each */
+};
+
+/* The messages, then what is none and has no function to fill it. */
+static const struct golden golden[] = {
+	{ "ping", fill_ping,
+	  { "01 00 00 00 15 00 00 00 01 00 00 00 00 00 00 00",
+	    "68 65 6c 6c 6f" } },
+	{ "ping-answer", fill_ping_answer,
+	  { "81 00 00 00 15 00 00 00 01 00 00 00 00 00 00 00",
+	    "68 65 6c 6c 6f" } },
+	{ "list", fill_list,
+	  { "02 00 00 00 18 00 00 00 02 00 00 00 00 00 00 00",
+	    "01 02 03 04 05 06 07 08" } },
+	{ "list-answer", fill_list_answer,
+	  { "82 00 00 00 70 00 00 00 02 00 00 00 00 00 00 00",
+	    "11 12 13 14 15 16 17 18 01 00 00 00 00 00 00 00",
+	    "89 67 45 23 01 00 00 00 03 00 00 00 00 00 00 00",
+	    "73 63 72 61 74 63 68 00 00 00 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00" } },
+	{ "open", fill_open,
+	  { "03 00 00 00 58 00 00 00 06 05 04 03 00 00 00 00",
+	    "01 00 00 00 00 00 00 00 73 63 72 61 74 63 68 00",
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00" } },
+	{ "open-answer", fill_open_answer,
+	  { "83 00 00 00 28 00 00 00 06 05 04 03 00 00 00 00",
+	    "89 67 45 23 01 00 00 00 01 00 00 00 24 23 22 21",
+	    "34 33 32 31 14 00 00 00" } },
+	{ "open-failed", fill_open_failed,
+	  { "83 00 02 00 10 00 00 00 06 05 04 03 00 00 00 00" } },
+	{ "segs", fill_segs,
+	  { "04 00 00 00 28 00 00 00 04 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 33 12 00 00 00 00 00 00",
+	    "02 00 00 00 06 00 00 00" } },
+	{ "segs-answer", fill_segs_answer,
+	  { "84 00 00 00 50 00 00 00 04 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 02 00 00 00 00 00 00 00",
+	    "33 12 00 00 00 00 00 00 00 40 46 45 44 43 42 41",
+	    "00 00 10 00 54 53 52 51 34 12 00 00 00 00 00 00",
+	    "00 60 66 65 64 63 62 61 89 67 05 00 74 73 72 71" } },
+	{ "close", fill_close,
+	  { "05 00 00 00 18 00 00 00 05 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31" } },
+	{ "close-answer", fill_close_answer,
+	  { "85 00 00 00 18 00 00 00 05 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31" } },
+	{ "recall", fill_recall,
+	  { "06 00 00 00 30 00 00 00 06 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 02 00 00 00 00 00 00 00",
+	    "34 12 00 00 00 00 00 00 07 00 00 00 00 00 00 00" } },
+	{ "recall-answer", fill_recall_answer,
+	  { "86 00 00 00 18 00 00 00 06 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31" } },
+	{ "revoke", fill_revoke,
+	  { "07 00 00 00 18 00 00 00 07 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31" } },
+	{ "revoke-answer", fill_revoke_answer,
+	  { "87 00 00 00 18 00 00 00 07 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31" } },
+	{ "bye", fill_bye,
+	  { "08 00 00 00 18 00 00 00 00 00 00 00 00 00 00 00",
+	    "05 00 00 00 00 00 00 00" } },
+	{ "hello-request", NULL,
+	  { "4b 52 44 4d 01 00 00 00 05 00 00 00 00 00 00 00",
+	    "88 77 66 55 44 33 22 11 18 17 16 15 14 13 12 11",
+	    "e8 03 00 00 20 00 00 04 d0 07 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00" } },
+	{ "hello-accept", NULL,
+	  { "4b 52 44 4d 01 00 00 00 00 00 00 00 00 00 00 00",
+	    "a8 a7 a6 a5 a4 a3 a2 a1 18 17 16 15 14 13 12 11",
+	    "00 00 00 00 40 00 00 04 b8 0b 00 00 00 00 00 00",
+	    "00 00 00 00 00 00 00 00" } },
+	{ "reject", NULL, { "4b 52 44 4d 01 03 00 00" } },
+};
+
+static const struct krdma_hello hello_request = {
+	.features = 5,
+	.incarnation = 0x1122334455667788,
+	.session = 0x1112131415161718,
+	.uid = 1000,
+	.window = 32,
+	.heartbeat_ms = 2000,
+};
+
+static const struct krdma_hello hello_accept = {
+	.incarnation = 0xa1a2a3a4a5a6a7a8,
+	.session = 0x1112131415161718,
+	.window = 64,
+	.heartbeat_ms = 3000,
+};
+
+static u32 golden_bytes(const struct golden *g, u8 *bytes)
+{
+	u32 i, k, len = 0;
+
+	for (i = 0; i < ARRAY_SIZE(g->hex) && g->hex[i]; i++)
+		for (k = 0; k < strlen(g->hex[i]); k += 3)
+			bytes[len++] = strtoul(g->hex[i] + k, NULL, 16);
+	return len;
+}
+
+static const struct golden *golden_named(const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(golden); i++)
+		if (!strcmp(golden[i].name, name))
+			return &golden[i];
+	fail_msg("no golden message %s", name);
+	return NULL;
+}
+
+static void fill(const struct golden *g, struct krdma_msg *msg)
+{
+	memset(msg, 0, sizeof(*msg));
+	g->fill(msg);
+}
+
+/* As in wire.rst: offset and 16 bytes a line, indented as a literal block. */
+static void golden_dump(const struct golden *g, char *text, size_t room)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	u32 i, len = golden_bytes(g, bytes);
+	size_t at = 0;
+
+	for (i = 0; i < len; i++) {
+		if (i % 16 == 0)
+			at += snprintf(text + at, room - at, "%s   %04x ", i ? "\n" : "", i);
+		at += snprintf(text + at, room - at, " %02x", bytes[i]);
+	}
+	snprintf(text + at, room - at, "\n");
+}
+
+static void test_golden(void **state)
+{
+	u8 expected[KRDMA_WIRE_MSG_MAX], bytes[KRDMA_WIRE_MSG_MAX];
+	const struct golden *g;
+	const char *why;
+	u32 len;
+	int rc;
+
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, expected);
+		fill(g, &msg_in);
+		rc = krdma_proto_encode(&msg_in, bytes, sizeof(bytes));
+		require(rc == (int)len, "%s: %d bytes encoded", g->name, rc);
+		require(!memcmp(bytes, expected, len), "%s: other bytes", g->name);
+
+		rc = decode_exact(expected, len, &msg_out, &why);
+		require(!rc, "%s: refused by \"%s\"", g->name, why);
+		if (msg_in.type == KRDMA_WIRE_PING) {
+			require(!memcmp(msg_in.ping.data, msg_out.ping.data, msg_in.ping.length),
+				"%s: other data", g->name);
+			msg_in.ping.data = msg_out.ping.data;
+		}
+		require(!memcmp(&msg_in, &msg_out, sizeof(msg_in)), "%s: decoded otherwise",
+			g->name);
+	}
+}
+
+static char *read_text(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	char *text;
+	size_t len;
+
+	require(file, "can't open %s", path);
+	text = malloc(1 << 20);
+	assert_non_null(text);
+	len = fread(text, 1, (1 << 20) - 1, file);
+	text[len] = 0;
+	fclose(file);
+	return text;
+}
+
+static void test_golden_in_documentation(void **state)
+{
+	char *text = read_text(UNIT_DIR "/../../Documentation/wire.rst");
+	char dump[8192];
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(golden); i++) {
+		golden_dump(&golden[i], dump, sizeof(dump));
+		require(strstr(text, dump), "%s: not in wire.rst", golden[i].name);
+	}
+	free(text);
+}
+
+static void test_golden_in_corpus(void **state)
+{
+	u8 expected[KRDMA_WIRE_MSG_MAX];
+	char path[512];
+	char *text;
+	u32 i, len;
+
+	for (i = 0; i < ARRAY_SIZE(golden); i++) {
+		len = golden_bytes(&golden[i], expected);
+		snprintf(path, sizeof(path), UNIT_DIR "/corpus/%s", golden[i].name);
+		text = read_text(path);
+		require(!memcmp(text, expected, len), "%s differs", path);
+		free(text);
+	}
+}
+
+/* ------------------------------------------------------------ round trip */
+
+static u64 random_state = 0x9e3779b97f4a7c15;
+
+/* xorshift64*: the same numbers at every run */
+static u64 random64(void)
+{
+	random_state ^= random_state >> 12;
+	random_state ^= random_state << 25;
+	random_state ^= random_state >> 27;
+	return random_state * 0x2545f4914f6cdd1d;
+}
+
+static u32 random32(void)
+{
+	return random64() >> 32;
+}
+
+static u32 random_id(void)
+{
+	return random32() | 1;
+}
+
+static void random_name(char *name, u32 len)
+{
+	static const char chars[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:+=";
+
+	while (len--)
+		*name++ = chars[random32() % (sizeof(chars) - 1)];
+}
+
+struct shape {
+	u8 type;
+	bool answer;
+	u32 fixed, each, min, max; /* of the payload, told anew: not proto.c's table */
+};
+
+static const struct shape shapes[] = {
+	{ KRDMA_WIRE_PING, false, 0, 1, 0, 512 },  { KRDMA_WIRE_PING, true, 0, 1, 0, 512 },
+	{ KRDMA_WIRE_LIST, false, 8, 0, 0, 0 },	   { KRDMA_WIRE_LIST, true, 16, 80, 0, 12 },
+	{ KRDMA_WIRE_OPEN, false, 72, 0, 0, 0 },   { KRDMA_WIRE_OPEN, true, 24, 0, 0, 0 },
+	{ KRDMA_WIRE_SEGS, false, 24, 0, 0, 0 },   { KRDMA_WIRE_SEGS, true, 16, 24, 1, 32 },
+	{ KRDMA_WIRE_CLOSE, false, 8, 0, 0, 0 },   { KRDMA_WIRE_CLOSE, true, 8, 0, 0, 0 },
+	{ KRDMA_WIRE_RECALL, false, 16, 8, 1, 64 }, { KRDMA_WIRE_RECALL, true, 8, 0, 0, 0 },
+	{ KRDMA_WIRE_REVOKE, false, 8, 0, 0, 0 },  { KRDMA_WIRE_REVOKE, true, 8, 0, 0, 0 },
+	{ KRDMA_WIRE_BYE, false, 8, 0, 0, 0 },
+};
+
+static const struct shape *shape_of(u8 type, bool answer)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(shapes); i++)
+		if (shapes[i].type == type && shapes[i].answer == answer)
+			return &shapes[i];
+	return NULL;
+}
+
+static u8 ping_data[KRDMA_WIRE_PING_MAX];
+
+static void fill_question(struct krdma_msg *msg, u32 entries)
+{
+	u32 i;
+
+	switch (msg->type) {
+	case KRDMA_WIRE_LIST:
+		msg->list.cursor = random64();
+		break;
+	case KRDMA_WIRE_OPEN:
+		msg->open.rights = random32() & 7;
+		random_name(msg->open.name, 1 + random32() % 63);
+		break;
+	case KRDMA_WIRE_SEGS:
+		msg->segs.grant = random_id();
+		msg->segs.generation = random_id();
+		msg->segs.first = random64() >> 1;
+		msg->segs.count = 1 + random32() % 32;
+		msg->segs.extra = random32() % (33 - msg->segs.count);
+		break;
+	case KRDMA_WIRE_RECALL:
+		msg->recall.grant = random_id();
+		msg->recall.generation = random_id();
+		msg->recall.count = entries;
+		for (i = 0; i < entries; i++)
+			msg->recall.index[i] = random64();
+		break;
+	case KRDMA_WIRE_BYE:
+		msg->tag = 0;
+		msg->bye.reason = random32() % (KRDMA_WIRE_REASON_LAST + 1);
+		break;
+	default:
+		msg->grant.grant = random_id();
+		msg->grant.generation = random_id();
+	}
+}
+
+static void fill_answer(struct krdma_msg *msg, u32 entries)
+{
+	u64 first = random64() >> 1;
+	u32 i;
+
+	switch (msg->type) {
+	case KRDMA_WIRE_LIST:
+		msg->list_answer.cursor = random64();
+		msg->list_answer.count = entries;
+		for (i = 0; i < entries; i++) {
+			msg->list_answer.entry[i].length = random64() | 1;
+			msg->list_answer.entry[i].rights = random32() & 7;
+			random_name(msg->list_answer.entry[i].name, 1 + random32() % 63);
+		}
+		break;
+	case KRDMA_WIRE_OPEN:
+		msg->open_answer.length = random64() | 1;
+		msg->open_answer.rights = random32() & 7;
+		msg->open_answer.grant = random_id();
+		msg->open_answer.generation = random_id();
+		msg->open_answer.segment_shift = 12 + random32() % 20;
+		break;
+	case KRDMA_WIRE_SEGS:
+		msg->segs_answer.grant = random_id();
+		msg->segs_answer.generation = random_id();
+		msg->segs_answer.count = entries;
+		for (i = 0; i < entries; i++) {
+			msg->segs_answer.seg[i].index = first + i;
+			msg->segs_answer.seg[i].address = random64() >> 1;
+			msg->segs_answer.seg[i].length = random_id();
+			msg->segs_answer.seg[i].rkey = random32();
+		}
+		break;
+	default:
+		msg->grant.grant = random_id();
+		msg->grant.generation = random_id();
+	}
+}
+
+static void fill_random(const struct shape *shape, u32 entries, struct krdma_msg *msg)
+{
+	u32 i;
+
+	memset(msg, 0, sizeof(*msg));
+	msg->type = shape->type;
+	msg->answer = shape->answer;
+	msg->tag = random_id();
+	if (shape->type == KRDMA_WIRE_PING) {
+		for (i = 0; i < entries; i++)
+			ping_data[i] = random32();
+		msg->ping.length = entries;
+		msg->ping.data = ping_data;
+	} else if (shape->answer) {
+		fill_answer(msg, entries);
+	} else {
+		fill_question(msg, entries);
+	}
+}
+
+static void round_trip(const struct shape *shape, u32 entries)
+{
+	u32 len = HDR + shape->fixed + shape->each * entries;
+	const char *name = krdma_proto_type_name(shape->type);
+	u8 bytes[KRDMA_WIRE_MSG_MAX + 1];
+	const char *why;
+	int rc;
+
+	fill_random(shape, entries, &msg_in);
+	memset(bytes, 0xee, sizeof(bytes));
+	require(krdma_proto_encode(&msg_in, bytes, len - 1) == -EMSGSIZE, "%s", name);
+	require(krdma_proto_encode(&msg_in, bytes, 0) == -EMSGSIZE, "%s", name);
+	require(bytes[0] == 0xee, "%s: written in spite of -EMSGSIZE", name);
+	rc = krdma_proto_encode(&msg_in, bytes, len);
+	require(rc == (int)len, "%s, %u entries: %d, not %u bytes", name, entries, rc, len);
+	require(bytes[len] == 0xee, "%s: written too far", name);
+	require(get(bytes + 4, 4) == len, "%s: length in the header", name);
+
+	rc = decode_exact(bytes, len, &msg_out, &why);
+	require(!rc, "%s, %u entries: refused by \"%s\"", name, entries, why);
+	if (msg_in.type == KRDMA_WIRE_PING) {
+		require(!entries || !memcmp(msg_out.ping.data, ping_data, entries), "ping data");
+		msg_out.ping.data = ping_data;
+	}
+	require(!memcmp(&msg_in, &msg_out, sizeof(msg_in)), "%s, %u entries: not the same", name,
+		entries);
+}
+
+static void test_round_trip(void **state)
+{
+	const struct shape *shape;
+	u32 entries, i;
+
+	for (shape = shapes; shape < shapes + ARRAY_SIZE(shapes); shape++)
+		for (entries = shape->min; entries <= shape->max; entries++)
+			for (i = 0; i < (shape->each ? 3 : 200); i++)
+				round_trip(shape, entries);
+}
+
+static void test_ping_without_data(void **state)
+{
+	u8 bytes[HDR];
+
+	memset(&msg_in, 0, sizeof(msg_in));
+	msg_in.type = KRDMA_WIRE_PING;
+	msg_in.tag = 1;
+	assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), HDR);
+	accept_same(bytes, HDR, "empty ping");
+	msg_in.ping.length = 1;
+	assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), -EINVAL);
+}
+
+static void test_failed_answers(void **state)
+{
+	const struct shape *shape;
+	u8 bytes[HDR + 8];
+	u16 status;
+
+	for (shape = shapes; shape < shapes + ARRAY_SIZE(shapes); shape++) {
+		if (!shape->answer)
+			continue;
+		for (status = 1; status <= KRDMA_WIRE_STATUS_LAST + 1; status++) {
+			/* What is in the payload's fields must not matter. */
+			memset(&msg_in, 0xff, sizeof(msg_in));
+			msg_in.type = shape->type;
+			msg_in.answer = true;
+			msg_in.tag = 9;
+			msg_in.status = status;
+			if (status > KRDMA_WIRE_STATUS_LAST) {
+				assert_int_equal(krdma_proto_encode(&msg_in, bytes, 24), -EINVAL);
+				put(bytes + 2, 2, status);
+				refuse(bytes, HDR, "unknown status", "failed answer");
+				continue;
+			}
+			assert_int_equal(krdma_proto_encode(&msg_in, bytes, HDR), HDR);
+			accept_same(bytes, HDR, "failed answer");
+			assert_int_equal(msg_out.status, status);
+			memset(bytes + HDR, 0, 8);
+			put(bytes + 4, 4, HDR + 8);
+			refuse(bytes, HDR + 8, "payload on a failed answer", "failed answer");
+			put(bytes + 4, 4, HDR + 1);
+			refuse(bytes, HDR + 1, "payload on a failed answer", "failed answer");
+			put(bytes + 4, 4, HDR);
+		}
+	}
+}
+
+/* --------------------------------------------------------------- lengths */
+
+static void lengths_of(const u8 *bytes, u32 len, const struct shape *shape)
+{
+	const char *name = krdma_proto_type_name(shape->type);
+	u8 patched[2048] = {};
+	u32 n;
+
+	memcpy(patched, bytes, len);
+	for (n = 0; n < sizeof(patched); n++) {
+		if (n == len)
+			continue;
+		memcpy(patched, bytes, len);
+		refuse(patched, n, n < HDR ? "shorter than a header" : "length is not what came",
+		       name);
+		if (n < HDR)
+			continue;
+		/* A header that lies fits the bytes, but not the type or the count. */
+		put(patched + 4, 4, n);
+		if (shape->type == KRDMA_WIRE_PING && n <= HDR + KRDMA_WIRE_PING_MAX)
+			accept_same(patched, n, name);
+		else
+			refuse(patched, n, n < HDR + shape->fixed ? "shorter than its type" : NULL,
+			       name);
+	}
+}
+
+static void test_lengths(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	const struct shape *shape;
+	const struct golden *g;
+	u32 len;
+
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, bytes);
+		if (get(bytes + 2, 2))
+			continue; /* test_failed_answers() */
+		lengths_of(bytes, len, shape_of(bytes[0] & 0x7f, bytes[0] & 0x80));
+	}
+	for (shape = shapes; shape < shapes + ARRAY_SIZE(shapes); shape++) {
+		fill_random(shape, shape->max, &msg_in);
+		len = HDR + shape->fixed + shape->each * shape->max;
+		assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), len);
+		lengths_of(bytes, len, shape);
+	}
+}
+
+/* One entry more than allowed, whole in every other way. */
+static void test_entries_over_the_limit(void **state)
+{
+	u8 bytes[2048];
+	const struct shape *shape;
+	u32 len, count_at;
+
+	for (shape = shapes; shape < shapes + ARRAY_SIZE(shapes); shape++) {
+		const char *name = krdma_proto_type_name(shape->type);
+
+		if (!shape->each)
+			continue;
+		count_at = HDR + 8; /* in all that have one */
+		fill_random(shape, shape->max, &msg_in);
+		len = krdma_proto_encode(&msg_in, bytes, sizeof(bytes));
+		memcpy(bytes + len, bytes + len - shape->each, shape->each);
+		if (shape->type == KRDMA_WIRE_SEGS)
+			put(bytes + len, 8, get(bytes + len, 8) + 1);
+		len += shape->each;
+		put(bytes + 4, 4, len);
+		if (shape->type != KRDMA_WIRE_PING)
+			put(bytes + count_at, 4, shape->max + 1);
+		refuse(bytes, len, "count outside its limits", name);
+
+		/* The same from the other end. */
+		switch (shape->type) {
+		case KRDMA_WIRE_PING:
+			msg_in.ping.length = shape->max + 1;
+			break;
+		case KRDMA_WIRE_LIST:
+			msg_in.list_answer.count = shape->max + 1;
+			break;
+		case KRDMA_WIRE_SEGS:
+			msg_in.segs_answer.count = shape->max + 1;
+			break;
+		default:
+			msg_in.recall.count = shape->max + 1;
+		}
+		require(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)) == -EINVAL, "%s", name);
+
+		/* One less than the least. */
+		if (!shape->min)
+			continue;
+		fill_random(shape, shape->min, &msg_in);
+		len = krdma_proto_encode(&msg_in, bytes, sizeof(bytes)) - shape->each;
+		put(bytes + 4, 4, len);
+		put(bytes + count_at, 4, 0);
+		refuse(bytes, len, "count outside its limits", name);
+		if (shape->type == KRDMA_WIRE_SEGS)
+			msg_in.segs_answer.count = 0;
+		else
+			msg_in.recall.count = 0;
+		require(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)) == -EINVAL, "%s", name);
+	}
+}
+
+/* ------------------------------------------------------------- bit flips */
+
+/*
+ * The flips of one bit of the type that make another valid message, because
+ * both have the same layout, or because a PING may carry anything.
+ */
+static const struct {
+	const char *name;
+	u8 type;
+} flip_accepted[] = {
+	{ "ping", 0x81 }, /* a question became an answer */
+	{ "ping-answer", 0x01 },
+	{ "open", 0x01 },
+	{ "open-answer", 0x81 },
+	{ "open-failed", 0x81 }, /* a failed answer is a header alone */
+	{ "open-failed", 0x82 },
+	{ "open-failed", 0x87 },
+	{ "close", 0x01 },
+	{ "close", 0x07 },
+	{ "close", 0x85 },
+	{ "close-answer", 0x05 },
+	{ "close-answer", 0x81 },
+	{ "close-answer", 0x87 },
+	{ "recall-answer", 0x87 },
+	{ "revoke", 0x05 },
+	{ "revoke", 0x87 },
+	{ "revoke-answer", 0x07 },
+	{ "revoke-answer", 0x85 },
+	{ "revoke-answer", 0x86 },
+};
+
+static bool type_flip_accepted(const char *name, u8 type)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(flip_accepted); i++)
+		if (flip_accepted[i].type == type && !strcmp(flip_accepted[i].name, name))
+			return true;
+	return false;
+}
+
+static bool flip_should_pass(const char *name, const u8 *bytes, u32 bit)
+{
+	u32 status = get(bytes + 2, 2);
+	u32 at = bit / 8;
+
+	if (at == 0)
+		return type_flip_accepted(name, bytes[0]);
+	if (at == 2 || at == 3)
+		/* Only between the failures: OK needs a payload, and a failure has none. */
+		return !strcmp(name, "open-failed") && status && status <= 8;
+	if (at >= 8 && at < 12)
+		return bytes[0] != KRDMA_WIRE_BYE && get(bytes + 8, 4);
+	return false; /* reserved, length */
+}
+
+static void test_header_bit_flips(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	const struct golden *g;
+	char what[64];
+	u32 len, bit;
+
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, bytes);
+		for (bit = 0; bit < HDR * 8; bit++) {
+			snprintf(what, sizeof(what), "%s, bit %u of the header", g->name, bit);
+			bytes[bit / 8] ^= 1 << bit % 8;
+			if (flip_should_pass(g->name, bytes, bit))
+				accept_same(bytes, len, what);
+			else
+				refuse(bytes, len, NULL, what);
+			bytes[bit / 8] ^= 1 << bit % 8;
+		}
+	}
+}
+
+/* Whatever is accepted is what the encoder would have said. */
+static void test_payload_bit_flips(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	const struct golden *g;
+	const char *why;
+	u32 len, bit;
+
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, bytes);
+		for (bit = HDR * 8; bit < len * 8; bit++) {
+			bytes[bit / 8] ^= 1 << bit % 8;
+			if (!decode_exact(bytes, len, &msg_out, &why))
+				accept_same(bytes, len, g->name);
+			bytes[bit / 8] ^= 1 << bit % 8;
+		}
+	}
+}
+
+static void test_all_types(void **state)
+{
+	u8 bytes[HDR] = {};
+	u32 type;
+
+	put(bytes + 4, 4, HDR);
+	put(bytes + 8, 4, 1);
+	for (type = 0; type < 256; type++) {
+		bool answer = type & 0x80;
+
+		memset(&msg_in, 0, sizeof(msg_in));
+		msg_in.type = type & 0x7f;
+		msg_in.answer = answer;
+		msg_in.status = answer ? 1 : 0;
+		msg_in.tag = 1;
+		bytes[0] = type;
+		put(bytes + 2, 2, answer ? 1 : 0);
+		if (shape_of(type & 0x7f, answer)) {
+			if (answer)
+				accept_same(bytes, HDR, "failed answer");
+			continue;
+		}
+		refuse(bytes, HDR, answer ? "unknown type of answer" : "unknown type of question",
+		       "type");
+		require(krdma_proto_encode(&msg_in, bytes, HDR) == -EINVAL, "type %u", type);
+		/* In host byte order, the bit has a place of its own. */
+		msg_in.type = type | 0x80;
+		require(krdma_proto_encode(&msg_in, bytes, HDR) == -EINVAL, "type %u", type);
+	}
+}
+
+/* BYE has no answer, with a tag or without, with its payload or without. */
+static void test_no_answer_to_bye(void **state)
+{
+	u8 bytes[HDR + 8];
+	u32 tag;
+
+	for (tag = 0; tag < 2; tag++) {
+		golden_bytes(golden_named("bye"), bytes);
+		bytes[0] |= 0x80;
+		put(bytes + 8, 4, tag);
+		refuse(bytes, HDR + 8, "unknown type of answer", "bye");
+		put(bytes + 4, 4, HDR);
+		put(bytes + 2, 2, KRDMA_WIRE_UNSUPPORTED);
+		refuse(bytes, HDR, "unknown type of answer", "bye");
+		fill(golden_named("bye"), &msg_in);
+		msg_in.answer = true;
+		msg_in.tag = tag;
+		assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), -EINVAL);
+		msg_in.status = KRDMA_WIRE_UNSUPPORTED;
+		assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), -EINVAL);
+	}
+}
+
+static const struct {
+	const char *name;
+	u32 at, width;
+	const char *why;
+} reserved[] = {
+	{ "list-answer", 28, 4, "reserved bytes of a list are not zero" },
+	{ "list-answer", 44, 4, "reserved bytes of a list entry are not zero" },
+	{ "open", 20, 4, "reserved bytes of an open are not zero" },
+	{ "segs-answer", 28, 4, "reserved bytes of segments are not zero" },
+	{ "recall", 28, 4, "reserved bytes of a recall are not zero" },
+	{ "bye", 20, 4, "reserved bytes of a bye are not zero" },
+};
+
+static void test_reserved_bytes(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	const struct golden *g;
+	u32 i, bit, len;
+
+	for (i = 0; i < ARRAY_SIZE(reserved); i++) {
+		len = golden_bytes(golden_named(reserved[i].name), bytes);
+		for (bit = 0; bit < reserved[i].width * 8; bit++) {
+			bytes[reserved[i].at + bit / 8] ^= 1 << bit % 8;
+			refuse(bytes, len, reserved[i].why, reserved[i].name);
+			bytes[reserved[i].at + bit / 8] ^= 1 << bit % 8;
+		}
+	}
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, bytes);
+		bytes[1] = 1;
+		refuse(bytes, len, "reserved bytes of the header are not zero", g->name);
+		bytes[1] = 0;
+		bytes[12] = 1;
+		refuse(bytes, len, "reserved bytes of the header are not zero", g->name);
+	}
+}
+
+/* ---------------------------------------------------------------- fields */
+
+/*
+ * A value that a field may or may not have, given to both directions: into the
+ * golden bytes, and into the golden struct. why is NULL if the value is good.
+ */
+struct field {
+	const char *name;
+	u32 at, width; /* in the bytes */
+	u32 host_at; /* in the struct, of the same width */
+	u64 value;
+	const char *why;
+};
+
+#define FIELD(golden_name, wire_at, wire_width, member, number, reason) \
+	{ golden_name, wire_at, wire_width, offsetof(struct krdma_msg, member), number, reason }
+
+static const struct field fields[] = {
+	/* the header */
+	FIELD("ping", 2, 2, status, 1, "status in a question"),
+	FIELD("segs", 2, 2, status, 9, "status in a question"),
+	FIELD("bye", 2, 2, status, 1, "status in a question"),
+	FIELD("open-failed", 2, 2, status, 8, NULL),
+	FIELD("open-failed", 2, 2, status, 9, "unknown status"),
+	FIELD("open-failed", 2, 2, status, 0x100, "unknown status"),
+	FIELD("open-failed", 2, 2, status, 0xffff, "unknown status"),
+	FIELD("ping", 8, 4, tag, 0, "tag 0"),
+	FIELD("ping-answer", 8, 4, tag, 0, "tag 0"),
+	FIELD("open-failed", 8, 4, tag, 0, "tag 0"),
+	FIELD("revoke", 8, 4, tag, 0, "tag 0"),
+	FIELD("revoke", 8, 4, tag, U32_MAX, NULL),
+	FIELD("bye", 8, 4, tag, 1, "bye with a tag"),
+	FIELD("bye", 8, 4, tag, 0x80000000, "bye with a tag"),
+
+	/* LIST */
+	FIELD("list", 16, 8, list.cursor, 0, NULL),
+	FIELD("list", 16, 8, list.cursor, U64_MAX, NULL),
+	FIELD("list-answer", 16, 8, list_answer.cursor, 0, NULL),
+	FIELD("list-answer", 32, 8, list_answer.entry[0].length, 0, "export of no length"),
+	FIELD("list-answer", 32, 8, list_answer.entry[0].length, 1ULL << 32, NULL),
+	FIELD("list-answer", 32, 8, list_answer.entry[0].length, U64_MAX, NULL),
+	FIELD("list-answer", 40, 4, list_answer.entry[0].rights, 7, NULL),
+	FIELD("list-answer", 40, 4, list_answer.entry[0].rights, 8, "unknown rights"),
+	FIELD("list-answer", 40, 4, list_answer.entry[0].rights, 0x80000001, "unknown rights"),
+
+	/* OPEN */
+	FIELD("open", 16, 4, open.rights, 0, NULL),
+	FIELD("open", 16, 4, open.rights, 7, NULL),
+	FIELD("open", 16, 4, open.rights, 8, "unknown rights"),
+	FIELD("open", 16, 4, open.rights, 0x80000000, "unknown rights"),
+	FIELD("open-answer", 16, 8, open_answer.length, 0, "export of no length"),
+	FIELD("open-answer", 16, 8, open_answer.length, U64_MAX, NULL),
+	FIELD("open-answer", 24, 4, open_answer.rights, 9, "unknown rights"),
+	FIELD("open-answer", 28, 4, open_answer.grant, 0, "grant 0"),
+	FIELD("open-answer", 32, 4, open_answer.generation, 0, "generation 0"),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 0,
+	      "segment shift outside its limits"),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 11,
+	      "segment shift outside its limits"),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 12, NULL),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 31, NULL),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 32, "segment longer than a key"),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 40, "segment longer than a key"),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, 41,
+	      "segment shift outside its limits"),
+	FIELD("open-answer", 36, 4, open_answer.segment_shift, U32_MAX,
+	      "segment shift outside its limits"),
+
+	/* SEGS: 6 extra ones behind 2 */
+	FIELD("segs", 16, 4, segs.grant, 0, "grant 0"),
+	FIELD("segs", 20, 4, segs.generation, 0, "generation 0"),
+	FIELD("segs", 24, 8, segs.first, 0, NULL),
+	FIELD("segs", 24, 8, segs.first, U64_MAX - 8, NULL),
+	FIELD("segs", 24, 8, segs.first, U64_MAX - 7, "segment indexes wrap around"),
+	FIELD("segs", 24, 8, segs.first, U64_MAX, "segment indexes wrap around"),
+	FIELD("segs", 32, 4, segs.count, 0, "count outside its limits"),
+	FIELD("segs", 32, 4, segs.count, 1, NULL),
+	FIELD("segs", 32, 4, segs.count, 26, NULL),
+	FIELD("segs", 32, 4, segs.count, 27, "too many extra segments"),
+	FIELD("segs", 32, 4, segs.count, 32, "too many extra segments"),
+	FIELD("segs", 32, 4, segs.count, 33, "count outside its limits"),
+	FIELD("segs", 32, 4, segs.count, U32_MAX, "count outside its limits"),
+	FIELD("segs", 36, 4, segs.extra, 0, NULL),
+	FIELD("segs", 36, 4, segs.extra, 30, NULL),
+	FIELD("segs", 36, 4, segs.extra, 31, "too many extra segments"),
+	FIELD("segs", 36, 4, segs.extra, U32_MAX, "too many extra segments"),
+	FIELD("segs", 36, 4, segs.extra, U32_MAX - 1, "too many extra segments"),
+
+	FIELD("segs-answer", 16, 4, segs_answer.grant, 0, "grant 0"),
+	FIELD("segs-answer", 20, 4, segs_answer.generation, 0, "generation 0"),
+	FIELD("segs-answer", 32, 8, segs_answer.seg[0].index, 0x1232, "segments not consecutive"),
+	FIELD("segs-answer", 32, 8, segs_answer.seg[0].index, 0x1234, "segments not consecutive"),
+	FIELD("segs-answer", 32, 8, segs_answer.seg[0].index, U64_MAX,
+	      "segment indexes wrap around"),
+	FIELD("segs-answer", 56, 8, segs_answer.seg[1].index, 0x1233, "segments not consecutive"),
+	FIELD("segs-answer", 56, 8, segs_answer.seg[1].index, 0x1235, "segments not consecutive"),
+	FIELD("segs-answer", 56, 8, segs_answer.seg[1].index, 0x100001234,
+	      "segments not consecutive"),
+	FIELD("segs-answer", 40, 8, segs_answer.seg[0].address, 0, NULL),
+	FIELD("segs-answer", 40, 8, segs_answer.seg[0].address, U64_MAX - 0x100000, NULL),
+	FIELD("segs-answer", 40, 8, segs_answer.seg[0].address, U64_MAX - 0xfffff,
+	      "segment address wraps around"),
+	FIELD("segs-answer", 64, 8, segs_answer.seg[1].address, U64_MAX,
+	      "segment address wraps around"),
+	FIELD("segs-answer", 48, 4, segs_answer.seg[0].length, 0, "segment of no length"),
+	FIELD("segs-answer", 48, 4, segs_answer.seg[0].length, U32_MAX, NULL),
+	FIELD("segs-answer", 72, 4, segs_answer.seg[1].length, 0, "segment of no length"),
+	FIELD("segs-answer", 76, 4, segs_answer.seg[1].rkey, 0, NULL),
+
+	/* RECALL */
+	FIELD("recall", 16, 4, recall.grant, 0, "grant 0"),
+	FIELD("recall", 20, 4, recall.generation, 0, "generation 0"),
+	FIELD("recall", 32, 8, recall.index[0], U64_MAX, NULL),
+	FIELD("recall", 40, 8, recall.index[1], 0, NULL),
+
+	/* a grant alone */
+	FIELD("close", 16, 4, grant.grant, 0, "grant 0"),
+	FIELD("close", 20, 4, grant.generation, 0, "generation 0"),
+	FIELD("close-answer", 16, 4, grant.grant, 0, "grant 0"),
+	FIELD("close-answer", 20, 4, grant.generation, 0, "generation 0"),
+	FIELD("recall-answer", 16, 4, grant.grant, 0, "grant 0"),
+	FIELD("recall-answer", 20, 4, grant.generation, 0, "generation 0"),
+	FIELD("revoke", 16, 4, grant.grant, 0, "grant 0"),
+	FIELD("revoke", 20, 4, grant.generation, 0, "generation 0"),
+	FIELD("revoke-answer", 16, 4, grant.grant, 0, "grant 0"),
+	FIELD("revoke-answer", 20, 4, grant.generation, 0, "generation 0"),
+
+	/* BYE */
+	FIELD("bye", 16, 4, bye.reason, 0, NULL),
+	FIELD("bye", 16, 4, bye.reason, 8, NULL),
+	FIELD("bye", 16, 4, bye.reason, 9, "unknown reason"),
+	FIELD("bye", 16, 4, bye.reason, 0x100, "unknown reason"),
+};
+
+static void test_fields(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX], encoded[KRDMA_WIRE_MSG_MAX];
+	const struct field *field;
+	char what[96];
+	u32 i, len;
+	int rc;
+
+	for (i = 0; i < ARRAY_SIZE(fields); i++) {
+		field = &fields[i];
+		snprintf(what, sizeof(what), "%s, %llx at %u", field->name,
+			 (unsigned long long)field->value, field->at);
+		len = golden_bytes(golden_named(field->name), bytes);
+		put(bytes + field->at, field->width, field->value);
+		fill(golden_named(field->name), &msg_in);
+		/* The members of krdma_msg are in the byte order of this host. */
+		if (field->width == 8)
+			memcpy((u8 *)&msg_in + field->host_at, &(u64){ field->value }, 8);
+		else if (field->width == 4)
+			memcpy((u8 *)&msg_in + field->host_at, &(u32){ field->value }, 4);
+		else
+			memcpy((u8 *)&msg_in + field->host_at, &(u16){ field->value }, 2);
+		memset(encoded, 0xee, sizeof(encoded));
+		rc = krdma_proto_encode(&msg_in, encoded, sizeof(encoded));
+		if (field->why) {
+			refuse(bytes, len, field->why, what);
+			require(rc == -EINVAL, "%s: encode gave %d", what, rc);
+			require(encoded[0] == 0xee, "%s: written in spite of -EINVAL", what);
+		} else {
+			accept_same(bytes, len, what);
+			require(rc == (int)len && !memcmp(bytes, encoded, len),
+				"%s: encode gave %d", what, rc);
+		}
+	}
+}
+
+/* The count in the payload, against the one that the length gives. */
+static void test_count_mismatch(void **state)
+{
+	static const char *const names[] = { "list-answer", "segs-answer", "recall" };
+	static const u32 counts[] = { 0, 1, 2, 3, 0x101, 0x10001, 0x10000002, U32_MAX };
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	u32 i, k, len, right;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		len = golden_bytes(golden_named(names[i]), bytes);
+		right = get(bytes + 24, 4);
+		for (k = 0; k < ARRAY_SIZE(counts); k++) {
+			if (counts[k] == right)
+				continue;
+			put(bytes + 24, 4, counts[k]);
+			refuse(bytes, len, "count does not match the length", names[i]);
+		}
+	}
+}
+
+/* Every entry is looked at, and each of the rules holds in the last one too. */
+static void test_last_entry(void **state)
+{
+	const struct shape *segs = shape_of(KRDMA_WIRE_SEGS, true);
+	const struct shape *list = shape_of(KRDMA_WIRE_LIST, true);
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	u32 i, len, at;
+
+	fill_random(segs, segs->max, &msg_in);
+	len = krdma_proto_encode(&msg_in, bytes, sizeof(bytes));
+	for (i = 0; i < segs->max; i++) {
+		at = HDR + segs->fixed + i * segs->each;
+		put(bytes + at + 16, 4, 0);
+		refuse(bytes, len, "segment of no length", "segs");
+		put(bytes + at + 16, 4, msg_in.segs_answer.seg[i].length);
+		put(bytes + at + 8, 8, U64_MAX);
+		refuse(bytes, len, "segment address wraps around", "segs");
+		put(bytes + at + 8, 8, msg_in.segs_answer.seg[i].address);
+		put(bytes + at, 8, msg_in.segs_answer.seg[i].index + 0x100000000);
+		refuse(bytes, len, "segments not consecutive", "segs");
+		put(bytes + at, 8, msg_in.segs_answer.seg[i].index);
+		accept_same(bytes, len, "segs");
+	}
+
+	fill_random(list, list->max, &msg_in);
+	len = krdma_proto_encode(&msg_in, bytes, sizeof(bytes));
+	for (i = 0; i < list->max; i++) {
+		at = HDR + list->fixed + i * list->each;
+		put(bytes + at, 8, 0);
+		refuse(bytes, len, "export of no length", "list");
+		put(bytes + at, 8, msg_in.list_answer.entry[i].length);
+		put(bytes + at + 8, 4, 8);
+		refuse(bytes, len, "unknown rights", "list");
+		put(bytes + at + 8, 4, msg_in.list_answer.entry[i].rights);
+		put(bytes + at + 12, 4, 1);
+		refuse(bytes, len, "reserved bytes of a list entry are not zero", "list");
+		put(bytes + at + 12, 4, 0);
+		put(bytes + at + 16, 1, '/');
+		refuse(bytes, len, "bad name in a list", "list");
+		put(bytes + at + 16, 1, msg_in.list_answer.entry[i].name[0]);
+		put(bytes + at + 79, 1, 'x');
+		refuse(bytes, len, "bad name in a list", "list");
+		put(bytes + at + 79, 1, 0);
+		accept_same(bytes, len, "list");
+	}
+}
+
+/* Segments that end at the last index that there is. */
+static void test_segs_answer_wrap(void **state)
+{
+	const struct shape *segs = shape_of(KRDMA_WIRE_SEGS, true);
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	u32 i, len;
+
+	fill_random(segs, 4, &msg_in);
+	for (i = 0; i < 4; i++)
+		msg_in.segs_answer.seg[i].index = U64_MAX - 4 + i;
+	len = krdma_proto_encode(&msg_in, bytes, sizeof(bytes));
+	assert_int_equal(len, HDR + 16 + 4 * 24);
+	accept_same(bytes, len, "segs up to the last index");
+	for (i = 0; i < 4; i++) {
+		msg_in.segs_answer.seg[i].index = U64_MAX - 3 + i;
+		put(bytes + HDR + 16 + 24 * i, 8, U64_MAX - 3 + i);
+	}
+	assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), -EINVAL);
+	refuse(bytes, len, "segment indexes wrap around", "segs");
+	for (i = 0; i < 4; i++) {
+		msg_in.segs_answer.seg[i].index = U64_MAX - 1 + i;
+		put(bytes + HDR + 16 + 24 * i, 8, U64_MAX - 1 + i);
+	}
+	assert_int_equal(krdma_proto_encode(&msg_in, bytes, sizeof(bytes)), -EINVAL);
+	refuse(bytes, len, "segment indexes wrap around", "segs");
+}
+
+/* A segment of 2^32 bytes and more is only for exports that one key covers. */
+static void test_open_answer_long_segment(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	u32 shift, len;
+
+	for (shift = 12; shift <= 40; shift++) {
+		len = golden_bytes(golden_named("open-answer"), bytes);
+		put(bytes + 36, 4, shift);
+		put(bytes + 16, 8, U32_MAX);
+		accept_same(bytes, len, "export of 2^32 - 1 bytes");
+		put(bytes + 16, 8, 1ULL << 32);
+		if (shift <= 31)
+			accept_same(bytes, len, "export of 2^32 bytes");
+		else
+			refuse(bytes, len, "segment longer than a key", "export of 2^32 bytes");
+	}
+}
+
+/* ----------------------------------------------------------------- names */
+
+static bool char_allowed(int c)
+{
+	return c && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:+=",
+			   c);
+}
+
+/* The same answer from the function, from both directions of OPEN and of LIST. */
+static void name_everywhere(const char *name, bool good, const char *what)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX], encoded[KRDMA_WIRE_MSG_MAX];
+	u32 len;
+	int rc;
+
+	require(krdma_proto_name_ok(name, 64) == good, "%s", what);
+
+	len = golden_bytes(golden_named("open"), bytes);
+	memcpy(bytes + 24, name, 64);
+	fill(golden_named("open"), &msg_in);
+	memcpy(msg_in.open.name, name, 64);
+	rc = krdma_proto_encode(&msg_in, encoded, sizeof(encoded));
+	require(rc == (good ? (int)len : -EINVAL), "%s: encoding gave %d", what, rc);
+	if (good)
+		accept_same(bytes, len, what);
+	else
+		refuse(bytes, len, "bad name", what);
+
+	len = golden_bytes(golden_named("list-answer"), bytes);
+	memcpy(bytes + 48, name, 64);
+	fill(golden_named("list-answer"), &msg_in);
+	memcpy(msg_in.list_answer.entry[0].name, name, 64);
+	rc = krdma_proto_encode(&msg_in, encoded, sizeof(encoded));
+	require(rc == (good ? (int)len : -EINVAL), "%s: encoding gave %d", what, rc);
+	if (good)
+		accept_same(bytes, len, what);
+	else
+		refuse(bytes, len, "bad name in a list", what);
+}
+
+static void test_names(void **state)
+{
+	char name[64], what[64];
+	u32 len, at;
+	int c;
+
+	for (len = 0; len <= 64; len++) {
+		memset(name, 0, sizeof(name));
+		memset(name, 'n', len);
+		snprintf(what, sizeof(what), "name of %u characters", len);
+		name_everywhere(name, len >= 1 && len <= 63, what);
+	}
+	for (c = 0; c < 256; c++) {
+		for (at = 0; at < 63; at += 31) {
+			memset(name, 0, sizeof(name));
+			memset(name, 'n', 63);
+			name[at] = c;
+			snprintf(what, sizeof(what), "character %d at %u", c, at);
+			/* A NUL at the end is a name of 62; elsewhere letters follow it. */
+			name_everywhere(name, char_allowed(c) || (!c && at == 62), what);
+		}
+	}
+	for (at = 4; at < 64; at++) {
+		memset(name, 0, sizeof(name));
+		memcpy(name, "abc", 3);
+		name[at] = 'x';
+		snprintf(what, sizeof(what), "byte %u behind the NUL", at);
+		name_everywhere(name, false, what);
+	}
+}
+
+static void test_name_room(void **state)
+{
+	char *block = malloc(4);
+	char name[80] = {};
+
+	/* Nothing behind the room is read. */
+	assert_non_null(block);
+	memcpy(block, "abcd", 4);
+	assert_false(krdma_proto_name_ok(block, 4));
+	assert_false(krdma_proto_name_ok(block, 0));
+	block[3] = 0;
+	assert_true(krdma_proto_name_ok(block, 4));
+	assert_false(krdma_proto_name_ok(block, 3));
+	free(block);
+
+	/* A larger array makes no longer name. */
+	memset(name, 'n', 63);
+	assert_true(krdma_proto_name_ok(name, sizeof(name)));
+	name[63] = 'n';
+	assert_false(krdma_proto_name_ok(name, sizeof(name)));
+	name[63] = 0;
+	name[79] = 'n';
+	assert_false(krdma_proto_name_ok(name, sizeof(name)));
+}
+
+/* ------------------------------------------------ alignment, initialising */
+
+static void test_unaligned(void **state)
+{
+	u8 expected[KRDMA_WIRE_MSG_MAX];
+	u8 *block = malloc(KRDMA_WIRE_MSG_MAX + 17); /* itself aligned to 16 */
+	const struct golden *g;
+	const char *why;
+	u32 len, shift;
+	int rc;
+
+	assert_non_null(block);
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, expected);
+		for (shift = 0; shift < 16; shift++) {
+			fill(g, &msg_in);
+			memset(block, 0xee, KRDMA_WIRE_MSG_MAX + 17);
+			rc = krdma_proto_encode(&msg_in, block + shift, len);
+			require(rc == (int)len, "%s at %u: %d", g->name, shift, rc);
+			require(!memcmp(block + shift, expected, len), "%s at %u", g->name, shift);
+			require(block[shift + len] == 0xee, "%s at %u", g->name, shift);
+			require(!shift || block[shift - 1] == 0xee, "%s at %u", g->name, shift);
+			rc = krdma_proto_decode(block + shift, len, &msg_out, &why);
+			require(!rc, "%s at %u: %s", g->name, shift, why);
+			if (msg_in.type == KRDMA_WIRE_PING)
+				msg_in.ping.data = msg_out.ping.data;
+			require(!memcmp(&msg_in, &msg_out, sizeof(msg_in)), "%s at %u", g->name,
+				shift);
+		}
+	}
+	free(block);
+}
+
+/* What was in the struct before does not show, not even after a refusal. */
+static void test_initialised(void **state)
+{
+	static struct krdma_msg zeroes, ones;
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	const struct golden *g;
+	const char *why;
+	u32 len, n;
+
+	for (g = golden; g->fill; g++) {
+		len = golden_bytes(g, bytes);
+		for (n = 0; n <= len; n++) {
+			memset(&zeroes, 0, sizeof(zeroes));
+			memset(&ones, 0xff, sizeof(ones));
+			krdma_proto_decode(bytes, n, &zeroes, &why);
+			krdma_proto_decode(bytes, n, &ones, &why);
+			require(!memcmp(&zeroes, &ones, sizeof(zeroes)), "%s, %u bytes", g->name,
+				n);
+		}
+		/* A log line wants to say what it was. */
+		bytes[12] = 1;
+		refuse(bytes, len, NULL, g->name);
+		require(msg_out.type == (bytes[0] & 0x7f) && msg_out.tag == get(bytes + 8, 4),
+			"%s: type or tag not told", g->name);
+	}
+}
+
+static void test_random_bytes(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX + 8];
+	const char *why;
+	u32 round, i, len;
+
+	for (round = 0; round < 20000; round++) {
+		len = random32() % sizeof(bytes);
+		for (i = 0; i < len; i++)
+			bytes[i] = random32();
+		/* Mostly with a header that is nearly right, or nothing is reached. */
+		if (len >= HDR && round % 4) {
+			put(bytes, 8, (1 + random32() % 9) | (random32() & 0x80));
+			put(bytes + 4, 4, len);
+			put(bytes + 12, 4, 0);
+		}
+		if (!decode_exact(bytes, len, &msg_out, &why))
+			accept_same(bytes, len, "random bytes");
+	}
+}
+
+/* -------------------------------------------------------- hello and reject */
+
+static int decode_hello_exact(const u8 *bytes, u32 len, struct krdma_hello *hello,
+			      const char **why)
+{
+	u8 *copy = malloc(len ? len : 1);
+	int rc;
+
+	assert_non_null(copy);
+	if (len)
+		memcpy(copy, bytes, len);
+	memset(hello, 0xa5, sizeof(*hello));
+	*why = "unset";
+	rc = krdma_proto_decode_hello(copy, len, hello, why);
+	if (rc) {
+		static const struct krdma_hello zero;
+
+		require(*why && strcmp(*why, "unset"), "no reason given");
+		require(!memcmp(hello, &zero, sizeof(zero)), "hello not zero");
+	} else {
+		require(!*why, "why: %s", *why);
+	}
+	free(copy);
+	return rc;
+}
+
+static void hello_equal(const struct krdma_hello *a, const struct krdma_hello *b)
+{
+	assert_int_equal(a->channel, b->channel);
+	assert_int_equal(a->features, b->features);
+	assert_int_equal(a->incarnation, b->incarnation);
+	assert_int_equal(a->session, b->session);
+	assert_int_equal(a->uid, b->uid);
+	assert_int_equal(a->window, b->window);
+	assert_int_equal(a->heartbeat_ms, b->heartbeat_ms);
+}
+
+static void test_hello(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	struct krdma_wire_hello wire;
+	struct krdma_hello hello;
+	const char *why;
+	u32 len;
+
+	memset(&wire, 0xee, sizeof(wire));
+	krdma_proto_encode_hello(&hello_request, &wire);
+	assert_int_equal(golden_bytes(golden_named("hello-request"), bytes), 56);
+	assert_memory_equal(&wire, bytes, 56);
+	assert_int_equal(decode_hello_exact(bytes, 56, &hello, &why), 0);
+	hello_equal(&hello, &hello_request);
+
+	memset(&wire, 0xee, sizeof(wire));
+	krdma_proto_encode_hello(&hello_accept, &wire);
+	assert_int_equal(golden_bytes(golden_named("hello-accept"), bytes), 56);
+	assert_memory_equal(&wire, bytes, 56);
+	assert_int_equal(decode_hello_exact(bytes, 56, &hello, &why), 0);
+	hello_equal(&hello, &hello_accept);
+
+	/* Of all fields, in a way that no two could be confused. */
+	for (len = 0; len < 56; len++)
+		bytes[len] = len;
+	memcpy(bytes, "KRDM\1\0", 6);
+	put(bytes + 36, 2, 256);
+	put(bytes + 38, 2, 1024);
+	memset(bytes + 44, 0, 12);
+	assert_int_equal(decode_hello_exact(bytes, 56, &hello, &why), 0);
+	assert_int_equal(hello.channel, 0x0706);
+	assert_int_equal(hello.features, 0x0f0e0d0c0b0a0908);
+	assert_int_equal(hello.incarnation, 0x1716151413121110);
+	assert_int_equal(hello.session, 0x1f1e1d1c1b1a1918);
+	assert_int_equal(hello.uid, 0x23222120);
+	assert_int_equal(hello.window, 256);
+	assert_int_equal(hello.heartbeat_ms, 0x2b2a2928);
+	memset(&wire, 0xee, sizeof(wire));
+	krdma_proto_encode_hello(&hello, &wire);
+	assert_memory_equal(&wire, bytes, 56);
+	golden_bytes(golden_named("hello-accept"), bytes);
+
+	/* Shorter is none; behind it is padding, whatever it says. */
+	for (len = 0; len <= 256; len++) {
+		if (len >= 56)
+			memset(bytes + 56, 0xff, len - 56);
+		assert_int_equal(decode_hello_exact(bytes, len, &hello, &why),
+				 len < 56 ? -EPROTO : 0);
+		if (len >= 56)
+			hello_equal(&hello, &hello_accept);
+		else
+			assert_string_equal(why, "hello too short");
+	}
+}
+
+static const struct {
+	u32 at, width;
+	u64 value;
+	int rc;
+	const char *why;
+} hello_fields[] = {
+	{ 0, 4, 0, -EPROTO, "not this protocol" },
+	{ 0, 4, 0x4b52444d, -EPROTO, "not this protocol" },
+	{ 4, 1, 0, -EPROTONOSUPPORT, "another version of the protocol" },
+	{ 4, 1, 2, -EPROTONOSUPPORT, "another version of the protocol" },
+	{ 4, 1, 255, -EPROTONOSUPPORT, "another version of the protocol" },
+	{ 5, 1, 1, -EPROTO, "reserved bytes of the hello are not zero" },
+	{ 6, 2, 0, 0, NULL },
+	{ 6, 2, 0xffff, 0, NULL },
+	{ 8, 8, U64_MAX, 0, NULL },
+	{ 16, 8, U64_MAX, 0, NULL },
+	{ 24, 8, U64_MAX, 0, NULL },
+	{ 32, 4, U32_MAX, 0, NULL },
+	{ 36, 2, 0, -EPROTO, "window outside its limits" },
+	{ 36, 2, 1, -EPROTO, "window outside its limits" },
+	{ 36, 2, 2, 0, NULL },
+	{ 36, 2, 256, 0, NULL },
+	{ 36, 2, 257, -EPROTO, "window outside its limits" },
+	{ 36, 2, 0xffff, -EPROTO, "window outside its limits" },
+	{ 38, 2, 0, -EPROTO, "receives too small" },
+	{ 38, 2, 1023, -EPROTO, "receives too small" },
+	{ 38, 2, 1024, 0, NULL },
+	{ 38, 2, 0xffff, 0, NULL },
+	{ 40, 4, 0, 0, NULL },
+	{ 40, 4, U32_MAX, 0, NULL },
+	{ 44, 1, 1, -EPROTO, "reserved bytes of the hello are not zero" },
+	{ 55, 1, 0x80, -EPROTO, "reserved bytes of the hello are not zero" },
+};
+
+static void test_hello_fields(void **state)
+{
+	struct krdma_wire_hello wire;
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	struct krdma_hello hello;
+	const char *why;
+	u32 i;
+	int rc;
+
+	for (i = 0; i < ARRAY_SIZE(hello_fields); i++) {
+		golden_bytes(golden_named("hello-request"), bytes);
+		put(bytes + hello_fields[i].at, hello_fields[i].width, hello_fields[i].value);
+		rc = decode_hello_exact(bytes, 56, &hello, &why);
+		require(rc == hello_fields[i].rc, "%u at %u: %d", (u32)hello_fields[i].value,
+			hello_fields[i].at, rc);
+		if (rc) {
+			assert_string_equal(why, hello_fields[i].why);
+			continue;
+		}
+		krdma_proto_encode_hello(&hello, &wire);
+		put(bytes + 38, 2, 1024); /* what this side says is its own */
+		assert_memory_equal(&wire, bytes, 56);
+	}
+	/* Of another version, nothing more is known: no complaint about its fields. */
+	golden_bytes(golden_named("hello-request"), bytes);
+	memset(bytes + 4, 0xff, 52);
+	assert_int_equal(decode_hello_exact(bytes, 56, &hello, &why), -EPROTONOSUPPORT);
+}
+
+static void test_hello_bit_flips(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	struct krdma_hello hello;
+	const char *why;
+	int rc, expected;
+	u32 bit, at;
+
+	golden_bytes(golden_named("hello-request"), bytes);
+	for (bit = 0; bit < 56 * 8; bit++) {
+		at = bit / 8;
+		bytes[at] ^= 1 << bit % 8;
+		expected = 0;
+		if (at < 4 || at == 5 || at >= 44)
+			expected = -EPROTO;
+		else if (at == 4)
+			expected = -EPROTONOSUPPORT;
+		else if (at == 36 || at == 37)
+			expected = get(bytes + 36, 2) < 2 || get(bytes + 36, 2) > 256 ? -EPROTO : 0;
+		else if (at == 38 || at == 39)
+			expected = get(bytes + 38, 2) < 1024 ? -EPROTO : 0;
+		rc = decode_hello_exact(bytes, 56, &hello, &why);
+		require(rc == expected, "bit %u: %d", bit, rc);
+		bytes[at] ^= 1 << bit % 8;
+	}
+}
+
+static int decode_reject_exact(const u8 *bytes, u32 len, u8 *version, u8 *reason)
+{
+	u8 *copy = malloc(len ? len : 1);
+	int rc;
+
+	assert_non_null(copy);
+	if (len)
+		memcpy(copy, bytes, len);
+	*version = 0xa5;
+	*reason = 0xa5;
+	rc = krdma_proto_decode_reject(copy, len, version, reason);
+	if (rc)
+		require(!*version && !*reason, "version or reason of a refused reject");
+	free(copy);
+	return rc;
+}
+
+static void test_reject(void **state)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX], version, reason;
+	struct krdma_wire_reject wire;
+	u32 len, bit, value;
+	int rc, expected;
+
+	memset(&wire, 0xee, sizeof(wire));
+	krdma_proto_encode_reject(KRDMA_WIRE_REASON_NOT_ADMITTED, &wire);
+	assert_int_equal(golden_bytes(golden_named("reject"), bytes), 8);
+	assert_memory_equal(&wire, bytes, 8);
+	memset(bytes + 8, 0xff, 248);
+	for (len = 0; len <= 256; len++) {
+		rc = decode_reject_exact(bytes, len, &version, &reason);
+		assert_int_equal(rc, len < 8 ? -EPROTO : 0);
+		if (!rc) {
+			assert_int_equal(version, 1);
+			assert_int_equal(reason, KRDMA_WIRE_REASON_NOT_ADMITTED);
+		}
+	}
+	for (value = 0; value < 256; value++) {
+		bytes[5] = value;
+		rc = decode_reject_exact(bytes, 8, &version, &reason);
+		assert_int_equal(rc, value > KRDMA_WIRE_REASON_LAST ? -EPROTO : 0);
+		if (!rc)
+			assert_int_equal(reason, value);
+		/* A later version has reasons of its own; version 0 never was. */
+		bytes[4] = 2;
+		assert_int_equal(decode_reject_exact(bytes, 8, &version, &reason), 0);
+		assert_int_equal(version, 2);
+		assert_int_equal(reason, value);
+		bytes[4] = 0;
+		assert_int_equal(decode_reject_exact(bytes, 8, &version, &reason), -EPROTO);
+		bytes[4] = 1;
+	}
+	golden_bytes(golden_named("reject"), bytes);
+	for (bit = 0; bit < 64; bit++) {
+		bytes[bit / 8] ^= 1 << bit % 8;
+		expected = -EPROTO;
+		if (bit / 8 == 4)
+			expected = bytes[4] ? 0 : -EPROTO;
+		else if (bit / 8 == 5)
+			expected = bytes[5] <= KRDMA_WIRE_REASON_LAST ? 0 : -EPROTO;
+		rc = decode_reject_exact(bytes, 8, &version, &reason);
+		require(rc == expected, "bit %u: %d", bit, rc);
+		bytes[bit / 8] ^= 1 << bit % 8;
+	}
+}
+
+/* ------------------------------------------------------- numbers and texts */
+
+static void test_status_and_errno(void **state)
+{
+	static const struct {
+		u16 status;
+		int err;
+	} pairs[] = {
+		{ 0, 0 },	    { 1, -ENOENT }, { 2, -EACCES }, { 3, -ESTALE }, { 4, -EDQUOT },
+		{ 5, -ERANGE },	    { 6, -ENOMEM }, { 7, -EOPNOTSUPP }, { 8, -EIO },
+	};
+	u32 i;
+
+	assert_int_equal(ARRAY_SIZE(pairs), KRDMA_WIRE_STATUS_LAST + 1);
+	for (i = 0; i < ARRAY_SIZE(pairs); i++) {
+		assert_int_equal(krdma_proto_errno(pairs[i].status), pairs[i].err);
+		assert_int_equal(krdma_proto_status(pairs[i].err), pairs[i].status);
+	}
+	for (i = KRDMA_WIRE_STATUS_LAST + 1; i <= 0xffff; i++)
+		assert_int_equal(krdma_proto_errno(i), -EPROTO);
+	assert_int_equal(krdma_proto_status(-EINVAL), KRDMA_WIRE_IO);
+	assert_int_equal(krdma_proto_status(-EFAULT), KRDMA_WIRE_IO);
+	assert_int_equal(krdma_proto_status(ENOENT), KRDMA_WIRE_IO);
+	assert_int_equal(krdma_proto_status(1), KRDMA_WIRE_IO);
+	assert_int_equal(krdma_proto_status(-4095), KRDMA_WIRE_IO);
+}
+
+static void phrase_ok(const char *text)
+{
+	size_t len = strlen(text);
+
+	require(len > 3 && len < 60, "text \"%s\"", text);
+	require(text[0] >= 'a' && text[0] <= 'z', "text \"%s\"", text);
+	require(text[len - 1] >= 'a' && text[len - 1] <= 'z', "text \"%s\"", text);
+}
+
+static void test_texts(void **state)
+{
+	static const char *const types[] = { "unknown", "PING",	  "LIST",   "OPEN", "SEGS",
+					     "CLOSE",	"RECALL", "REVOKE", "BYE" };
+	u32 i, k;
+
+	for (i = 0; i < 256; i++) {
+		u32 type = i & 0x7f;
+
+		assert_string_equal(krdma_proto_type_name(i),
+				    types[type < ARRAY_SIZE(types) ? type : 0]);
+	}
+	for (i = 0; i <= KRDMA_WIRE_STATUS_LAST; i++) {
+		phrase_ok(krdma_proto_status_text(i));
+		for (k = 0; k < i; k++)
+			assert_string_not_equal(krdma_proto_status_text(i),
+						krdma_proto_status_text(k));
+	}
+	for (; i <= 0xffff; i++)
+		assert_string_equal(krdma_proto_status_text(i), "unknown status");
+	for (i = 0; i <= KRDMA_WIRE_REASON_LAST; i++) {
+		phrase_ok(krdma_proto_reason_text(i));
+		for (k = 0; k < i; k++)
+			assert_string_not_equal(krdma_proto_reason_text(i),
+						krdma_proto_reason_text(k));
+	}
+	for (; i < 256; i++)
+		assert_string_equal(krdma_proto_reason_text(i), "unknown reason");
+	assert_string_equal(krdma_proto_status_text(KRDMA_WIRE_STALE), "grant is over");
+	assert_string_equal(krdma_proto_reason_text(KRDMA_WIRE_REASON_PROTOCOL),
+			    "protocol violation");
+}
+
+/* The limits are the protocol's: a change is another version. */
+static void test_limits(void **state)
+{
+	assert_int_equal(KRDMA_WIRE_MAGIC, 0x4d44524b);
+	assert_int_equal(KRDMA_WIRE_VERSION, 1);
+	assert_int_equal(KRDMA_WIRE_MSG_MAX, 1024);
+	assert_int_equal(KRDMA_WIRE_NAME_MAX, 64);
+	assert_int_equal(KRDMA_WIRE_WINDOW_MIN, 2);
+	assert_int_equal(KRDMA_WIRE_WINDOW_MAX, 256);
+	assert_int_equal(KRDMA_WIRE_LIST_MAX, 12);
+	assert_int_equal(KRDMA_WIRE_SEGS_MAX, 32);
+	assert_int_equal(KRDMA_WIRE_RECALL_MAX, 64);
+	assert_int_equal(KRDMA_WIRE_PING_MAX, 512);
+	assert_int_equal(KRDMA_WIRE_SHIFT_MIN, 12);
+	assert_int_equal(KRDMA_WIRE_SHIFT_MAX, 40);
+	assert_int_equal(KRDMA_WIRE_RIGHTS, 7);
+}
+
+static int write_corpus(const char *dir)
+{
+	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	char path[4096];
+	FILE *file;
+	u32 i, len;
+
+	for (i = 0; i < ARRAY_SIZE(golden); i++) {
+		len = golden_bytes(&golden[i], bytes);
+		snprintf(path, sizeof(path), "%s/%s", dir, golden[i].name);
+		file = fopen(path, "wb");
+		if (!file || fwrite(bytes, 1, len, file) != len || fclose(file)) {
+			perror(path);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int print_golden(void)
+{
+	char dump[8192];
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(golden); i++) {
+		golden_dump(&golden[i], dump, sizeof(dump));
+		printf("%s::\n\n%s\n", golden[i].name, dump);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_golden_in_documentation),
+		cmocka_unit_test(test_golden_in_corpus),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_ping_without_data),
+		cmocka_unit_test(test_failed_answers),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_entries_over_the_limit),
+		cmocka_unit_test(test_header_bit_flips),
+		cmocka_unit_test(test_payload_bit_flips),
+		cmocka_unit_test(test_all_types),
+		cmocka_unit_test(test_no_answer_to_bye),
+		cmocka_unit_test(test_reserved_bytes),
+		cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_count_mismatch),
+		cmocka_unit_test(test_last_entry),
+		cmocka_unit_test(test_segs_answer_wrap),
+		cmocka_unit_test(test_open_answer_long_segment),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_name_room),
+		cmocka_unit_test(test_unaligned),
+		cmocka_unit_test(test_initialised),
+		cmocka_unit_test(test_random_bytes),
+		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_hello_fields),
+		cmocka_unit_test(test_hello_bit_flips),
+		cmocka_unit_test(test_reject),
+		cmocka_unit_test(test_status_and_errno),
+		cmocka_unit_test(test_texts),
+	};
+
+	if (argc == 3 && !strcmp(argv[1], "--corpus"))
+		return write_corpus(argv[2]);
+	if (argc == 2 && !strcmp(argv[1], "--golden"))
+		return print_golden();
+	if (argc != 1) {
+		fprintf(stderr, "usage: %s [--corpus DIR | --golden]\n", argv[0]);
+		return 2;
+	}
+	return cmocka_run_group_tests_name("proto", tests, NULL, NULL);
+}

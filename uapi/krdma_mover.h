@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * krdma_mover - move bytes between the memories of hosts over RDMA
+ *
+ * The ioctl interface of /dev/krdma_mover.
+ *
+ * General rules
+ * -------------
+ * Every ioctl takes a pointer to a struct whose first member is its size as
+ * the caller knows it. A kernel that knows a longer struct takes the missing
+ * tail as zero; a kernel that knows a shorter one accepts the call when the
+ * tail that it does not know is zero. Reserved members must be zero.
+ *
+ * Objects have ids, valid in the file that made them only. An id is never 0.
+ * KRDMA_IOC_DESTROY ends any of them; closing the file ends all of them.
+ *
+ * Errors, the same for all commands:
+ *  - ENOTTY: no such command
+ *  - E2BIG: the unknown tail of the struct is not zero
+ *  - EOPNOTSUPP: unknown flag, or not available on this transport
+ *  - EINVAL: a value that can't be right (short struct, reserved not zero)
+ *  - EFAULT: memory that can't be read or written
+ *  - ENOENT: no such id, or no object of that name
+ *  - EEXIST: the name or address is taken
+ *  - ERANGE: outside the region, buffer or export
+ *  - EACCES: the right was not granted
+ *  - EPERM: the caller lacks the capability
+ *  - ESTALE: the export was revoked, or the peer is a new incarnation
+ *  - ETIMEDOUT: the deadline passed, the peer did not answer
+ *  - ECANCELED: the object was destroyed under the call
+ *  - ECONNREFUSED: nobody listens there, or the peer refuses this host
+ *  - ENOTCONN: the session has no path to the peer; nothing was sent
+ *  - ECONNRESET: the path was lost under way; the outcome is unknown
+ *  - ENOMEM: memory, or RLIMIT_MEMLOCK
+ *  - EDQUOT: a limit of this module
+ *  - EINTR: a fatal signal
+ *
+ * After a failed call KRDMA_IOC_LAST_ERROR returns a sentence that names the
+ * object and the cause.
+ */
+#ifndef _UAPI_KRDMA_MOVER_H
+#define _UAPI_KRDMA_MOVER_H
+
+#include <linux/types.h>
+#include <linux/ioctl.h>
+
+#define KRDMA_IOC_TYPE 0xBD
+
+/* Longest name of an export, with its terminating NUL. */
+#define KRDMA_NAME_MAX 64
+/* Default port of a listener. */
+#define KRDMA_DEFAULT_PORT 7471
+/* Most operations in one KRDMA_IOC_SUBMIT. */
+#define KRDMA_SUBMIT_MAX 1024
+/* Deadline of an operation whose timeout_ns is 0, in nanoseconds: 30 s. */
+#define KRDMA_DEFAULT_TIMEOUT_NS 30000000000ULL
+
+/* Rights of an export, and what a region was opened with. */
+#define KRDMA_RIGHT_READ (1U << 0)
+#define KRDMA_RIGHT_WRITE (1U << 1)
+#define KRDMA_RIGHT_ATOMIC (1U << 2)
+
+/**
+ * struct krdma_sockaddr - an address of a host
+ * @family: AF_INET, AF_INET6, or AF_UNSPEC for "any"
+ * @port: port, host byte order; 0 for the default where one is needed
+ * @scope_id: interface index for IPv6 link-local addresses, else 0
+ * @addr: the address, network byte order; IPv4 in the first four bytes, the
+ *	rest zero
+ */
+struct krdma_sockaddr {
+	__u16 family;
+	__u16 port;
+	__u32 scope_id;
+	__u8 addr[16];
+};
+
+/* Features, see struct krdma_query. */
+#define KRDMA_FEATURE_RDMA (1ULL << 0) /* READ and WRITE */
+
+/**
+ * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
+ * @size: sizeof(struct krdma_query)
+ * @flags: must be 0
+ * @features: out: KRDMA_FEATURE_*
+ * @incarnation: out: random identity of this load of the module
+ * @pinned_bytes: out: bytes that this file keeps pinned
+ * @pinned_limit: out: most bytes that this file may keep pinned
+ * @op_pin_max: out: most bytes of one operation on memory that is not a
+ *	registered buffer
+ * @max_ids: out: most objects that this file may have
+ * @submit_max: out: most operations in one KRDMA_IOC_SUBMIT
+ * @version: out: version of the module, NUL-terminated
+ */
+struct krdma_query {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 features;
+	__aligned_u64 incarnation;
+	__aligned_u64 pinned_bytes;
+	__aligned_u64 pinned_limit;
+	__aligned_u64 op_pin_max;
+	__u32 max_ids;
+	__u32 submit_max;
+	char version[32];
+};
+
+/**
+ * struct krdma_last_error - KRDMA_IOC_LAST_ERROR, why the last call failed
+ * @size: sizeof(struct krdma_last_error)
+ * @error: out: the positive errno that the sentence belongs to, 0 if none
+ * @text: out: one sentence, NUL-terminated
+ *
+ * The sentence is the last one of the file, whichever thread failed.
+ */
+struct krdma_last_error {
+	__u32 size;
+	__s32 error;
+	char text[240];
+};
+
+/**
+ * struct krdma_destroy - KRDMA_IOC_DESTROY, end an object
+ * @size: sizeof(struct krdma_destroy)
+ * @id: a session, region, buffer or export of this file
+ *
+ * Returns when the id is free and no new operation can use the object.
+ * Operations under way keep what they use until they end.
+ */
+struct krdma_destroy {
+	__u32 size;
+	__u32 id;
+};
+
+/**
+ * struct krdma_prefix - an address prefix of hosts that may connect
+ * @addr: address; the port is ignored
+ * @prefix_len: number of leading bits that must match
+ * @reserved: must be 0
+ */
+struct krdma_prefix {
+	struct krdma_sockaddr addr;
+	__u32 prefix_len;
+	__u32 reserved;
+};
+
+/* Most prefixes of one listener. */
+#define KRDMA_LISTEN_ALLOW_MAX 64
+
+/**
+ * struct krdma_listen - KRDMA_IOC_LISTEN, accept peers at an address
+ * @size: sizeof(struct krdma_listen)
+ * @flags: must be 0
+ * @addr: local address; the any-address listens on all. Port 0 means
+ *	KRDMA_DEFAULT_PORT. An IPv6 listener does not take IPv4 peers.
+ * @allow: pointer to an array of struct krdma_prefix; peers that match none
+ *	are refused
+ * @allow_count: entries in @allow; 0 admits every peer
+ * @reserved: must be 0
+ *
+ * Needs CAP_NET_ADMIN in the caller's network namespace. In the initial
+ * namespace the listener stays until KRDMA_IOC_UNLISTEN or rmmod; in another
+ * it ends with this file. EEXIST: the address has a listener already.
+ */
+struct krdma_listen {
+	__u32 size;
+	__u32 flags;
+	struct krdma_sockaddr addr;
+	__aligned_u64 allow;
+	__u32 allow_count;
+	__u32 reserved;
+};
+
+/**
+ * struct krdma_unlisten - KRDMA_IOC_UNLISTEN, stop accepting peers
+ * @size: sizeof(struct krdma_unlisten)
+ * @flags: must be 0
+ * @addr: as given to KRDMA_IOC_LISTEN
+ *
+ * Ends the sessions that came through the listener as well. Needs
+ * CAP_NET_ADMIN in the caller's network namespace.
+ */
+struct krdma_unlisten {
+	__u32 size;
+	__u32 flags;
+	struct krdma_sockaddr addr;
+};
+
+/* A peer's READ may put bytes into the buffer: it is pinned writable. */
+#define KRDMA_BUFFER_WRITABLE (1U << 0)
+
+/**
+ * struct krdma_buffer - KRDMA_IOC_BUFFER, register local memory
+ * @size: sizeof(struct krdma_buffer)
+ * @flags: KRDMA_BUFFER_WRITABLE: may be the sink of a READ
+ * @addr: start of the memory in the caller
+ * @length: its length in bytes
+ * @id: out: the buffer
+ * @reserved: must be 0
+ *
+ * The memory is pinned now, counted against RLIMIT_MEMLOCK, and stays pinned
+ * until the buffer and all operations that use it have ended.
+ */
+struct krdma_buffer {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__u32 id;
+	__u32 reserved;
+};
+
+/* @fd is a memfd; @addr is the offset in it. */
+#define KRDMA_EXPORT_FD (1U << 0)
+
+/**
+ * struct krdma_export - KRDMA_IOC_EXPORT, publish memory under a name
+ * @size: sizeof(struct krdma_export)
+ * @flags: KRDMA_EXPORT_FD
+ * @rights: KRDMA_RIGHT_*, what peers may do
+ * @fd: with KRDMA_EXPORT_FD: a memfd sealed with F_SEAL_SHRINK (and not
+ *	against writing if @rights has WRITE), else must be 0
+ * @addr: start of the memory, or the offset in @fd; a multiple of the page size
+ * @length: length in bytes, at least 1
+ * @max_segments: most segments registered for peers at a time, over all
+ *	peers; 0 for the default
+ * @id: out: the export
+ * @name: name, NUL-terminated: 1 to 63 of the characters
+ *	A-Z a-z 0-9 . _ - : + =
+ *
+ * An address range is pinned now. A memfd's pages are taken when a peer first
+ * asks for their segment and given back when the segment is recalled; both
+ * count against the RLIMIT_MEMLOCK of the caller. The export ends with its
+ * id: peers are told, and have a bounded time to stop.
+ */
+struct krdma_export {
+	__u32 size;
+	__u32 flags;
+	__u32 rights;
+	__s32 fd;
+	__aligned_u64 addr;
+	__aligned_u64 length;
+	__u32 max_segments;
+	__u32 id;
+	char name[KRDMA_NAME_MAX];
+};
+
+/* Do not share the session with other files. */
+#define KRDMA_CONNECT_PRIVATE (1U << 0)
+
+/**
+ * struct krdma_connect - KRDMA_IOC_CONNECT, get a session with a peer
+ * @size: sizeof(struct krdma_connect)
+ * @flags: KRDMA_CONNECT_PRIVATE
+ * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @src: local address, AF_UNSPEC lets routing choose
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000
+ * @id: out: the session
+ *
+ * A session that the same user already has with the peer, by the same
+ * addresses and in the same network namespace, is shared.
+ */
+struct krdma_connect {
+	__u32 size;
+	__u32 flags;
+	struct krdma_sockaddr dst;
+	struct krdma_sockaddr src;
+	__u32 timeout_ms;
+	__u32 id;
+};
+
+/**
+ * struct krdma_open - KRDMA_IOC_OPEN, open a peer's export
+ * @size: sizeof(struct krdma_open)
+ * @flags: must be 0
+ * @session: id of a session
+ * @rights: KRDMA_RIGHT_* wanted; 0 asks for all that the export has
+ * @length: out: length of the export in bytes
+ * @segment_size: out: bytes that one key covers
+ * @granted: out: KRDMA_RIGHT_* of the region
+ * @id: out: the region
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000
+ * @reserved: must be 0
+ * @name: name of the export
+ */
+struct krdma_open {
+	__u32 size;
+	__u32 flags;
+	__u32 session;
+	__u32 rights;
+	__aligned_u64 length;
+	__aligned_u64 segment_size;
+	__u32 granted;
+	__u32 id;
+	__u32 timeout_ms;
+	__u32 reserved;
+	char name[KRDMA_NAME_MAX];
+};
+
+/* Most bytes that a ping carries. */
+#define KRDMA_PING_MAX 512
+
+/**
+ * struct krdma_ping - KRDMA_IOC_PING, one round trip to the peer's module
+ * @size: sizeof(struct krdma_ping)
+ * @flags: must be 0
+ * @session: id of a session
+ * @length: bytes to carry each way, at most KRDMA_PING_MAX
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000
+ * @reserved: must be 0
+ * @rtt_ns: out: nanoseconds from the post of the question to its answer
+ *
+ * The bytes are random and compared on return (EILSEQ if they differ).
+ */
+struct krdma_ping {
+	__u32 size;
+	__u32 flags;
+	__u32 session;
+	__u32 length;
+	__u32 timeout_ms;
+	__u32 reserved;
+	__aligned_u64 rtt_ns;
+};
+
+/* Operations. */
+enum krdma_opcode {
+	KRDMA_OP_READ = 1, /* from the region to local memory */
+	KRDMA_OP_WRITE = 2, /* from local memory to the region */
+};
+
+/* @addr is an offset in the buffer @buffer. */
+#define KRDMA_OP_BUFFER (1U << 0)
+
+/**
+ * struct krdma_op - one operation
+ * @opcode: enum krdma_opcode
+ * @reserved0: must be 0
+ * @flags: KRDMA_OP_BUFFER
+ * @region: id of the region
+ * @user_data: returned in the completion
+ * @offset: first byte in the region
+ * @length: bytes to move, at least 1
+ * @addr: local memory of the caller, or the offset in @buffer
+ * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
+ * @reserved1: must be 0
+ * @timeout_ns: deadline from now, nanoseconds; 0 means 30 seconds
+ * @reserved2: must be 0
+ * @reserved3: must be 0
+ *
+ * At the deadline no further bytes are posted, and the operation ends with
+ * ETIMEDOUT as soon as those under way have ended; the transport bounds that
+ * (Documentation/uapi.rst, "Deadlines"). A WRITE that is reported done has its
+ * bytes in the peer's memory. There is no order between operations.
+ */
+struct krdma_op {
+	__u8 opcode;
+	__u8 reserved0;
+	__u16 flags;
+	__u32 region;
+	__aligned_u64 user_data;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__aligned_u64 addr;
+	__u32 buffer;
+	__u32 reserved1;
+	__aligned_u64 timeout_ns;
+	__aligned_u64 reserved2;
+	__aligned_u64 reserved3[2];
+};
+
+/**
+ * struct krdma_completion - how an operation ended
+ * @user_data: of the operation
+ * @result: bytes moved from the start of the range without a gap; equal to
+ *	the length when @status is 0
+ * @status: 0 or a negative errno
+ * @flags: 0 for now
+ * @reserved: 0
+ */
+struct krdma_completion {
+	__aligned_u64 user_data;
+	__aligned_u64 result;
+	__s32 status;
+	__u32 flags;
+	__aligned_u64 reserved;
+};
+
+/**
+ * struct krdma_submit - KRDMA_IOC_SUBMIT, do operations and wait for them
+ * @size: sizeof(struct krdma_submit)
+ * @flags: must be 0
+ * @ops: pointer to an array of struct krdma_op
+ * @completions: pointer to an array of struct krdma_completion, one for each
+ *	operation, in the same order
+ * @count: operations, 1 to KRDMA_SUBMIT_MAX
+ * @op_stride: bytes from one struct krdma_op to the next: its sizeof
+ * @completion_stride: the same for struct krdma_completion
+ * @failed: out: operations whose status is not 0
+ *
+ * All operations are checked first: if one is malformed, the call fails and
+ * none is started. Otherwise the call returns 0 when all have ended, each
+ * with its own status; the sentence of KRDMA_IOC_LAST_ERROR is that of the
+ * first that failed. A fatal signal ends the wait; what is under way then is
+ * stopped and its memory unpinned behind the process's back.
+ */
+struct krdma_submit {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ops;
+	__aligned_u64 completions;
+	__u32 count;
+	__u32 op_stride;
+	__u32 completion_stride;
+	__u32 failed;
+};
+
+/* Kinds of KRDMA_IOC_LIST. */
+enum krdma_list_kind {
+	KRDMA_LIST_DEVICES = 1, /* struct krdma_device_info */
+	KRDMA_LIST_LISTENERS = 2, /* struct krdma_listener_info */
+	KRDMA_LIST_SESSIONS = 3, /* struct krdma_session_info */
+	KRDMA_LIST_CHANNELS = 4, /* struct krdma_channel_info */
+	KRDMA_LIST_EXPORTS = 5, /* struct krdma_export_info */
+	KRDMA_LIST_REGIONS = 6, /* struct krdma_region_info */
+	KRDMA_LIST_TRANSFERS = 7, /* struct krdma_transfer_info */
+	KRDMA_LIST_PEER_EXPORTS = 8, /* struct krdma_peer_export_info */
+};
+
+/**
+ * struct krdma_list - KRDMA_IOC_LIST, list objects
+ * @size: sizeof(struct krdma_list)
+ * @flags: must be 0
+ * @kind: enum krdma_list_kind
+ * @session: for KRDMA_LIST_PEER_EXPORTS the id of a session, else 0
+ * @entries: pointer to an array of the kind's struct
+ * @stride: bytes from one entry to the next; a shorter struct than the
+ *	kernel's gets its leading members, the tail of a longer one is zeroed
+ * @count: in: room in @entries, for KRDMA_LIST_PEER_EXPORTS at least 12; out:
+ *	entries written
+ * @cursor: in: 0 to begin, else as the last call left it; out: where to go on,
+ *	0 at the end
+ *
+ * A caller without CAP_NET_ADMIN in its network namespace sees only sessions,
+ * channels, exports, regions and transfers of its own user id.
+ */
+struct krdma_list {
+	__u32 size;
+	__u32 flags;
+	__u32 kind;
+	__u32 session;
+	__aligned_u64 entries;
+	__u32 stride;
+	__u32 count;
+	__aligned_u64 cursor;
+};
+
+enum krdma_transport {
+	KRDMA_TRANSPORT_INFINIBAND = 1,
+	KRDMA_TRANSPORT_ROCE = 2,
+	KRDMA_TRANSPORT_IWARP = 3,
+};
+
+/* The device and port can be used. Otherwise reason says what is missing. */
+#define KRDMA_DEVICE_USABLE (1U << 0)
+
+/**
+ * struct krdma_device_info - one GID of one port of one RDMA device
+ * @name: name of the RDMA device
+ * @netdev: its network device, empty if none
+ * @gid: the GID, network byte order; holds the IP address on RoCE v2
+ * @port: port number, from 1
+ * @gid_index: index of the GID
+ * @transport: enum krdma_transport
+ * @flags: KRDMA_DEVICE_USABLE
+ * @gid_type: 0 InfiniBand or RoCE v1, 1 RoCE v2, as in sysfs gid_attrs/types;
+ *	2 for iWARP
+ * @max_segment_pages: pages that one key covers at most
+ * @max_sge: scatter/gather entries of a WRITE
+ * @max_sge_rd: the same for a READ
+ * @reason: why it can't be used, empty if it can
+ */
+struct krdma_device_info {
+	char name[64];
+	char netdev[16];
+	__u8 gid[16];
+	__u32 port;
+	__u32 gid_index;
+	__u32 transport;
+	__u32 flags;
+	__u32 gid_type;
+	__u32 max_segment_pages;
+	__u32 max_sge;
+	__u32 max_sge_rd;
+	char reason[96];
+};
+
+/* The listener has no RDMA device at the moment and waits for one. */
+#define KRDMA_LISTENER_DOWN (1U << 0)
+
+/**
+ * struct krdma_listener_info - a listener of the caller's network namespace
+ * @addr: local address
+ * @flags: KRDMA_LISTENER_DOWN
+ * @sessions: sessions that came through it and live
+ * @accepted: sessions accepted so far
+ * @refused: connects refused so far
+ * @allow_count: prefixes in its allow-list, 0 if every peer is admitted
+ * @reserved: 0
+ */
+struct krdma_listener_info {
+	struct krdma_sockaddr addr;
+	__u32 flags;
+	__u32 sessions;
+	__aligned_u64 accepted;
+	__aligned_u64 refused;
+	__u32 allow_count;
+	__u32 reserved;
+};
+
+enum krdma_session_state {
+	KRDMA_SESSION_CONNECTING = 1,
+	KRDMA_SESSION_UP = 2,
+	KRDMA_SESSION_CLOSING = 3,
+	KRDMA_SESSION_DEAD = 4,
+};
+
+#define KRDMA_SESSION_PRIVATE (1U << 0)
+#define KRDMA_SESSION_INBOUND (1U << 1) /* the peer connected */
+#define KRDMA_SESSION_LINGERING (1U << 2) /* up, with no user */
+
+/**
+ * struct krdma_session_info - a session
+ * @serial: number of the session on this host, never used again
+ * @peer_incarnation: identity of the peer's load of the module
+ * @local: local address
+ * @peer: the peer's address
+ * @state: enum krdma_session_state
+ * @flags: KRDMA_SESSION_*
+ * @uid: user on this host, or as the peer's kernel asserts (inbound)
+ * @users: files and kernel clients that hold it
+ * @in_flight: transfers under way
+ * @waiting: transfers that wait to be posted
+ * @regions: regions open on the peer
+ * @grants: exports of this host that the peer has open
+ * @segments: segments registered for the peer
+ * @questions: control questions of ours without an answer yet
+ * @age_ms: milliseconds since it was made
+ * @idle_ms: milliseconds since the last completion
+ * @bytes_read: bytes read from the peer
+ * @bytes_written: bytes written to the peer
+ * @transfers: transfers that ended well
+ * @failures: transfers that failed
+ * @device: RDMA device
+ */
+struct krdma_session_info {
+	__aligned_u64 serial;
+	__aligned_u64 peer_incarnation;
+	struct krdma_sockaddr local;
+	struct krdma_sockaddr peer;
+	__u32 state;
+	__u32 flags;
+	__u32 uid;
+	__u32 users;
+	__u32 in_flight;
+	__u32 waiting;
+	__u32 regions;
+	__u32 grants;
+	__u32 segments;
+	__u32 questions;
+	__aligned_u64 age_ms;
+	__aligned_u64 idle_ms;
+	__aligned_u64 bytes_read;
+	__aligned_u64 bytes_written;
+	__aligned_u64 transfers;
+	__aligned_u64 failures;
+	char device[64];
+};
+
+/**
+ * struct krdma_channel_info - a channel of a session
+ * @session: serial of the session
+ * @index: number of the channel in its session
+ * @state: enum krdma_session_state
+ * @qp_num: queue pair number
+ * @port: port of the device
+ * @slots: data work requests that fit the send queue
+ * @slots_used: those posted
+ * @questions_max: control questions that may be under way
+ * @questions: those under way
+ * @device: RDMA device
+ */
+struct krdma_channel_info {
+	__aligned_u64 session;
+	__u32 index;
+	__u32 state;
+	__u32 qp_num;
+	__u32 port;
+	__u32 slots;
+	__u32 slots_used;
+	__u32 questions_max;
+	__u32 questions;
+	char device[64];
+};
+
+/**
+ * struct krdma_export_info - an export of this host
+ * @length: bytes
+ * @pinned_bytes: bytes pinned for it now
+ * @rights: KRDMA_RIGHT_*
+ * @flags: KRDMA_EXPORT_*
+ * @uid: user that made it
+ * @grants: sessions that have it open
+ * @segments: segments registered
+ * @max_segments: most segments registered at a time
+ * @recalls: segments recalled so far because of that limit
+ * @name: name
+ */
+struct krdma_export_info {
+	__aligned_u64 length;
+	__aligned_u64 pinned_bytes;
+	__u32 rights;
+	__u32 flags;
+	__u32 uid;
+	__u32 grants;
+	__u32 segments;
+	__u32 max_segments;
+	__aligned_u64 recalls;
+	char name[KRDMA_NAME_MAX];
+};
+
+/* The export was revoked or the session lost: operations fail. */
+#define KRDMA_REGION_STALE (1U << 0)
+
+/**
+ * struct krdma_region_info - a region: a peer's export opened here
+ * @session: serial of the session
+ * @length: bytes
+ * @segment_size: bytes that one key covers
+ * @rights: KRDMA_RIGHT_*
+ * @flags: KRDMA_REGION_*
+ * @uid: user that opened it
+ * @keys: segments whose key is cached
+ * @generation: generation of the grant
+ * @reserved: 0
+ * @name: name of the export
+ */
+struct krdma_region_info {
+	__aligned_u64 session;
+	__aligned_u64 length;
+	__aligned_u64 segment_size;
+	__u32 rights;
+	__u32 flags;
+	__u32 uid;
+	__u32 keys;
+	__u32 generation;
+	__u32 reserved;
+	char name[KRDMA_NAME_MAX];
+};
+
+/* What an unfinished transfer waits for. */
+enum krdma_wait {
+	KRDMA_WAIT_SLOT = 1, /* a place in the send queue */
+	KRDMA_WAIT_KEY = 2, /* the peer's answer with a key */
+	KRDMA_WAIT_CREDIT = 3, /* a free question to ask for a key */
+	KRDMA_WAIT_WIRE = 4, /* completions of posted work */
+	KRDMA_WAIT_PLACEMENT = 5, /* proof that written bytes are placed */
+};
+
+/**
+ * struct krdma_transfer_info - an unfinished transfer
+ * @session: serial of the session
+ * @user_data: of the operation
+ * @offset: first byte in the region
+ * @length: bytes to move
+ * @posted: bytes posted so far
+ * @done: bytes completed so far
+ * @age_ms: milliseconds since submission
+ * @wait_ms: milliseconds since it began to wait for @wait
+ * @opcode: enum krdma_opcode
+ * @wait: enum krdma_wait
+ * @uid: user
+ * @pid: process, in the initial pid namespace
+ * @name: name of the export
+ */
+struct krdma_transfer_info {
+	__aligned_u64 session;
+	__aligned_u64 user_data;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__aligned_u64 posted;
+	__aligned_u64 done;
+	__aligned_u64 age_ms;
+	__aligned_u64 wait_ms;
+	__u32 opcode;
+	__u32 wait;
+	__u32 uid;
+	__u32 pid;
+	char name[KRDMA_NAME_MAX];
+};
+
+/**
+ * struct krdma_peer_export_info - an export that a peer publishes
+ * @length: bytes
+ * @rights: KRDMA_RIGHT_*
+ * @reserved: 0
+ * @name: name
+ */
+struct krdma_peer_export_info {
+	__aligned_u64 length;
+	__u32 rights;
+	__u32 reserved;
+	char name[KRDMA_NAME_MAX];
+};
+
+#define KRDMA_IOC_QUERY _IO(KRDMA_IOC_TYPE, 0x00)
+#define KRDMA_IOC_LAST_ERROR _IO(KRDMA_IOC_TYPE, 0x01)
+#define KRDMA_IOC_DESTROY _IO(KRDMA_IOC_TYPE, 0x02)
+#define KRDMA_IOC_LIST _IO(KRDMA_IOC_TYPE, 0x03)
+#define KRDMA_IOC_LISTEN _IO(KRDMA_IOC_TYPE, 0x10)
+#define KRDMA_IOC_UNLISTEN _IO(KRDMA_IOC_TYPE, 0x11)
+#define KRDMA_IOC_CONNECT _IO(KRDMA_IOC_TYPE, 0x12)
+#define KRDMA_IOC_PING _IO(KRDMA_IOC_TYPE, 0x13)
+#define KRDMA_IOC_BUFFER _IO(KRDMA_IOC_TYPE, 0x20)
+#define KRDMA_IOC_EXPORT _IO(KRDMA_IOC_TYPE, 0x21)
+#define KRDMA_IOC_OPEN _IO(KRDMA_IOC_TYPE, 0x22)
+#define KRDMA_IOC_SUBMIT _IO(KRDMA_IOC_TYPE, 0x30)
+
+#endif /* _UAPI_KRDMA_MOVER_H */

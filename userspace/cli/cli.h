@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Private header of the krdma command; prototypes are grouped by owning file. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <getopt.h>
+#include <json-c/json.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <krdma/krdma.h>
+
+#define KIB 1024ULL
+#define MIB (1024 * KIB)
+#define NSEC_PER_SEC 1000000000ULL
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Exit status, and what a command's run() returns. */
+enum { DONE = 0, FAILED = 1, USAGE = 2 };
+
+/**
+ * struct command - one command
+ * @name: its name
+ * @usage: operands and options, one or more lines
+ * @summary: what it does, one line
+ * @help: the options, for 'krdma help NAME'
+ * @run: argv[0] is the command's name; returns the exit status
+ */
+struct command {
+	const char *name;
+	const char *usage;
+	const char *summary;
+	const char *help;
+	int (*run)(int argc, char **argv);
+};
+
+/* cmd_*.c */
+extern const struct command cmd_bench, cmd_devices, cmd_export, cmd_get, cmd_help, cmd_listen,
+	cmd_ls, cmd_ping, cmd_put, cmd_status, cmd_version;
+
+/* main.c */
+extern const struct command *const commands[]; /* NULL ends it */
+const struct command *command_find(const char *name);
+void command_help(const struct command *command);
+
+/* Options that every command has; 'j' and 'p' are kept by output.c. */
+#define COMMON_SHORT "hjp"
+#define COMMON_LONG                                    \
+	{ "help", no_argument, NULL, 'h' },            \
+	{ "json", no_argument, NULL, 'j' },            \
+	{ "pretty", no_argument, NULL, 'p' },          \
+	{ NULL, 0, NULL, 0 }
+
+/* Values of long options that have no letter. */
+enum { OPT_LONG_ONLY = 256 };
+
+/**
+ * common_option() - what a command does with an option that is not its own
+ * @command: the command
+ * @argv: its arguments
+ * @c: what getopt_long() returned
+ *
+ * Return: -1 to go on, else the exit status.
+ */
+int common_option(const struct command *command, char **argv, int c);
+
+/* error.c */
+
+/* Say what is being done, "put model.bin nodeB/scratch", for the messages. */
+void subject_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* One sentence on stderr, with the subject before it. Return the exit status. */
+int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int fail_krdma(void);
+int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Block SIGINT and SIGTERM, to wait for them with sigwait(3). */
+void stop_signals_block(sigset_t *signals);
+/* Flush stdout; the status, or FAILED if what was printed did not get there. */
+int finish_output(int status);
+
+/* parse.c: each returns 0, or -1 for text that is not of the form. */
+
+/**
+ * struct target - HOST[:PORT]/NAME[@OFFSET[+LENGTH]]
+ * @host: host and port, for krdma_resolve()
+ * @name: name of the export
+ * @offset: first byte, 0 if not given
+ * @length: bytes, 0 if not given: all from @offset on
+ */
+struct target {
+	char host[256];
+	char name[KRDMA_NAME_MAX];
+	uint64_t offset;
+	uint64_t length;
+};
+
+int parse_target(const char *text, struct target *target);
+int parse_size(const char *text, uint64_t *bytes);
+int parse_count(const char *text, uint64_t max, uint64_t *count);
+int parse_seconds(const char *text, uint64_t *ns);
+
+/* remote.c */
+
+/* A time of the command line in the unit of the uapi; 0 stays 0. */
+uint32_t timeout_to_ms(uint64_t ns);
+
+/* Connect to the first address of the host that answers. Return: 0 or -1. */
+int remote_connect(struct krdma *krdma, const char *host, uint64_t timeout_ns, uint32_t *session,
+		   struct krdma_sockaddr *peer);
+
+/**
+ * struct remote - a range of a peer's export, opened
+ * @krdma: handle, closed by remote_close()
+ * @region: the export
+ * @offset: first byte of the range
+ * @length: its length
+ */
+struct remote {
+	struct krdma *krdma;
+	struct krdma_region region;
+	uint64_t offset;
+	uint64_t length;
+};
+
+/* Return: the exit status; a failure has been reported. */
+int remote_open(struct remote *remote, const struct target *target, uint32_t rights,
+		uint64_t timeout_ns);
+void remote_close(struct remote *remote);
+
+/* output.c */
+extern bool json_asked;
+extern bool json_pretty;
+
+enum field_kind {
+	FIELD_TEXT, /* string */
+	FIELD_COUNT, /* number */
+	FIELD_SIZE, /* bytes, printed with a unit */
+	FIELD_MS, /* milliseconds; text prints seconds, and no _ms in the key */
+	FIELD_LIST, /* array of strings, printed with commas */
+};
+
+/**
+ * struct field - a member of an object, in JSON and in text
+ * @key: its name
+ * @kind: how text shows it
+ * @wrap: objects_print() begins a new line before it
+ */
+struct field {
+	const char *key;
+	enum field_kind kind;
+	bool wrap;
+};
+
+/* Print an array of objects as a table with a heading. */
+void table_print(const struct field *fields, size_t count, struct json_object *rows);
+/* Print each object as "TITLE value key value ...", as iproute2 does. */
+void objects_print(const char *title, const struct field *fields, size_t count,
+		   struct json_object *rows);
+/* A new object for --json with its schema member. */
+struct json_object *json_root(void);
+/* Print and free it. */
+void json_finish(struct json_object *root);
+void json_add_text(struct json_object *object, const char *key, const char *text);
+void json_add_count(struct json_object *object, const char *key, uint64_t value);
+void json_add_real(struct json_object *object, const char *key, double value);
+void json_add_hex(struct json_object *object, const char *key, uint64_t value);
+void json_add_addr(struct json_object *object, const char *key, const struct krdma_sockaddr *addr);
+/* An array of the names of the bits that are set; names[i] is that of bit i. */
+void json_add_flags(struct json_object *object, const char *key, uint32_t flags,
+		    const char *const *names, size_t count);
+void json_add_rights(struct json_object *object, const char *key, uint32_t rights);
+
+#define SIZE_TEXT 24
+const char *size_text(uint64_t bytes, char text[SIZE_TEXT]);
+/* Rights as text: "read,write". */
+#define RIGHTS_TEXT 32
+const char *rights_text(uint32_t rights, char text[RIGHTS_TEXT]);
+
+/* lists.c */
+
+/**
+ * struct list - a kind of object that the kernel lists
+ * @kind: for krdma_iter_new()
+ * @key: of the array in JSON
+ * @title: what one is called in text
+ * @fields: its members
+ * @count: how many
+ * @fill: put the members of an entry into an object
+ */
+struct list {
+	enum krdma_list_kind kind;
+	const char *key;
+	const char *title;
+	const struct field *fields;
+	size_t count;
+	void (*fill)(struct json_object *object, const void *entry);
+};
+
+extern const struct list list_devices, list_listeners, list_sessions, list_channels, list_exports,
+	list_regions, list_transfers, list_peer_exports;
+
+/* Add what the kernel lists to the object as an array. Return: 0 or -1. */
+int list_fetch(struct krdma *krdma, const struct list *list, uint32_t session,
+	       struct json_object *root);
+/* Print what list_fetch() added to the object. */
+void list_print_table(const struct list *list, struct json_object *root);
+void list_print_objects(const struct list *list, struct json_object *root);
+
+/* stats.c */
+uint64_t now_ns(void);
+
+#define STATS_SUB_BITS 8
+#define STATS_BUCKETS ((64 - STATS_SUB_BITS + 1) << STATS_SUB_BITS)
+
+/**
+ * struct stats - times of many operations, in constant memory
+ * @count: how many
+ * @min: least, ns
+ * @max: greatest, ns
+ * @sum: of all, ns
+ * @sum_squares: of all, ns squared
+ * @buckets: counts; a bucket is at most 1/256 of its value wide
+ */
+struct stats {
+	uint64_t count;
+	uint64_t min;
+	uint64_t max;
+	double sum;
+	double sum_squares;
+	uint64_t buckets[STATS_BUCKETS];
+};
+
+void stats_add(struct stats *stats, uint64_t ns);
+/* All in microseconds; 0 if nothing was added. */
+double stats_min(const struct stats *stats);
+double stats_max(const struct stats *stats);
+double stats_average(const struct stats *stats);
+double stats_stddev(const struct stats *stats);
+double stats_percentile(const struct stats *stats, double percent);
+
+/* progress.c */
+struct progress {
+	const char *name;
+	uint64_t total; /* 0: unknown */
+	uint64_t start_ns;
+	bool shown;
+};
+
+void progress_update(struct progress *progress, uint64_t done);
+/* Remove the bar, so that a message can follow. */
+void progress_clear(struct progress *progress);
+
+/* crew.c */
+
+#define CREW_MAX 4
+
+/**
+ * struct crew - threads that work together until all end or one fails
+ * @lock: protects the members below, and what the user says
+ * @changed: broadcast at each change of them
+ * @running: threads that have not ended
+ * @failed: one has failed, the others shall stop
+ * @error: its sentence
+ * @started: entries in @threads; for the thread that owns the crew only
+ * @threads: those to join
+ */
+struct crew {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned int running;
+	bool failed;
+	char error[512];
+	unsigned int started;
+	pthread_t threads[CREW_MAX];
+};
+
+void crew_init(struct crew *crew);
+/* Start a thread; its last act is crew_leave(). */
+void crew_start(struct crew *crew, void *(*work)(void *), void *arg);
+void crew_leave(struct crew *crew);
+/* Keep the sentence of the first failure. */
+void crew_fail(struct crew *crew, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * With the lock held: wait until all have ended or one has failed; true then,
+ * false after the given time if that comes first (0: no limit).
+ */
+bool crew_wait_locked(struct crew *crew, uint64_t limit_ns);
+/* After all have ended well. After a failure one may be stuck: just exit. */
+void crew_join(struct crew *crew);
+
+/* pump.c */
+
+/**
+ * struct pump_job - bytes to move between a file and a peer's range
+ * @remote: the range
+ * @opcode: KRDMA_OP_READ to the file, KRDMA_OP_WRITE from it
+ * @length: bytes; for a WRITE, 0 if the length of the file is not known
+ * @timeout_ns: deadline of each operation, 0 for the kernel's default
+ * @path: the file, NULL for standard input or output
+ * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
+ *	come, so that a failure before them leaves the file as it was.
+ * @progress: the bar, NULL for none
+ * @moved: out: bytes moved
+ * @elapsed_ns: out: how long that took
+ */
+struct pump_job {
+	const struct remote *remote;
+	enum krdma_opcode opcode;
+	uint64_t length;
+	uint64_t timeout_ns;
+	const char *path;
+	int fd;
+	struct progress *progress;
+	uint64_t moved;
+	uint64_t elapsed_ns;
+};
+
+/*
+ * Return: the exit status; a failure has been reported. After one, threads may
+ * still wait for a slow file or the wire: leave the handle open and exit.
+ */
+int pump_run(struct pump_job *job);
+
+#endif /* CLI_H */

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma put and krdma get: between a file and a peer's memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+enum { OPT_PROGRESS = OPT_LONG_ONLY, OPT_TIMEOUT };
+
+struct copy_options {
+	bool quiet;
+	bool progress;
+	uint64_t timeout_ns;
+};
+
+#define COPY_HELP                                                            \
+	"  -q, --quiet       print no summary and no progress bar\n"         \
+	"  --progress        show the bar even if stderr is no terminal\n"   \
+	"  --timeout SECONDS deadline of each operation (default 30)\n"
+
+/* Return: -1 to go on, else the exit status. */
+static int copy_options(const struct command *command, int argc, char **argv,
+			struct copy_options *opts)
+{
+	static const struct option options[] = {
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "progress", no_argument, NULL, OPT_PROGRESS },
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		COMMON_LONG,
+	};
+	int c, rc;
+
+	*opts = (struct copy_options){ .progress = isatty(STDERR_FILENO) };
+	while ((c = getopt_long(argc, argv, ":q" COMMON_SHORT, options, NULL)) != -1) {
+		switch (c) {
+		case 'q':
+			opts->quiet = true;
+			break;
+		case OPT_PROGRESS:
+			opts->progress = true;
+			break;
+		case OPT_TIMEOUT:
+			if (parse_seconds(optarg, &opts->timeout_ns))
+				return usage_error("'%s' is not a time in seconds", optarg);
+			break;
+		default:
+			rc = common_option(command, argv, c);
+			if (rc >= 0)
+				return rc;
+		}
+	}
+	if (argc - optind != 2)
+		return usage_error("two operands are needed");
+	subject_set("%s %s %s", command->name, argv[optind], argv[optind + 1]);
+	return -1;
+}
+
+static void summary(const char *command, const struct pump_job *job)
+{
+	const double seconds = (double)job->elapsed_ns / 1e9;
+	const double rate = seconds > 0 ? (double)job->moved / seconds : 0;
+	char size[SIZE_TEXT], speed[SIZE_TEXT];
+
+	if (json_asked) {
+		struct json_object *root = json_root();
+
+		json_add_text(root, "command", command);
+		json_add_count(root, "bytes", job->moved);
+		json_add_real(root, "seconds", seconds);
+		json_add_real(root, "bytes_per_second", rate);
+		json_finish(root);
+		return;
+	}
+	fprintf(stderr, "%s: %s in %.2f s, %s/s\n", command, size_text(job->moved, size), seconds,
+		size_text((uint64_t)rate, speed));
+}
+
+static int copy_run(const struct command *command, const struct copy_options *opts,
+		    struct pump_job *job, const char *name)
+{
+	struct progress progress = { .name = name, .total = job->length };
+	int rc;
+
+	job->timeout_ns = opts->timeout_ns;
+	if (opts->progress && !opts->quiet)
+		job->progress = &progress;
+	rc = pump_run(job);
+	if (!rc && (json_asked || !opts->quiet))
+		summary(command->name, job);
+	return rc;
+}
+
+/* Bytes from here to the end; 0 if the file does not tell, as a pipe or /proc. */
+static uint64_t bytes_left(int fd, const struct stat *st)
+{
+	off_t here, end;
+
+	if (!S_ISREG(st->st_mode) && !S_ISBLK(st->st_mode))
+		return 0;
+	here = lseek(fd, 0, SEEK_CUR);
+	end = lseek(fd, 0, SEEK_END);
+	if (here < 0 || lseek(fd, here, SEEK_SET) < 0)
+		return 0;
+	return end > here ? (uint64_t)(end - here) : 0;
+}
+
+static int put_run(int argc, char **argv)
+{
+	struct copy_options opts;
+	struct pump_job job = { .opcode = KRDMA_OP_WRITE, .fd = STDIN_FILENO };
+	struct target target;
+	struct remote remote;
+	char length[SIZE_TEXT], room[SIZE_TEXT];
+	struct stat st;
+	int rc;
+
+	rc = copy_options(&cmd_put, argc, argv, &opts);
+	if (rc >= 0)
+		return rc;
+	if (strcmp(argv[optind], "-") != 0)
+		job.path = argv[optind];
+	if (parse_target(argv[optind + 1], &target))
+		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+				   argv[optind + 1]);
+
+	if (job.path)
+		job.fd = open(job.path, O_RDONLY | O_CLOEXEC);
+	if (job.fd < 0 || fstat(job.fd, &st))
+		return fail("cannot open %s: %s", argv[optind], strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return fail("%s is a directory", argv[optind]);
+	job.length = bytes_left(job.fd, &st);
+
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_WRITE, opts.timeout_ns);
+	if (rc)
+		return rc;
+	job.remote = &remote;
+	if (job.length > remote.length)
+		rc = fail("%s has %s (%llu bytes), the range has %s (%llu bytes)", argv[optind],
+			  size_text(job.length, length), (unsigned long long)job.length,
+			  size_text(remote.length, room), (unsigned long long)remote.length);
+	else
+		rc = copy_run(&cmd_put, &opts, &job, job.path ? job.path : "standard input");
+	if (!rc)
+		remote_close(&remote);
+	return rc;
+}
+
+static int get_run(int argc, char **argv)
+{
+	struct copy_options opts;
+	struct pump_job job = { .opcode = KRDMA_OP_READ, .fd = -1 };
+	struct target target;
+	struct remote remote;
+	int rc;
+
+	rc = copy_options(&cmd_get, argc, argv, &opts);
+	if (rc >= 0)
+		return rc;
+	if (parse_target(argv[optind], &target))
+		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+				   argv[optind]);
+	if (strcmp(argv[optind + 1], "-") != 0)
+		job.path = argv[optind + 1];
+	else if (json_asked)
+		return usage_error("the bytes and JSON can't both go to standard output");
+
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, opts.timeout_ns);
+	if (rc)
+		return rc;
+	job.remote = &remote;
+	job.length = remote.length;
+	rc = copy_run(&cmd_get, &opts, &job, target.name);
+	if (!rc)
+		remote_close(&remote);
+	return rc;
+}
+
+const struct command cmd_put = {
+	.name = "put",
+	.usage = "krdma put [OPTIONS] FILE HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+	.summary = "write a file into a peer's memory",
+	.help = "FILE may be '-' for standard input. OFFSET and LENGTH are bytes, or with one of\n"
+		"the letters K, M, G and T. A file that is longer than the range is refused.\n\n"
+		COPY_HELP,
+	.run = put_run,
+};
+
+const struct command cmd_get = {
+	.name = "get",
+	.usage = "krdma get [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]] FILE",
+	.summary = "read a peer's memory into a file",
+	.help = "FILE may be '-' for standard output. OFFSET and LENGTH are bytes, or with one of\n"
+		"the letters K, M, G and T. Without a range, all of NAME is read.\n\n"
+		COPY_HELP,
+	.run = get_run,
+};

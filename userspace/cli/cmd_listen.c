@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma listen: accept peers, show and remove listeners. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { OPT_REMOVE = OPT_LONG_ONLY, OPT_ALLOW, OPT_WAIT };
+
+struct listen_options {
+	const char *address;
+	bool remove;
+	bool wait;
+	uint32_t allow_count;
+	struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX];
+};
+
+/* Return: -1 to go on, else the exit status. */
+static int listen_options(int argc, char **argv, struct listen_options *opts)
+{
+	static const struct option options[] = {
+		{ "remove", required_argument, NULL, OPT_REMOVE },
+		{ "allow", required_argument, NULL, OPT_ALLOW },
+		{ "wait", no_argument, NULL, OPT_WAIT },
+		COMMON_LONG,
+	};
+	int c, rc;
+
+	memset(opts, 0, sizeof(*opts));
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		switch (c) {
+		case OPT_REMOVE:
+			opts->remove = true;
+			opts->address = optarg;
+			break;
+		case OPT_ALLOW:
+			if (opts->allow_count == KRDMA_LISTEN_ALLOW_MAX)
+				return usage_error("more than %d prefixes", KRDMA_LISTEN_ALLOW_MAX);
+			if (krdma_parse_prefix(optarg, &opts->allow[opts->allow_count++]))
+				return usage_error("%s", krdma_error());
+			break;
+		case OPT_WAIT:
+			opts->wait = true;
+			break;
+		default:
+			rc = common_option(&cmd_listen, argv, c);
+			if (rc >= 0)
+				return rc;
+		}
+	}
+	if (argc - optind > (opts->remove ? 0 : 1))
+		return usage_error("too many operands");
+	if (optind < argc)
+		opts->address = argv[optind];
+	if ((opts->allow_count || opts->wait) && (!opts->address || opts->remove))
+		return usage_error("--allow and --wait need an address to listen on");
+	return -1;
+}
+
+static int show_listeners(struct krdma *krdma)
+{
+	struct json_object *root = json_root();
+
+	if (list_fetch(krdma, &list_listeners, 0, root)) {
+		json_object_put(root);
+		return fail_krdma();
+	}
+	if (json_asked) {
+		json_finish(root);
+		return DONE;
+	}
+	list_print_table(&list_listeners, root);
+	json_object_put(root);
+	return DONE;
+}
+
+static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
+			const struct listen_options *opts)
+{
+	char text[KRDMA_ADDR_TEXT];
+	sigset_t signals;
+	int rc, sig;
+
+	if (opts->wait)
+		stop_signals_block(&signals);
+	if (krdma_listen(krdma, addr, opts->allow, opts->allow_count))
+		return fail_krdma();
+	if (!opts->wait)
+		return DONE;
+	printf("listening on %s\n", krdma_format_addr(addr, text));
+	rc = finish_output(DONE);
+	if (!rc)
+		sigwait(&signals, &sig);
+	if (krdma_unlisten(krdma, addr))
+		rc = fail_krdma();
+	return rc;
+}
+
+static int listen_run(int argc, char **argv)
+{
+	struct listen_options opts;
+	struct krdma_sockaddr addr;
+	struct krdma *krdma;
+	int rc;
+
+	rc = listen_options(argc, argv, &opts);
+	if (rc >= 0)
+		return rc;
+	if (opts.address) {
+		subject_set("listen %s%s", opts.remove ? "--remove " : "", opts.address);
+		if (krdma_resolve(opts.address, &addr, 1) < 0)
+			return fail_krdma();
+		if (!addr.port)
+			addr.port = KRDMA_DEFAULT_PORT;
+	}
+	if (krdma_new(&krdma))
+		return fail_krdma();
+	if (!opts.address)
+		rc = show_listeners(krdma);
+	else if (!opts.remove)
+		rc = add_listener(krdma, &addr, &opts);
+	else
+		rc = krdma_unlisten(krdma, &addr) ? fail_krdma() : DONE;
+	krdma_free(krdma);
+	return rc;
+}
+
+const struct command cmd_listen = {
+	.name = "listen",
+	.usage = "krdma listen [--allow PREFIX]... [--wait] ADDRESS[:PORT]\n"
+		 "       krdma listen --remove ADDRESS[:PORT]\n"
+		 "       krdma listen",
+	.summary = "accept peers at a local address, show and remove listeners",
+	.help = "The default port is 7471. Without an address, the listeners are shown.\n\n"
+		"  --allow PREFIX    only peers of this prefix, 10.1.0.0/16; may be repeated\n"
+		"  --remove ADDRESS  stop listening, and end the sessions that came by it\n"
+		"  --wait            stay, and remove the listener at SIGINT or SIGTERM; needed in a\n"
+		"                    network namespace other than the first, where a listener ends\n"
+		"                    with the command that made it\n",
+	.run = listen_run,
+};

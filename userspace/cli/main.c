@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma: from the command line to the command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+const struct command *const commands[] = {
+	&cmd_listen, &cmd_export, &cmd_ls,	&cmd_put,  &cmd_get,	 &cmd_ping,
+	&cmd_bench,  &cmd_status, &cmd_devices, &cmd_help, &cmd_version, NULL,
+};
+
+/* The command of that name, or the only one that begins so. */
+const struct command *command_find(const char *name)
+{
+	const struct command *found = NULL;
+	char candidates[128] = "";
+	size_t used = 0;
+	int i, hits = 0;
+
+	for (i = 0; commands[i]; i++) {
+		if (strncmp(commands[i]->name, name, strlen(name)) != 0)
+			continue;
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+		found = commands[i];
+		hits++;
+		used += (size_t)snprintf(candidates + used, sizeof(candidates) - used, "%s%s",
+					 used ? ", " : "", commands[i]->name);
+	}
+	if (hits == 1 && *name)
+		return found;
+	if (hits > 1 && *name)
+		usage_error("'%s' is ambiguous: %s", name, candidates);
+	else
+		usage_error("'%s' is not a command", name);
+	return NULL;
+}
+
+void command_help(const struct command *command)
+{
+	printf("%s - %s\n\nUsage: %s\n\n%s"
+	       "  -j, --json        print JSON\n"
+	       "  -p, --pretty      print JSON, indented\n"
+	       "  -h, --help        show this text\n",
+	       command->name, command->summary, command->usage, command->help);
+}
+
+int common_option(const struct command *command, char **argv, int c)
+{
+	switch (c) {
+	case 'p':
+		json_pretty = true;
+		json_asked = true;
+		return -1;
+	case 'j':
+		json_asked = true;
+		return -1;
+	case 'h':
+		command_help(command);
+		return DONE;
+	case ':':
+		return usage_error("option '%s' needs a value", argv[optind - 1]);
+	default:
+		if (optopt > 0 && optopt < OPT_LONG_ONLY)
+			return usage_error("bad option '-%c'", optopt);
+		return usage_error("bad option '%s'", argv[optind - 1]);
+	}
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+	subject_set("%s", command->name);
+	optind = 0; /* glibc: begin anew */
+	return finish_output(command->run(argc, argv));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "version", no_argument, NULL, 'V' },
+		COMMON_LONG,
+	};
+	const struct command *command;
+	int c, rc;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "+:V" COMMON_SHORT, options, NULL)) != -1) {
+		if (c == 'V')
+			return run(&cmd_version, 1, argv);
+		if (c == 'h')
+			return run(&cmd_help, 1, argv);
+		rc = common_option(&cmd_help, argv, c);
+		if (rc >= 0)
+			return rc;
+	}
+	if (optind == argc)
+		return usage_error("no command given");
+	command = command_find(argv[optind]);
+	return command ? run(command, argc - optind, argv + optind) : USAGE;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause */
+/*
+ * libkrdma - move bytes between the memories of hosts with krdma_mover.ko
+ *
+ * A handle (struct krdma) is one open file of /dev/krdma_mover. Sessions,
+ * regions, buffers and exports are named by ids that are valid in their handle
+ * only, and end with krdma_destroy() or with the handle.
+ *
+ * Errors: a function that returns int gives a negative errno on failure; the
+ * errnos of the kernel are listed in krdma_mover.h. krdma_error() then has one
+ * sentence that names the object and the cause.
+ *
+ * Threads: all functions may be called from any thread, several at a time on
+ * one handle, unless their comment says otherwise. krdma_error() belongs to the
+ * calling thread. None is async-signal-safe. The kernel keeps one sentence for
+ * a handle: when calls of several threads on one handle fail with the same
+ * errno at the same moment, a thread may get the sentence of the other.
+ */
+#ifndef KRDMA_H
+#define KRDMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <krdma/krdma_mover.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Room for the text of krdma_format_addr(), with its NUL. */
+#define KRDMA_ADDR_TEXT 80
+
+struct krdma;
+
+/**
+ * struct krdma_region - a peer's export, opened
+ * @id: the region
+ * @rights: KRDMA_RIGHT_* that were granted
+ * @length: length in bytes
+ * @segment_size: bytes that one key of the peer covers
+ */
+struct krdma_region {
+	uint32_t id;
+	uint32_t rights;
+	uint64_t length;
+	uint64_t segment_size;
+};
+
+/**
+ * struct krdma_counter - one counter of the module
+ * @name: its name, NUL-terminated
+ * @value: its value
+ */
+struct krdma_counter {
+	char name[256];
+	uint64_t value;
+};
+
+/**
+ * krdma_new() - open the device
+ * @krdma: where the handle goes
+ *
+ * The file is closed on exec.
+ *
+ * Return: 0 and a handle that krdma_free() ends, or the errno of open(2):
+ * -ENOENT when the module is not loaded, -EACCES when the mode of the device
+ * keeps the caller out, -ENOMEM.
+ */
+int krdma_new(struct krdma **krdma);
+
+/**
+ * krdma_free() - close the device; every object of the handle ends
+ * @krdma: the handle, or NULL; no other call may be using it
+ *
+ * Returns at once: what is in flight is ended by the kernel. Memory of the
+ * caller that it moves to or from stays pinned until then.
+ */
+void krdma_free(struct krdma *krdma);
+
+/**
+ * krdma_error() - why the last failed call of this thread failed
+ *
+ * Return: one sentence without a full stop, never NULL. It stays valid until
+ * the next failed call of this thread.
+ */
+const char *krdma_error(void);
+
+/**
+ * krdma_query() - what the module can do, and its limits
+ * @krdma: the handle
+ * @query: the answer; the caller sets query->size to sizeof(*query)
+ *
+ * Return: 0, or a negative errno.
+ */
+int krdma_query(struct krdma *krdma, struct krdma_query *query);
+
+/**
+ * krdma_destroy() - end a session, region, buffer or export
+ * @krdma: the handle
+ * @id: the object
+ *
+ * Operations under way keep what they use until they end. Ending an export
+ * waits until the peers have stopped, for a bounded time.
+ *
+ * Return: 0, or -ENOENT.
+ */
+int krdma_destroy(struct krdma *krdma, uint32_t id);
+
+/* ---- Addresses: these need no handle, and no module ---- */
+
+/**
+ * krdma_resolve() - the addresses of a host
+ * @host: name or address with an optional port: "nodeB", "nodeB:7472",
+ *	"10.0.0.2:7472", "fe80::1%eth0", "[fe80::1%eth0]:7472"
+ * @addrs: where the addresses go, in the order to try them; the port is 0 if
+ *	@host has none
+ * @count: room in @addrs, at least 1
+ *
+ * May ask the network's name service, and block as long as that takes.
+ *
+ * Return: the number of addresses, at least 1; -EINVAL if @host can't be
+ * parsed, -EHOSTUNREACH if the name does not resolve, -EAGAIN if the name
+ * service did not answer.
+ */
+int krdma_resolve(const char *host, struct krdma_sockaddr *addrs, unsigned int count);
+
+/**
+ * krdma_parse_prefix() - an address prefix from its text
+ * @text: "10.1.0.0/16", "fd00::/8", or an address alone for that one host
+ * @prefix: where it goes
+ *
+ * Return: 0, or -EINVAL.
+ */
+int krdma_parse_prefix(const char *text, struct krdma_prefix *prefix);
+
+/**
+ * krdma_format_addr() - an address as text
+ * @addr: the address; its port is left out if it is 0
+ * @text: where it goes: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "any"
+ *
+ * Return: @text, NUL-terminated.
+ */
+const char *krdma_format_addr(const struct krdma_sockaddr *addr, char text[KRDMA_ADDR_TEXT]);
+
+/* ---- Listeners ---- */
+
+/**
+ * krdma_listen() - accept peers at a local address
+ * @krdma: the handle
+ * @addr: the address; port 0 means KRDMA_DEFAULT_PORT
+ * @allow: prefixes of peers that may connect, may be NULL if @allow_count is 0
+ * @allow_count: their number, at most KRDMA_LISTEN_ALLOW_MAX; 0 admits all
+ *
+ * Needs CAP_NET_ADMIN. In the initial network namespace the listener outlives
+ * the handle; in another it ends with it.
+ *
+ * Return: 0; -EPERM, -EEXIST if the address has a listener, or another errno.
+ */
+int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
+		 const struct krdma_prefix *allow, unsigned int allow_count);
+
+/**
+ * krdma_unlisten() - remove a listener and end the sessions that came by it
+ * @krdma: the handle; need not be the one that made it
+ * @addr: the address as given to krdma_listen()
+ *
+ * Return: 0; -EPERM, -ENOENT, or another errno.
+ */
+int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
+
+/* ---- Publishing memory ---- */
+
+/**
+ * krdma_memfd() - anonymous memory that can be exported without being pinned
+ * @name: name for /proc, any text
+ * @length: bytes
+ *
+ * A memfd, sealed against growing and shrinking. Its pages are taken when they
+ * are first touched.
+ *
+ * Return: a file descriptor that the caller closes (an export holds the file
+ * on its own), or the errno of memfd_create(2), ftruncate(2) or fcntl(2).
+ */
+int krdma_memfd(const char *name, uint64_t length);
+
+/**
+ * krdma_map_huge() - anonymous memory in huge pages of the default size
+ * @length: bytes; what is mapped is rounded up to whole huge pages
+ * @addr: where the address goes
+ *
+ * The caller owns the mapping. It must stay while the export does for the
+ * caller to see the bytes that peers write.
+ *
+ * Return: 0, or the errno of mmap(2): -ENOMEM when too few huge pages are free.
+ */
+int krdma_map_huge(uint64_t length, void **addr);
+
+/**
+ * krdma_map_file() - map a file, shared, to export it
+ * @path: the file
+ * @writable: nonzero to map it for writing as well
+ * @length: in: bytes from its start, 0 for the whole file; out: bytes mapped.
+ *	A character device (devdax) has no length of its own.
+ * @addr: where the address goes
+ *
+ * The caller owns the mapping, as with krdma_map_huge().
+ *
+ * Return: 0; -EINVAL if the length is 0, -ERANGE if the file is shorter than
+ * asked, or the errno of open(2), fstat(2) or mmap(2).
+ */
+int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr);
+
+/**
+ * krdma_export_memory() - publish memory of the caller under a name
+ * @krdma: the handle
+ * @name: the name, see struct krdma_export
+ * @addr: start of the memory, a multiple of the page size; pinned at once and
+ *	counted against RLIMIT_MEMLOCK
+ * @length: bytes
+ * @rights: KRDMA_RIGHT_* that peers may ask for
+ * @max_segments: most segments registered for peers at a time, 0 for the
+ *	default
+ * @id: where the export's id goes
+ *
+ * Return: 0; -EEXIST if the name is taken, -ENOMEM or -EDQUOT at a limit,
+ * -EFAULT or -EACCES for memory that can't be exported so, or another errno.
+ */
+int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
+			uint32_t rights, uint32_t max_segments, uint32_t *id);
+
+/**
+ * krdma_export_memfd() - publish a memfd under a name
+ * @krdma: the handle
+ * @name: the name, see struct krdma_export
+ * @fd: a memfd sealed against shrinking, as from krdma_memfd(). It may be
+ *	closed afterwards.
+ * @offset: first byte in the memfd, a multiple of the page size
+ * @length: bytes
+ * @rights: KRDMA_RIGHT_* that peers may ask for
+ * @max_segments: most segments registered for peers at a time, 0 for the
+ *	default
+ * @id: where the export's id goes
+ *
+ * Pages are pinned when a peer first asks for them.
+ *
+ * Return: as krdma_export_memory(); -ERANGE if the memfd is shorter.
+ */
+int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
+		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id);
+
+/* ---- Using what a peer publishes ---- */
+
+/**
+ * krdma_connect() - get a session with a peer
+ * @krdma: the handle
+ * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @timeout_ms: give up after this many milliseconds; 0 for the default
+ * @session: where the session's id goes
+ *
+ * Return: 0; -ECONNREFUSED, -ETIMEDOUT, or another errno.
+ */
+int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
+		  uint32_t *session);
+
+/**
+ * krdma_ping() - one round trip to the peer's module
+ * @krdma: the handle
+ * @session: id of the session
+ * @length: bytes to carry each way, at most KRDMA_PING_MAX
+ * @timeout_ms: give up after this many milliseconds; 0 for the default
+ * @rtt_ns: where its nanoseconds go, measured by the kernel
+ *
+ * Return: 0; -ETIMEDOUT, -ENOTCONN, -ECONNRESET, -EILSEQ if the bytes came
+ * back changed, or another errno.
+ */
+int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,
+	       uint64_t *rtt_ns);
+
+/**
+ * krdma_open_region() - open a peer's export
+ * @krdma: the handle
+ * @session: id of a session with the peer
+ * @name: name of the export
+ * @rights: KRDMA_RIGHT_* wanted, 0 for all that the export has
+ * @timeout_ms: give up after this many milliseconds; 0 for the default
+ * @region: where the region goes
+ *
+ * Return: 0; -ENOENT if the peer has no such export, -EACCES if it does not
+ * grant @rights, or another errno.
+ */
+int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, uint32_t rights,
+		      uint32_t timeout_ms, struct krdma_region *region);
+
+/**
+ * krdma_register_buffer() - pin memory once, to use it in many operations
+ * @krdma: the handle
+ * @addr: start of the memory; no alignment needed
+ * @length: bytes; counted against RLIMIT_MEMLOCK
+ * @flags: KRDMA_BUFFER_WRITABLE if a READ shall put bytes there
+ * @buffer: where the buffer's id goes
+ *
+ * The memory must not be unmapped while operations use the buffer: they would
+ * go on with the pages that were there.
+ *
+ * Return: 0; -ENOMEM or -EDQUOT at a limit, -EFAULT, or another errno.
+ */
+int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint32_t flags,
+			  uint32_t *buffer);
+
+/**
+ * krdma_submit() - do operations and wait until all of them have ended
+ * @krdma: the handle
+ * @ops: the operations
+ * @completions: how each ended, in the same order; written unless the call
+ *	fails
+ * @count: their number, 1 to KRDMA_SUBMIT_MAX
+ *
+ * The memory that @ops name belongs to the kernel until the call returns. A
+ * signal that the process handles does not end the wait; deadlines do.
+ *
+ * Return: 0 if all are done; a positive number if that many failed, each with
+ * its status in @completions, and krdma_error() has the sentence of one of
+ * them; a negative errno if none was started.
+ */
+int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
+		 struct krdma_completion *completions, unsigned int count);
+
+/* ---- Looking ---- */
+
+struct krdma_iter;
+
+/**
+ * krdma_iter_new() - begin to list objects of a kind
+ * @krdma: the handle; must outlive the iterator
+ * @kind: enum krdma_list_kind
+ * @session: id of a session for KRDMA_LIST_PEER_EXPORTS, else 0
+ * @iter: where the iterator goes; one thread at a time may use it
+ *
+ * Return: 0 and an iterator that krdma_iter_free() ends; -EINVAL for an
+ * unknown kind, -ENOMEM.
+ */
+int krdma_iter_new(struct krdma *krdma, enum krdma_list_kind kind, uint32_t session,
+		   struct krdma_iter **iter);
+
+/**
+ * krdma_iter_next() - the next object
+ * @iter: the iterator
+ *
+ * Objects that come or go during the iteration may or may not be in it.
+ *
+ * Return: the struct of the kind (struct krdma_session_info and so on), valid
+ * until the next call; NULL at the end and on failure, which
+ * krdma_iter_free() tells apart.
+ */
+const void *krdma_iter_next(struct krdma_iter *iter);
+
+/**
+ * krdma_iter_free() - end an iteration
+ * @iter: the iterator, or NULL
+ *
+ * Return: 0 if no call failed, else the negative errno.
+ */
+int krdma_iter_free(struct krdma_iter *iter);
+
+/**
+ * krdma_counters() - the module's counters, by name
+ * @counters: where an array goes that the caller gives to free(3)
+ *
+ * Needs no handle: read from sysfs, all counters that are there.
+ *
+ * Return: their number, 0 if the module has none or is not loaded; -ENOMEM, or
+ * the errno of reading one.
+ */
+int krdma_counters(struct krdma_counter **counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KRDMA_H */

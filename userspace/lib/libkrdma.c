@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
+/* The handle, the sentence of the last error, and a function for each ioctl. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define DEVICE "/dev/krdma_mover"
+
+struct krdma {
+	int fd;
+};
+
+static _Thread_local char error_text[512] = "no error";
+
+int krdma__fail(int error, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(error_text, sizeof(error_text), fmt, args);
+	va_end(args);
+	return -error;
+}
+
+/* The kernel's sentence, unless another thread's failure has replaced it. */
+static int kernel_sentence(struct krdma *krdma, int error)
+{
+	struct krdma_last_error last = { .size = sizeof(last) };
+
+	if (error == ENOTTY)
+		return krdma__fail(error,
+				   "the module does not know this call: is it older than this program?");
+	if (ioctl(krdma->fd, KRDMA_IOC_LAST_ERROR, &last) || last.error != error || !last.text[0])
+		return krdma__fail(error, "%s", strerror(error));
+	return krdma__fail(error, "%.*s", (int)sizeof(last.text), last.text);
+}
+
+int krdma__ioctl(struct krdma *krdma, unsigned long request, void *arg)
+{
+	if (!ioctl(krdma->fd, request, arg))
+		return 0;
+	return kernel_sentence(krdma, errno);
+}
+
+int krdma_new(struct krdma **krdma)
+{
+	struct krdma *new = malloc(sizeof(*new));
+	int error;
+
+	if (!new)
+		return krdma__fail(ENOMEM, "out of memory");
+	new->fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (new->fd < 0) {
+		error = errno;
+		free(new);
+		return krdma__fail(error, "cannot open " DEVICE ": %s%s", strerror(error),
+				   error == ENOENT || error == ENXIO || error == ENODEV ?
+					   ": is the module loaded? (modprobe krdma_mover)" :
+					   "");
+	}
+	*krdma = new;
+	return 0;
+}
+
+void krdma_free(struct krdma *krdma)
+{
+	if (!krdma)
+		return;
+	close(krdma->fd);
+	free(krdma);
+}
+
+const char *krdma_error(void)
+{
+	return error_text;
+}
+
+int krdma_query(struct krdma *krdma, struct krdma_query *query)
+{
+	return krdma__ioctl(krdma, KRDMA_IOC_QUERY, query);
+}
+
+int krdma_destroy(struct krdma *krdma, uint32_t id)
+{
+	struct krdma_destroy arg = { .size = sizeof(arg), .id = id };
+
+	return krdma__ioctl(krdma, KRDMA_IOC_DESTROY, &arg);
+}
+
+int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
+		 const struct krdma_prefix *allow, unsigned int allow_count)
+{
+	struct krdma_listen arg = {
+		.size = sizeof(arg),
+		.addr = *addr,
+		.allow = (uintptr_t)allow,
+		.allow_count = allow_count,
+	};
+
+	return krdma__ioctl(krdma, KRDMA_IOC_LISTEN, &arg);
+}
+
+int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr)
+{
+	struct krdma_unlisten arg = { .size = sizeof(arg), .addr = *addr };
+
+	return krdma__ioctl(krdma, KRDMA_IOC_UNLISTEN, &arg);
+}
+
+/* A name that does not fit its field must not be cut to one that does. */
+static int copy_name(char to[KRDMA_NAME_MAX], const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length >= KRDMA_NAME_MAX)
+		return krdma__fail(EINVAL, "the name '%s' is longer than %d characters", name,
+				   KRDMA_NAME_MAX - 1);
+	memcpy(to, name, length + 1);
+	return 0;
+}
+
+static int do_export(struct krdma *krdma, const char *name, struct krdma_export *arg, uint32_t *id)
+{
+	int rc = copy_name(arg->name, name);
+
+	if (!rc)
+		rc = krdma__ioctl(krdma, KRDMA_IOC_EXPORT, arg);
+	if (!rc)
+		*id = arg->id;
+	return rc;
+}
+
+int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
+			uint32_t rights, uint32_t max_segments, uint32_t *id)
+{
+	struct krdma_export arg = {
+		.size = sizeof(arg),
+		.rights = rights,
+		.addr = (uintptr_t)addr,
+		.length = length,
+		.max_segments = max_segments,
+	};
+
+	return do_export(krdma, name, &arg, id);
+}
+
+int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
+		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id)
+{
+	struct krdma_export arg = {
+		.size = sizeof(arg),
+		.flags = KRDMA_EXPORT_FD,
+		.rights = rights,
+		.fd = fd,
+		.addr = offset,
+		.length = length,
+		.max_segments = max_segments,
+	};
+
+	return do_export(krdma, name, &arg, id);
+}
+
+int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
+		  uint32_t *session)
+{
+	struct krdma_connect arg = {
+		.size = sizeof(arg),
+		.dst = *dst,
+		.timeout_ms = timeout_ms,
+	};
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_CONNECT, &arg);
+
+	if (!rc)
+		*session = arg.id;
+	return rc;
+}
+
+int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,
+	       uint64_t *rtt_ns)
+{
+	struct krdma_ping arg = {
+		.size = sizeof(arg),
+		.session = session,
+		.length = length,
+		.timeout_ms = timeout_ms,
+	};
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_PING, &arg);
+
+	if (!rc)
+		*rtt_ns = arg.rtt_ns;
+	return rc;
+}
+
+int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, uint32_t rights,
+		      uint32_t timeout_ms, struct krdma_region *region)
+{
+	struct krdma_open arg = {
+		.size = sizeof(arg),
+		.session = session,
+		.rights = rights,
+		.timeout_ms = timeout_ms,
+	};
+	int rc = copy_name(arg.name, name);
+
+	if (!rc)
+		rc = krdma__ioctl(krdma, KRDMA_IOC_OPEN, &arg);
+	if (rc)
+		return rc;
+	*region = (struct krdma_region){
+		.id = arg.id,
+		.rights = arg.granted,
+		.length = arg.length,
+		.segment_size = arg.segment_size,
+	};
+	return 0;
+}
+
+int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint32_t flags,
+			  uint32_t *buffer)
+{
+	struct krdma_buffer arg = {
+		.size = sizeof(arg),
+		.flags = flags,
+		.addr = (uintptr_t)addr,
+		.length = length,
+	};
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_BUFFER, &arg);
+
+	if (!rc)
+		*buffer = arg.id;
+	return rc;
+}
+
+int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
+		 struct krdma_completion *completions, unsigned int count)
+{
+	struct krdma_submit arg = {
+		.size = sizeof(arg),
+		.ops = (uintptr_t)ops,
+		.completions = (uintptr_t)completions,
+		.count = count,
+		.op_stride = sizeof(*ops),
+		.completion_stride = sizeof(*completions),
+	};
+	unsigned int i;
+	int rc;
+
+	/* The payload of an SQE128: the library's ABI relies on the size. */
+	static_assert(sizeof(*ops) == 80, "struct krdma_op");
+
+	rc = krdma__ioctl(krdma, KRDMA_IOC_SUBMIT, &arg);
+	if (rc || !arg.failed)
+		return rc;
+	for (i = 0; i < count && !completions[i].status; i++)
+		;
+	kernel_sentence(krdma, i < count ? -completions[i].status : EIO);
+	return (int)arg.failed;
+}
