@@ -62,8 +62,8 @@ static bool krdma_bytes_zero(const u8 *p, size_t n)
  * Context: any.
  * Return: 0 or -EINVAL
  */
-int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out,
-			 bool any_ok, struct krdma_why *why)
+int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
+			 struct krdma_why *why)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
@@ -332,8 +332,8 @@ static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix 
 			return rc;
 		if (allow[i].reserved ||
 		    allow[i].prefix_len > (allow[i].addr.family == AF_INET ? 32 : 128))
-			return krdma_explain(&call->why, -EINVAL, "prefix %u of the allow-list is malformed",
-					     i);
+			return krdma_explain(&call->why, -EINVAL,
+					     "prefix %u of the allow-list is malformed", i);
 	}
 	return 0;
 }
@@ -578,11 +578,10 @@ static int krdma_ioc_submit(struct krdma_call *call)
 	return rc ?: krdma_reply(call, sizeof(call->cmd.submit));
 }
 
-#define KRDMA_IOC(_cmd, _struct, _last, _fn)                    \
-	{                                                       \
-		.cmd = _cmd, .size = sizeof(struct _struct),    \
-		.min_size = offsetofend(struct _struct, _last), \
-		.handler = _fn,                                 \
+#define KRDMA_IOC(_cmd, _struct, _last, _fn)                                    \
+	{                                                                       \
+		.cmd = _cmd, .size = sizeof(struct _struct),                    \
+		.min_size = offsetofend(struct _struct, _last), .handler = _fn, \
 	}
 
 static const struct krdma_ioc {

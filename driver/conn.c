@@ -15,7 +15,7 @@
 
 /* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s. */
 #define KRDMA_ACK_TIMEOUT 17
-#define KRDMA_RETRIES 6
+#define KRDMA_RETRIES     6
 /* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
 #define KRDMA_RNR_TIMER 12
 #define KRDMA_RD_ATOMIC 16
@@ -139,7 +139,8 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 
 	ch->nrx = KRDMA_WINDOW * 2 + 1;
 	ch->ntx = KRDMA_WINDOW * 3 + 1;
-	ch->slots = KRDMA_DATA_SLOTS;
+	/* An owner posts no data, and a peer should cost little. */
+	ch->slots = sess->inbound ? 0 : KRDMA_DATA_SLOTS;
 	ch->max_sge = sess->dev->max_sge;
 	ch->max_sge_rd = sess->dev->max_sge_rd;
 
@@ -269,8 +270,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 		return PTR_ERR(id);
 	ch->id = id;
 
-	rc = rdma_resolve_addr(id,
-			       sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
+	rc = rdma_resolve_addr(id, sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
 			       (struct sockaddr *)&sess->dst, KRDMA_CONNECT_MS / 2);
 	if (rc)
 		return -ENOTCONN;

@@ -163,8 +163,8 @@ static void krdma_ask_sync(struct krdma_ask *ask, const struct krdma_msg *msg, i
  * Context: process.
  * Return: 0 or a negative errno, also that of the answer's status
  */
-int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms,
-		   krdma_ask_fn fn, s64 *rtt_ns)
+int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms, krdma_ask_fn fn,
+		   s64 *rtt_ns)
 {
 	struct krdma_ask *ask;
 	bool waiting;
@@ -380,8 +380,7 @@ static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 	bool over;
 
 	if (msg->type == KRDMA_WIRE_BYE) {
-		krdma_session_fail(sess, -ECONNRESET, krdma_proto_reason_text(msg->bye.reason),
-				   -1);
+		krdma_session_fail(sess, -ECONNRESET, krdma_proto_reason_text(msg->bye.reason), -1);
 		return;
 	}
 	spin_lock_bh(&sess->lock);

@@ -18,7 +18,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-DEFINE_MUTEX(krdma_exports_lock);
+DEFINE_MUTEX(krdma_exports_lock); /* list of exports and the grants of each */
 LIST_HEAD(krdma_exports);
 static u64 krdma_export_serial;
 static DECLARE_WAIT_QUEUE_HEAD(krdma_segments_wait);
@@ -106,16 +106,16 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	int rc;
 
 	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
-		return ERR_PTR(krdma_explain(why, -EINVAL,
-					     "a name has 1 to 63 of the characters A-Z a-z 0-9 . _ - : + ="));
+		return ERR_PTR(krdma_explain(
+			why, -EINVAL,
+			"a name has 1 to 63 of the characters A-Z a-z 0-9 . _ - : + ="));
 	if (!cmd->rights || cmd->rights & ~KRDMA_WIRE_RIGHTS)
 		return ERR_PTR(krdma_explain(why, -EINVAL, "the rights %#x of '%s' make no sense",
 					     cmd->rights, cmd->name));
 	if (!cmd->length || offset_in_page(cmd->addr) ||
 	    check_add_overflow(cmd->addr, cmd->length, &end))
-		return ERR_PTR(krdma_explain(why, -EINVAL,
-					     "'%s' must begin at a page and have a length",
-					     cmd->name));
+		return ERR_PTR(krdma_explain(
+			why, -EINVAL, "'%s' must begin at a page and have a length", cmd->name));
 
 	exp = kzalloc(sizeof(*exp), GFP_KERNEL_ACCOUNT);
 	if (!exp)

@@ -43,26 +43,26 @@
 #define KRDMA_POSTED_MAX SZ_8M
 /* One work request never carries more. */
 #define KRDMA_CHUNK_MAX SZ_1M
-#define KRDMA_SGE_MAX 32
+#define KRDMA_SGE_MAX   32
 /* Registrations or invalidations in one chain. */
 #define KRDMA_REG_SLOTS KRDMA_WIRE_SEGS_MAX
 /* Registered segments: default of an export, and most of a session. */
-#define KRDMA_EXPORT_SEGMENTS 4096
-#define KRDMA_SESSION_SEGMENTS 8192
+#define KRDMA_EXPORT_SEGMENTS   4096
+#define KRDMA_SESSION_SEGMENTS  8192
 #define KRDMA_SEGMENT_PAGES_MAX 4096
-#define KRDMA_SESSION_GRANTS 1024
-#define KRDMA_SESSIONS_MAX 4096
-#define KRDMA_IDS_MAX 4096
-#define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
+#define KRDMA_SESSION_GRANTS    1024
+#define KRDMA_SESSIONS_MAX      4096
+#define KRDMA_IDS_MAX           4096
+#define KRDMA_OP_PIN_MAX        ((u64)SZ_1G)
 
 /* Times, milliseconds. */
 #define KRDMA_HEARTBEAT_MS 2000
-#define KRDMA_DEAD_MS 8000
-#define KRDMA_QUESTION_MS 10000
-#define KRDMA_SEGS_MS 30000
-#define KRDMA_LINGER_MS 10000
-#define KRDMA_CONNECT_MS 10000
-#define KRDMA_BYE_MS 1000
+#define KRDMA_DEAD_MS      8000
+#define KRDMA_QUESTION_MS  10000
+#define KRDMA_SEGS_MS      30000
+#define KRDMA_LINGER_MS    10000
+#define KRDMA_CONNECT_MS   10000
+#define KRDMA_BYE_MS       1000
 
 /* Why a call failed: the sentence of KRDMA_IOC_LAST_ERROR. */
 struct krdma_why {
@@ -77,10 +77,10 @@ struct krdma_exp;
 /* One RDMA device, as an ib_client sees it. */
 struct krdma_device {
 	struct ib_device *ib;
-	struct list_head node; /* krdma_devices */
-	refcount_t refs; /* 1 for the ib_client, 1 for each session */
-	struct completion gone; /* refs is 0 */
-	bool removing; /* krdma_devices_lock */
+	struct list_head node;     /* krdma_devices */
+	refcount_t refs;           /* 1 for the ib_client, 1 for each session */
+	struct completion gone;    /* refs is 0 */
+	bool removing;             /* krdma_devices_lock */
 	struct list_head mappings; /* krdma_mapping.node, krdma_devices_lock */
 	u32 segment_shift;
 	u32 segment_pages;
@@ -90,8 +90,8 @@ struct krdma_device {
 
 /* What is charged to a user for pinned memory; outlives the process. */
 struct krdma_account {
-	struct mm_struct *mm; /* mmgrab: for pinned_vm only */
-	u64 limit; /* pages, RLIMIT_MEMLOCK when made */
+	struct mm_struct *mm;  /* mmgrab: for pinned_vm only */
+	u64 limit;             /* pages, RLIMIT_MEMLOCK when made */
 	struct krdma_ctx *ctx; /* holds a reference */
 };
 
@@ -99,21 +99,21 @@ struct krdma_account {
 struct krdma_mem {
 	struct kref ref;
 	struct krdma_account *acct; /* NULL: short pin of one operation */
-	struct krdma_ctx *ctx; /* quota of short pins */
+	struct krdma_ctx *ctx;      /* quota of short pins */
 	struct page **pages;
 	unsigned long npages;
 	u32 offset; /* of the first byte in the first page */
 	u64 length;
-	bool writable; /* the device may write */
-	struct mutex lock; /* maps */
+	bool writable;         /* the device may write */
+	struct mutex lock;     /* maps */
 	struct list_head maps; /* krdma_mapping.mem_node */
 };
 
 /* krdma_mem as one device sees it. */
 struct krdma_mapping {
-	struct list_head node; /* device->mappings, krdma_devices_lock */
+	struct list_head node;     /* device->mappings, krdma_devices_lock */
 	struct list_head mem_node; /* mem->maps */
-	struct krdma_device *dev; /* valid while on device->mappings */
+	struct krdma_device *dev;  /* valid while on device->mappings */
 	enum dma_data_direction dir;
 	struct sg_table sgt;
 	dma_addr_t *page; /* DMA address of each page */
@@ -134,7 +134,7 @@ struct krdma_key {
 
 /* A RECALL or REVOKE of the peer that waits for our posted work. */
 struct krdma_recall {
-	struct list_head node; /* session->recalls */
+	struct list_head node;       /* session->recalls */
 	struct krdma_region *region; /* REVOKE: until region->posted is 0 */
 	u8 type;
 	u32 tag;
@@ -145,9 +145,9 @@ struct krdma_recall {
 
 struct krdma_region {
 	struct kref ref;
-	struct list_head node; /* session->regions, session->lock */
+	struct list_head node;      /* session->regions, session->lock */
 	struct krdma_session *sess; /* holds a reference */
-	u32 users; /* handles; 0: closing, found by nobody */
+	u32 users;                  /* handles; 0: closing, found by nobody */
 	char name[KRDMA_NAME_MAX];
 	u32 wanted; /* rights asked for */
 	u32 rights;
@@ -155,15 +155,15 @@ struct krdma_region {
 	u32 generation;
 	u32 segment_shift;
 	u64 length;
-	int err; /* -ESTALE and the like: no more transfers */
-	bool answered; /* the OPEN has its answer */
-	bool revoked; /* the owner closed the grant itself */
-	u32 posted; /* chunks on the wire */
+	int err;            /* -ESTALE and the like: no more transfers */
+	bool answered;      /* the OPEN has its answer */
+	bool revoked;       /* the owner closed the grant itself */
+	u32 posted;         /* chunks on the wire */
 	struct xarray keys; /* krdma_key by segment index */
 	u32 nkeys;
-	u64 next; /* segment behind the last one that was asked for */
+	u64 next;                 /* segment behind the last one that was asked for */
 	struct list_head waiters; /* transfers that wait for a key */
-	bool asking; /* a SEGS is under way */
+	bool asking;              /* a SEGS is under way */
 	struct work_struct ask_work;
 	struct work_struct close_work;
 };
@@ -172,7 +172,7 @@ struct krdma_region {
 
 /* An export; the uapi's struct krdma_export is the command that makes one. */
 struct krdma_exp {
-	struct kref ref; /* 1 published, 1 for each grant */
+	struct kref ref;       /* 1 published, 1 for each grant */
 	struct list_head node; /* krdma_exports */
 	u64 serial;
 	struct net *net; /* holds a reference */
@@ -182,7 +182,7 @@ struct krdma_exp {
 	u32 flags;
 	u64 length;
 	struct krdma_mem *mem; /* an address range */
-	struct file *file; /* or a memfd */
+	struct file *file;     /* or a memfd */
 	pgoff_t pgoff;
 	struct krdma_account *acct;
 	bool dead; /* krdma_exports_lock */
@@ -194,14 +194,14 @@ struct krdma_exp {
 };
 
 struct krdma_grant {
-	struct krdma_exp *exp; /* holds a reference */
-	struct krdma_session *sess; /* is of that session */
+	struct krdma_exp *exp;        /* holds a reference */
+	struct krdma_session *sess;   /* is of that session */
 	struct list_head export_node; /* export->grants, krdma_exports_lock */
 	u32 id;
 	u32 generation;
 	u32 rights;
-	bool revoke; /* krdma_exports_lock: the export is gone */
-	u32 shed; /* krdma_exports_lock: segments others need */
+	bool revoke;        /* krdma_exports_lock: the export is gone */
+	u32 shed;           /* krdma_exports_lock: segments others need */
 	struct xarray segs; /* krdma_seg by index; only the session's service */
 	u32 nsegs;
 };
@@ -212,8 +212,8 @@ struct krdma_seg {
 	struct list_head node; /* session->segs, coldest first */
 	u64 index;
 	struct ib_mr *mr;
-	bool valid; /* registered: the key may be alive */
-	bool busy; /* asked for by the question in work */
+	bool valid;          /* registered: the key may be alive */
+	bool busy;           /* asked for by the question in work */
 	struct page **pages; /* memfd: pages taken; else NULL */
 	unsigned int npages;
 	struct sg_table sgt;
@@ -234,11 +234,11 @@ struct krdma_seg {
  * ->done is called, exactly once, and by the submitter again from there.
  */
 struct krdma_xfer {
-	struct list_head node; /* session->ready, region->waiters, or a local list */
-	struct list_head all; /* session->xfers */
-	struct krdma_session *sess; /* holds a reference */
+	struct list_head node;       /* session->ready, region->waiters, or a local list */
+	struct list_head all;        /* session->xfers */
+	struct krdma_session *sess;  /* holds a reference */
 	struct krdma_region *region; /* holds a reference */
-	struct krdma_mem *mem; /* holds a reference */
+	struct krdma_mem *mem;       /* holds a reference */
 	struct krdma_mapping *map;
 	u64 mem_offset;
 	u8 opcode;
@@ -246,9 +246,9 @@ struct krdma_xfer {
 	u64 offset;
 	u64 length;
 	u64 posted;
-	u64 moved; /* completed from the start, without a gap */
+	u64 moved;  /* completed from the start, without a gap */
 	u32 chunks; /* on the wire */
-	bool gap; /* a chunk failed: no more counting in .moved */
+	bool gap;   /* a chunk failed: no more counting in .moved */
 	int status;
 	enum krdma_wait wait;
 	ktime_t submitted;
@@ -323,7 +323,7 @@ struct krdma_channel {
 	struct list_head rx_list; /* received, not handled yet */
 
 	/* liveness */
-	u32 outstanding; /* send-queue work requests without a completion */
+	u32 outstanding;       /* send-queue work requests without a completion */
 	unsigned long last_wc; /* jiffies; or of the post that ended idleness */
 	struct ib_cqe heartbeat_cqe;
 	bool heartbeat;
@@ -338,13 +338,13 @@ typedef void (*krdma_ask_fn)(struct krdma_ask *ask, const struct krdma_msg *msg,
 /* A question of ours under way. */
 struct krdma_ask {
 	struct list_head node; /* session->asks */
-	refcount_t refs; /* asker, and session->asks */
+	refcount_t refs;       /* asker, and session->asks */
 	u8 type;
 	u32 tag;
 	ktime_t posted;
 	ktime_t answered;
 	unsigned long expires; /* jiffies; then the session ends */
-	krdma_ask_fn fn; /* NULL: the asker went away; session->lock */
+	krdma_ask_fn fn;       /* NULL: the asker went away; session->lock */
 	void *arg;
 	struct completion done;
 	struct krdma_msg *msg; /* of a synchronous asker: question, then answer */
@@ -374,12 +374,12 @@ struct krdma_session {
 	bool private;
 	u32 users;
 	unsigned long idle_since; /* jiffies, when users became 0 */
-	struct net *net; /* compared only; the cm id holds it */
+	struct net *net;          /* compared only; the cm id holds it */
 	kuid_t uid;
 	struct sockaddr_storage src; /* as asked for: AF_UNSPEC for any */
 	struct sockaddr_storage dst;
 	struct sockaddr_storage local; /* as connected */
-	u64 listener; /* serial of the listener it came through */
+	u64 listener;                  /* serial of the listener it came through */
 
 	struct krdma_device *dev; /* holds a reference */
 	struct ib_pd *pd;
@@ -387,9 +387,9 @@ struct krdma_session {
 
 	spinlock_t lock; /* all below, and channel, regions, keys, transfers */
 	enum krdma_session_state state;
-	int err; /* what ended it */
-	const char *why; /* the same as a phrase */
-	int bye; /* reason to tell the peer, -1 for none */
+	int err;                /* what ended it */
+	const char *why;        /* the same as a phrase */
+	int bye;                /* reason to tell the peer, -1 for none */
 	wait_queue_head_t wait; /* state changes, window */
 	ktime_t made;
 	u64 peer_incarnation;
@@ -429,7 +429,8 @@ struct krdma_session {
 	u64 transfers;
 	u64 failures;
 
-	struct krdma_msg *rx_msg; /* scratch of rx_work */
+	struct krdma_msg *rx_msg;   /* scratch of rx_work */
+	struct completion accepted; /* inbound: rdma_cm's handler is through */
 	struct work_struct connect_work;
 	struct work_struct rx_work;
 	struct work_struct svc_work;
@@ -480,7 +481,7 @@ struct krdma_ctx {
 	struct xarray handles;
 	atomic_t nhandles;
 	atomic64_t pinned; /* pages */
-	u64 pinned_limit; /* pages */
+	u64 pinned_limit;  /* pages */
 	spinlock_t error_lock;
 	struct krdma_why error;
 	struct work_struct close_work;
@@ -517,7 +518,7 @@ struct krdma_stats {
 
 DECLARE_PER_CPU(struct krdma_stats, krdma_stats);
 #define krdma_stat_add(stat, n) this_cpu_add(krdma_stats.v[stat], n)
-#define krdma_stat_inc(stat) krdma_stat_add(stat, 1)
+#define krdma_stat_inc(stat)    krdma_stat_add(stat, 1)
 
 /* main.c */
 extern u64 krdma_incarnation;
@@ -531,8 +532,8 @@ void krdma_ctx_put(struct krdma_ctx *ctx);
 struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
 				      struct krdma_why *why);
 void krdma_handle_put(struct krdma_handle *h);
-int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out,
-			 bool any_ok, struct krdma_why *why);
+int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
+			 struct krdma_why *why);
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
 
 /* submit.c */
@@ -579,7 +580,7 @@ void krdma_seg_free(struct krdma_seg *seg);
 extern struct mutex krdma_exports_lock;
 extern struct list_head krdma_exports;
 struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
-				      struct krdma_why *why);
+				   struct krdma_why *why);
 int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);
 void krdma_export_unpublish(struct krdma_exp *exp);
 void krdma_export_put(struct krdma_exp *exp);
@@ -635,8 +636,8 @@ struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg);
 void krdma_ask_put(struct krdma_ask *ask);
 int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
 		   u32 wait_ms);
-int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms,
-		   krdma_ask_fn fn, s64 *rtt_ns);
+int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms, krdma_ask_fn fn,
+		   s64 *rtt_ns);
 int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
 void krdma_asks_fail(struct krdma_session *sess);
 bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next);
@@ -673,7 +674,7 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    u32 timeout_ms, struct krdma_why *why);
 struct krdma_session *krdma_session_new(void);
 int krdma_session_add(struct krdma_session *sess);
-void krdma_session_abort(struct krdma_session *sess);
+void krdma_session_accepted(struct krdma_session *sess, int rc);
 void krdma_session_leave(struct krdma_session *sess);
 void krdma_session_put(struct krdma_session *sess);
 void krdma_session_up(struct krdma_session *sess);

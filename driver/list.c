@@ -61,7 +61,7 @@ static void krdma_emit_gid(struct krdma_emit *e, struct krdma_device_info *info,
 	memcpy(info->gid, attr->gid.raw, sizeof(info->gid));
 	info->gid_index = attr->index;
 	info->gid_type = rdma_protocol_iwarp(attr->device, attr->port_num) ? 2 :
-			 attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP	   ? 1 :
+			 attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP      ? 1 :
 									     0;
 	memset(info->netdev, 0, sizeof(info->netdev));
 	rcu_read_lock();
@@ -78,7 +78,7 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 	struct krdma_device_info info = {
 		.port = port,
 		.transport = rdma_protocol_iwarp(dev->ib, port) ? KRDMA_TRANSPORT_IWARP :
-			     rdma_protocol_roce(dev->ib, port)	? KRDMA_TRANSPORT_ROCE :
+			     rdma_protocol_roce(dev->ib, port)  ? KRDMA_TRANSPORT_ROCE :
 								  KRDMA_TRANSPORT_INFINIBAND,
 		.flags = reason ? 0 : KRDMA_DEVICE_USABLE,
 		.max_segment_pages = dev->segment_pages,
@@ -319,9 +319,9 @@ static int krdma_list_exports(struct krdma_emit *e)
 
 		if (!krdma_visible(e, exp->net, exp->uid))
 			continue;
-		info.pinned_bytes = (exp->mem ? (u64)exp->mem->npages :
-						(u64)atomic64_read(&exp->pinned_pages))
-				    << PAGE_SHIFT;
+		info.pinned_bytes =
+			(exp->mem ? (u64)exp->mem->npages : (u64)atomic64_read(&exp->pinned_pages))
+			<< PAGE_SHIFT;
 		list_for_each_entry(grant, &exp->grants, export_node)
 			info.grants++;
 		strscpy(info.name, exp->name, sizeof(info.name));

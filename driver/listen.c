@@ -12,10 +12,10 @@
 
 #include "krdma.h"
 
-#define KRDMA_BACKLOG 128
+#define KRDMA_BACKLOG  128
 #define KRDMA_RETRY_MS 1000
 
-DEFINE_MUTEX(krdma_listeners_lock);
+DEFINE_MUTEX(krdma_listeners_lock); /* list of listeners and their ids */
 LIST_HEAD(krdma_listeners);
 static u64 krdma_listener_serial;
 
@@ -45,8 +45,7 @@ static bool krdma_listener_admits(const struct krdma_listener *l,
 	return !l->nallow;
 }
 
-static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason,
-			const char *why)
+static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason, const char *why)
 {
 	struct krdma_wire_reject wire;
 
@@ -96,11 +95,10 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
 	}
 	rc = krdma_conn_accept(sess, id, &hello, param);
-	if (rc) {
-		why = sess->why ?: "it could not be accepted";
-		krdma_session_abort(sess);
+	why = sess->why ?: "it could not be accepted";
+	krdma_session_accepted(sess, rc);
+	if (rc)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, why);
-	}
 	atomic64_inc(&l->accepted);
 	return 0;
 }
@@ -230,8 +228,7 @@ int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 	l->serial = ++krdma_listener_serial;
 	rc = krdma_listener_start(l, &what);
 	if (rc) {
-		krdma_explain(why, rc, "can't listen on %pISpc: %s (%pe)", addr, what,
-			      ERR_PTR(rc));
+		krdma_explain(why, rc, "can't listen on %pISpc: %s (%pe)", addr, what, ERR_PTR(rc));
 		goto out;
 	}
 	list_add_tail(&l->node, &krdma_listeners);

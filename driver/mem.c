@@ -151,22 +151,25 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 			return krdma_explain(why, -EFAULT, "the memory at %#lx is not %s", addr,
 					     writable ? "writable" : "readable");
 		if (vma_is_fsdax(vma))
-			return krdma_explain(why, -EOPNOTSUPP,
-					     "the file mapped at %#lx is on a DAX file system, its memory can't stay pinned",
-					     addr);
+			return krdma_explain(
+				why, -EOPNOTSUPP,
+				"the file mapped at %#lx is on a DAX file system, its memory can't stay pinned",
+				addr);
 		if (writable && krdma_vma_tracks_dirty(vma))
-			return krdma_explain(why, -EOPNOTSUPP,
-					     "the file system of the file mapped at %#lx does not let its pages stay pinned for writing; tmpfs, hugetlbfs and devdax do",
-					     addr);
+			return krdma_explain(
+				why, -EOPNOTSUPP,
+				"the file system of the file mapped at %#lx does not let its pages stay pinned for writing; tmpfs, hugetlbfs and devdax do",
+				addr);
 		if (writable)
 			continue;
 		if (vma->vm_flags & VM_SHARED) {
 			shared_ro = true;
 		} else {
 			if (!(vma->vm_flags & VM_WRITE))
-				return krdma_explain(why, -EOPNOTSUPP,
-						     "the memory at %#lx is private and read-only: map it shared, or writable",
-						     addr);
+				return krdma_explain(
+					why, -EOPNOTSUPP,
+					"the memory at %#lx is private and read-only: map it shared, or writable",
+					addr);
 			force = true;
 		}
 	}
@@ -177,8 +180,8 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 	return 0;
 }
 
-static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable,
-			   struct page **pages, struct krdma_why *why)
+static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, struct page **pages,
+			   struct krdma_why *why)
 {
 	struct mm_struct *mm = current->mm;
 	bool write;
@@ -466,8 +469,7 @@ void krdma_mem_unmap_device(struct krdma_device *dev)
 {
 	mutex_lock(&krdma_devices_lock);
 	while (!list_empty(&dev->mappings))
-		krdma_mapping_undo(
-			list_first_entry(&dev->mappings, struct krdma_mapping, node));
+		krdma_mapping_undo(list_first_entry(&dev->mappings, struct krdma_mapping, node));
 	mutex_unlock(&krdma_devices_lock);
 }
 
@@ -494,8 +496,9 @@ int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
 	u64 end;
 
 	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
-		return krdma_explain(why, -EOPNOTSUPP,
-				     "the file descriptor is not a memfd (huge pages: export a mapping)");
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"the file descriptor is not a memfd (huge pages: export a mapping)");
 	seals = READ_ONCE(SHMEM_I(inode)->seals);
 	if (!(seals & F_SEAL_SHRINK))
 		return krdma_explain(why, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");

@@ -169,8 +169,8 @@ int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct l
 
 	lockdep_assert_held(&ch->sess->lock);
 	list_for_each_entry(c, chain, node) {
-		c->wr.wr.next = list_is_last(&c->node, chain) ?
-					NULL : &list_next_entry(c, node)->wr.wr;
+		c->wr.wr.next = list_is_last(&c->node, chain) ? NULL :
+								&list_next_entry(c, node)->wr.wr;
 		krdma_chunk_sync(ch, c, true);
 		krdma_post_count(ch, 1);
 		krdma_stat_inc(KRDMA_STAT_CHUNKS);
@@ -209,6 +209,11 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc, &done);
+	} else if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
+		/* Not in the protocol, and rxe does not look whose key it is. */
+		krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
+		krdma_session_fail_locked(sess, -ECONNRESET, "the peer invalidated a key",
+					  KRDMA_WIRE_REASON_PROTOCOL, &done);
 	} else if (sess->state <= KRDMA_SESSION_UP) {
 		rx->len = wc->byte_len;
 		list_add_tail(&rx->node, &ch->rx_list);
@@ -375,8 +380,8 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 		rc = ib_post_send(ch->qp, &wr, NULL);
 		if (rc) {
 			ch->outstanding--;
-			krdma_session_fail_locked(sess, -ENOTCONN, "a message was not accepted",
-						  -1, &done);
+			krdma_session_fail_locked(sess, -ENOTCONN, "a message was not accepted", -1,
+						  &done);
 			rc = -ENOTCONN;
 		}
 	}

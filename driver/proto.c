@@ -19,7 +19,7 @@
  */
 #include "wire.h"
 
-#define KRDMA_PROTO_HELLO_SIZE ((u32)sizeof(struct krdma_wire_hello))
+#define KRDMA_PROTO_HELLO_SIZE  ((u32)sizeof(struct krdma_wire_hello))
 #define KRDMA_PROTO_REJECT_SIZE ((u32)sizeof(struct krdma_wire_reject))
 
 /**
@@ -124,8 +124,7 @@ static void krdma_proto_pack_list_answer(const struct krdma_msg *msg, u8 *at)
 	}
 }
 
-static const char *krdma_proto_unpack_list_answer(const u8 *at, u32 entries,
-						  struct krdma_msg *msg)
+static const char *krdma_proto_unpack_list_answer(const u8 *at, u32 entries, struct krdma_msg *msg)
 {
 	struct krdma_wire_list_answer wire;
 	u32 i;
@@ -215,8 +214,7 @@ static void krdma_proto_pack_open_answer(const struct krdma_msg *msg, u8 *at)
 	memcpy(at, &wire, sizeof(wire));
 }
 
-static const char *krdma_proto_unpack_open_answer(const u8 *at, u32 entries,
-						  struct krdma_msg *msg)
+static const char *krdma_proto_unpack_open_answer(const u8 *at, u32 entries, struct krdma_msg *msg)
 {
 	struct krdma_wire_open_answer wire;
 
@@ -313,8 +311,7 @@ static void krdma_proto_pack_segs_answer(const struct krdma_msg *msg, u8 *at)
 	}
 }
 
-static const char *krdma_proto_unpack_segs_answer(const u8 *at, u32 entries,
-						  struct krdma_msg *msg)
+static const char *krdma_proto_unpack_segs_answer(const u8 *at, u32 entries, struct krdma_msg *msg)
 {
 	struct krdma_wire_segs_answer wire;
 	u32 i;
@@ -468,20 +465,17 @@ static const char *krdma_proto_check_bye(const struct krdma_msg *msg)
 
 /* The two tables */
 
-#define KRDMA_PROTO_GRANT_KIND { \
-	.fixed = sizeof(struct krdma_wire_grant), \
-	.pack = krdma_proto_pack_grant, \
-	.unpack = krdma_proto_unpack_grant, \
-	.check = krdma_proto_check_grant, \
-}
+#define KRDMA_PROTO_GRANT_KIND                                                            \
+	{                                                                                 \
+		.fixed = sizeof(struct krdma_wire_grant), .pack = krdma_proto_pack_grant, \
+		.unpack = krdma_proto_unpack_grant, .check = krdma_proto_check_grant,     \
+	}
 
-#define KRDMA_PROTO_PING_KIND { \
-	.each = 1, \
-	.max = KRDMA_WIRE_PING_MAX, \
-	.pack = krdma_proto_pack_ping, \
-	.unpack = krdma_proto_unpack_ping, \
-	.check = krdma_proto_check_ping, \
-}
+#define KRDMA_PROTO_PING_KIND                                                         \
+	{                                                                             \
+		.each = 1, .max = KRDMA_WIRE_PING_MAX, .pack = krdma_proto_pack_ping, \
+		.unpack = krdma_proto_unpack_ping, .check = krdma_proto_check_ping,   \
+	}
 
 static const struct krdma_proto_kind krdma_proto_questions[] = {
 	[KRDMA_WIRE_PING] = KRDMA_PROTO_PING_KIND,
@@ -552,7 +546,7 @@ static const struct krdma_proto_kind krdma_proto_answers[] = {
 };
 
 /* The longest of them fit what both sides have posted. */
-#define KRDMA_PROTO_FITS(fixed, each, max) \
+#define KRDMA_PROTO_FITS(fixed, each, max)                                        \
 	static_assert(sizeof(struct krdma_wire_hdr) + (fixed) + (each) * (max) <= \
 		      KRDMA_WIRE_MSG_MAX)
 KRDMA_PROTO_FITS(0, 1, KRDMA_WIRE_PING_MAX);
@@ -763,8 +757,7 @@ void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire
  * Return: 0, -EPROTONOSUPPORT if the peer speaks another version of this
  * protocol, -EPROTO if it is no hello of this protocol or breaks its rules.
  */
-int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello,
-			     const char **why)
+int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello, const char **why)
 {
 	struct krdma_wire_hello wire;
 	u32 i;
@@ -956,9 +949,9 @@ u16 krdma_proto_status(int err)
 const char *krdma_proto_type_name(u8 type)
 {
 	static const char *const names[] = {
-		[KRDMA_WIRE_PING] = "PING",	[KRDMA_WIRE_LIST] = "LIST",
-		[KRDMA_WIRE_OPEN] = "OPEN",	[KRDMA_WIRE_SEGS] = "SEGS",
-		[KRDMA_WIRE_CLOSE] = "CLOSE",	[KRDMA_WIRE_RECALL] = "RECALL",
+		[KRDMA_WIRE_PING] = "PING",     [KRDMA_WIRE_LIST] = "LIST",
+		[KRDMA_WIRE_OPEN] = "OPEN",     [KRDMA_WIRE_SEGS] = "SEGS",
+		[KRDMA_WIRE_CLOSE] = "CLOSE",   [KRDMA_WIRE_RECALL] = "RECALL",
 		[KRDMA_WIRE_REVOKE] = "REVOKE", [KRDMA_WIRE_BYE] = "BYE",
 	};
 

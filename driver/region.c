@@ -300,8 +300,7 @@ void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key)
 
 /* ---- RECALL and REVOKE ---- */
 
-static struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 grant,
-					      u32 generation)
+static struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 grant, u32 generation)
 {
 	struct krdma_region *region;
 
@@ -313,8 +312,7 @@ static struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 gr
 }
 
 static struct krdma_recall *krdma_recall_new(struct krdma_session *sess,
-					     const struct krdma_msg *msg, u32 grant,
-					     u32 generation)
+					     const struct krdma_msg *msg, u32 grant, u32 generation)
 {
 	struct krdma_recall *recall = kzalloc(sizeof(*recall), GFP_KERNEL);
 

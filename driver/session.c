@@ -17,7 +17,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-DEFINE_MUTEX(krdma_sessions_lock);
+DEFINE_MUTEX(krdma_sessions_lock); /* list of sessions and the users of each */
 LIST_HEAD(krdma_sessions);
 static DECLARE_WAIT_QUEUE_HEAD(krdma_sessions_wait);
 static u64 krdma_session_serial;
@@ -52,15 +52,14 @@ bool krdma_session_is_up(struct krdma_session *sess)
  */
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 {
-	s64 us;
+	s64 ns;
 
 	lockdep_assert_held(&sess->lock);
 	if (sess->state > KRDMA_SESSION_UP || !ktime_before(when, sess->tick_at))
 		return;
 	sess->tick_at = when;
-	us = ktime_us_delta(when, ktime_get());
-	mod_delayed_work(krdma_wq, &sess->tick,
-			 us <= 0 ? 0 : nsecs_to_jiffies(min_t(s64, us, USEC_PER_SEC * 3600LL) * 1000) + 1);
+	ns = min_t(s64, ktime_to_ns(ktime_sub(when, ktime_get())), 3600 * NSEC_PER_SEC);
+	mod_delayed_work(krdma_wq, &sess->tick, ns <= 0 ? 0 : nsecs_to_jiffies(ns) + 1);
 }
 
 /**
@@ -296,7 +295,9 @@ static void krdma_session_down_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, down_work);
 
-	/* 1. No work starts what the next steps end. */
+	/* 1. Nothing starts what the next steps end. */
+	if (sess->inbound)
+		wait_for_completion(&sess->accepted);
 	cancel_work_sync(&sess->connect_work);
 	cancel_delayed_work_sync(&sess->tick);
 	if (sess->bye >= 0)
@@ -368,6 +369,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->segs);
 	xa_init(&sess->grants);
 	init_completion(&sess->svc_done);
+	init_completion(&sess->accepted);
 	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
 	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
 	INIT_WORK(&sess->svc_work, krdma_service_work);
@@ -424,14 +426,19 @@ int krdma_session_add(struct krdma_session *sess)
 }
 
 /**
- * krdma_session_abort - end an inbound session that could not be accepted
- * @sess: session on the list
+ * krdma_session_accepted - the handler of a connect request is through
+ * @sess: inbound session on the list
+ * @rc: 0, or why it could not be accepted
+ *
+ * A session that failed meanwhile is not taken apart before this.
  *
  * Context: process.
  */
-void krdma_session_abort(struct krdma_session *sess)
+void krdma_session_accepted(struct krdma_session *sess, int rc)
 {
-	krdma_session_fail(sess, -ECONNREFUSED, "it could not be accepted", -1);
+	if (rc)
+		krdma_session_fail(sess, rc, "it could not be accepted", -1);
+	complete(&sess->accepted);
 }
 
 static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *ctx,

@@ -19,14 +19,14 @@ static ssize_t krdma_stat_show(struct device *dev, struct device_attribute *attr
 	u64 sum = 0;
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu(krdma_stats, cpu).v[stat]);
+	for_each_possible_cpu(cpu) sum += READ_ONCE(per_cpu(krdma_stats, cpu).v[stat]);
 	return sysfs_emit(buf, "%llu\n", sum);
 }
 
-#define KRDMA_STAT_ATTR(_name, _stat)                                         \
-	static struct krdma_stat_attr krdma_stat_##_name = {                  \
-		.attr = __ATTR(_name, 0444, krdma_stat_show, NULL), .stat = _stat, \
+#define KRDMA_STAT_ATTR(_name, _stat)                               \
+	static struct krdma_stat_attr krdma_stat_##_name = {        \
+		.attr = __ATTR(_name, 0444, krdma_stat_show, NULL), \
+		.stat = _stat,                                      \
 	}
 
 KRDMA_STAT_ATTR(reads, KRDMA_STAT_READS);

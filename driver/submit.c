@@ -15,7 +15,7 @@
 #include "krdma.h"
 
 struct krdma_batch {
-	refcount_t refs; /* the waiter, the transfers */
+	refcount_t refs;  /* the waiter, the transfers */
 	atomic_t pending; /* transfers, and the submission */
 	struct completion done;
 	struct work_struct work;
@@ -109,17 +109,19 @@ static int krdma_op_check(struct krdma_ctx *ctx, const struct krdma_op *op, stru
 		kref_get(&x->mem->ref);
 		krdma_handle_put(h);
 		if (check_add_overflow(op->addr, op->length, &end) || end > x->mem->length)
-			return krdma_explain(why, -ERANGE,
-					     "%llu bytes at %llu are outside buffer %u, which has %llu",
-					     op->length, op->addr, op->buffer, x->mem->length);
+			return krdma_explain(
+				why, -ERANGE,
+				"%llu bytes at %llu are outside buffer %u, which has %llu",
+				op->length, op->addr, op->buffer, x->mem->length);
 		if (op->opcode == KRDMA_OP_READ && !x->mem->writable)
 			return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
 					     op->buffer);
 		x->mem_offset = op->addr;
 	} else if (op->length > KRDMA_OP_PIN_MAX) {
-		return krdma_explain(why, -EDQUOT,
-				     "an operation on memory that is not a buffer has at most %llu bytes",
-				     KRDMA_OP_PIN_MAX);
+		return krdma_explain(
+			why, -EDQUOT,
+			"an operation on memory that is not a buffer has at most %llu bytes",
+			KRDMA_OP_PIN_MAX);
 	}
 
 	x->opcode = op->opcode;
@@ -211,8 +213,8 @@ static int krdma_submit_report(struct krdma_batch *b, struct krdma_submit *cmd,
 	return 0;
 }
 
-static int krdma_submit_ops(struct krdma_ctx *ctx, struct krdma_submit *cmd,
-			    struct krdma_batch *b, struct krdma_op *ops, struct krdma_why *why)
+static int krdma_submit_ops(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_batch *b,
+			    struct krdma_op *ops, struct krdma_why *why)
 {
 	const void __user *from = u64_to_user_ptr(cmd->ops);
 	u32 i;

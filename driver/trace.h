@@ -11,6 +11,9 @@
 
 #include "krdma.h"
 
+/* The macros below have a layout of their own. */
+/* clang-format off */
+
 #define krdma_show_state(s)                                                     \
 	__print_symbolic(s, { KRDMA_SESSION_CONNECTING, "CONNECTING" },         \
 			 { KRDMA_SESSION_UP, "UP" },                            \
@@ -190,6 +193,8 @@ TRACE_EVENT(krdma_xfer_end,
 	TP_printk("session=%llu transfer=%p moved=%llu status=%d", __entry->session,
 		  __entry->xfer, __entry->moved, __entry->status)
 );
+
+/* clang-format on */
 
 #endif /* KRDMA_TRACE_H */
 

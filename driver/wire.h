@@ -28,19 +28,19 @@
 #include "wire_user.h" /* the same types and byte order helpers in userspace */
 #endif
 
-#define KRDMA_WIRE_MAGIC 0x4d44524bU /* "KRDM" */
+#define KRDMA_WIRE_MAGIC   0x4d44524bU /* "KRDM" */
 #define KRDMA_WIRE_VERSION 1
 /* Every message fits in this many bytes, on both sides. */
-#define KRDMA_WIRE_MSG_MAX 1024U
-#define KRDMA_WIRE_NAME_MAX 64
+#define KRDMA_WIRE_MSG_MAX    1024U
+#define KRDMA_WIRE_NAME_MAX   64
 #define KRDMA_WIRE_WINDOW_MIN 2
 #define KRDMA_WIRE_WINDOW_MAX 256
-#define KRDMA_WIRE_LIST_MAX 12
-#define KRDMA_WIRE_SEGS_MAX 32
+#define KRDMA_WIRE_LIST_MAX   12
+#define KRDMA_WIRE_SEGS_MAX   32
 #define KRDMA_WIRE_RECALL_MAX 64
-#define KRDMA_WIRE_PING_MAX 512
-#define KRDMA_WIRE_SHIFT_MIN 12
-#define KRDMA_WIRE_SHIFT_MAX 40
+#define KRDMA_WIRE_PING_MAX   512
+#define KRDMA_WIRE_SHIFT_MIN  12
+#define KRDMA_WIRE_SHIFT_MAX  40
 
 /* Rights, the same bits as in the uapi. */
 #define KRDMA_WIRE_RIGHTS 0x7U
@@ -50,13 +50,13 @@ struct krdma_wire_hello {
 	__le32 magic;
 	__u8 version;
 	__u8 reserved0;
-	__le16 channel; /* index in the session, 0 for the first */
-	__le64 features; /* bits both must know; request: wanted, accept: used */
-	__le64 incarnation; /* of the sender's module */
-	__le64 session; /* initiator's number; the accept repeats it */
-	__le32 uid; /* user that the initiator's kernel asserts; accept: 0 */
-	__le16 window; /* questions that the sender of this takes at a time */
-	__le16 msg_max; /* KRDMA_WIRE_MSG_MAX */
+	__le16 channel;      /* index in the session, 0 for the first */
+	__le64 features;     /* bits both must know; request: wanted, accept: used */
+	__le64 incarnation;  /* of the sender's module */
+	__le64 session;      /* initiator's number; the accept repeats it */
+	__le32 uid;          /* user that the initiator's kernel asserts; accept: 0 */
+	__le16 window;       /* questions that the sender of this takes at a time */
+	__le16 msg_max;      /* KRDMA_WIRE_MSG_MAX */
 	__le32 heartbeat_ms; /* the sender's interval */
 	__u8 reserved1[12];
 };
@@ -66,7 +66,7 @@ static_assert(sizeof(struct krdma_wire_hello) == 56);
 struct krdma_wire_reject {
 	__le32 magic;
 	__u8 version; /* highest that the sender knows */
-	__u8 reason; /* enum krdma_wire_reason */
+	__u8 reason;  /* enum krdma_wire_reason */
 	__le16 reserved;
 };
 static_assert(sizeof(struct krdma_wire_reject) == 8);
@@ -77,37 +77,37 @@ enum krdma_wire_reason {
 	KRDMA_WIRE_REASON_MALFORMED = 1,
 	KRDMA_WIRE_REASON_VERSION = 2,
 	KRDMA_WIRE_REASON_NOT_ADMITTED = 3,
-	KRDMA_WIRE_REASON_LIMIT = 4, /* too many sessions, or no memory */
-	KRDMA_WIRE_REASON_SHUTDOWN = 5, /* module unload, device or listener removed */
-	KRDMA_WIRE_REASON_PROTOCOL = 6, /* the other side broke the protocol */
-	KRDMA_WIRE_REASON_TIMEOUT = 7, /* a question was not answered in time */
+	KRDMA_WIRE_REASON_LIMIT = 4,     /* too many sessions, or no memory */
+	KRDMA_WIRE_REASON_SHUTDOWN = 5,  /* module unload, device or listener removed */
+	KRDMA_WIRE_REASON_PROTOCOL = 6,  /* the other side broke the protocol */
+	KRDMA_WIRE_REASON_TIMEOUT = 7,   /* a question was not answered in time */
 	KRDMA_WIRE_REASON_TRANSPORT = 8, /* lost the queue pair */
 };
 #define KRDMA_WIRE_REASON_LAST KRDMA_WIRE_REASON_TRANSPORT
 
 enum krdma_wire_type {
-	KRDMA_WIRE_PING = 0x01, /* either side */
-	KRDMA_WIRE_LIST = 0x02, /* initiator */
-	KRDMA_WIRE_OPEN = 0x03, /* initiator */
-	KRDMA_WIRE_SEGS = 0x04, /* initiator */
-	KRDMA_WIRE_CLOSE = 0x05, /* initiator */
+	KRDMA_WIRE_PING = 0x01,   /* either side */
+	KRDMA_WIRE_LIST = 0x02,   /* initiator */
+	KRDMA_WIRE_OPEN = 0x03,   /* initiator */
+	KRDMA_WIRE_SEGS = 0x04,   /* initiator */
+	KRDMA_WIRE_CLOSE = 0x05,  /* initiator */
 	KRDMA_WIRE_RECALL = 0x06, /* owner */
 	KRDMA_WIRE_REVOKE = 0x07, /* owner */
-	KRDMA_WIRE_BYE = 0x08, /* either side, has no answer */
+	KRDMA_WIRE_BYE = 0x08,    /* either side, has no answer */
 };
 #define KRDMA_WIRE_ANSWER 0x80 /* set in the type of an answer */
 
 /* Status of an answer; an answer that is not OK has no payload. */
 enum krdma_wire_status {
 	KRDMA_WIRE_OK = 0,
-	KRDMA_WIRE_NOENT = 1, /* no such export or grant */
-	KRDMA_WIRE_ACCES = 2, /* right not granted */
-	KRDMA_WIRE_STALE = 3, /* the grant's generation is over */
-	KRDMA_WIRE_LIMIT = 4, /* a limit of the owner */
-	KRDMA_WIRE_RANGE = 5, /* segment outside the export */
-	KRDMA_WIRE_NOMEM = 6, /* the owner lacks memory */
+	KRDMA_WIRE_NOENT = 1,       /* no such export or grant */
+	KRDMA_WIRE_ACCES = 2,       /* right not granted */
+	KRDMA_WIRE_STALE = 3,       /* the grant's generation is over */
+	KRDMA_WIRE_LIMIT = 4,       /* a limit of the owner */
+	KRDMA_WIRE_RANGE = 5,       /* segment outside the export */
+	KRDMA_WIRE_NOMEM = 6,       /* the owner lacks memory */
 	KRDMA_WIRE_UNSUPPORTED = 7, /* not a question that this side answers */
-	KRDMA_WIRE_IO = 8, /* the owner's memory can't be reached */
+	KRDMA_WIRE_IO = 8,          /* the owner's memory can't be reached */
 };
 #define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_IO
 
@@ -116,7 +116,7 @@ struct krdma_wire_hdr {
 	__u8 reserved0;
 	__le16 status; /* of an answer; 0 in a question */
 	__le32 length; /* of the whole message, header included */
-	__le32 tag; /* chosen by the asker, repeated in the answer */
+	__le32 tag;    /* chosen by the asker, repeated in the answer */
 	__le32 reserved1;
 };
 static_assert(sizeof(struct krdma_wire_hdr) == 16);
@@ -177,7 +177,7 @@ struct krdma_wire_segs {
 struct krdma_wire_seg {
 	__le64 index;
 	__le64 address; /* the key's address of the segment's first byte */
-	__le32 length; /* bytes that the key covers, from that byte */
+	__le32 length;  /* bytes that the key covers, from that byte */
 	__le32 rkey;
 };
 struct krdma_wire_segs_answer {
@@ -242,7 +242,7 @@ struct krdma_msg {
 		struct {
 			u32 length;
 			const void *data; /* into the encoded message when decoded */
-		} ping; /* and its answer */
+		} ping;                   /* and its answer */
 		struct {
 			u64 cursor;
 		} list;
@@ -306,8 +306,7 @@ struct krdma_hello {
 int krdma_proto_encode(const struct krdma_msg *msg, void *buf, u32 room);
 int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const char **why);
 void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire_hello *wire);
-int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello,
-			     const char **why);
+int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello, const char **why);
 void krdma_proto_encode_reject(u8 reason, struct krdma_wire_reject *wire);
 int krdma_proto_decode_reject(const void *buf, u32 len, u8 *version, u8 *reason);
 bool krdma_proto_name_ok(const char *name, u32 room);

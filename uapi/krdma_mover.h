@@ -56,8 +56,8 @@
 #define KRDMA_DEFAULT_TIMEOUT_NS 30000000000ULL
 
 /* Rights of an export, and what a region was opened with. */
-#define KRDMA_RIGHT_READ (1U << 0)
-#define KRDMA_RIGHT_WRITE (1U << 1)
+#define KRDMA_RIGHT_READ   (1U << 0)
+#define KRDMA_RIGHT_WRITE  (1U << 1)
 #define KRDMA_RIGHT_ATOMIC (1U << 2)
 
 /**
@@ -324,7 +324,7 @@ struct krdma_ping {
 
 /* Operations. */
 enum krdma_opcode {
-	KRDMA_OP_READ = 1, /* from the region to local memory */
+	KRDMA_OP_READ = 1,  /* from the region to local memory */
 	KRDMA_OP_WRITE = 2, /* from local memory to the region */
 };
 
@@ -416,13 +416,13 @@ struct krdma_submit {
 
 /* Kinds of KRDMA_IOC_LIST. */
 enum krdma_list_kind {
-	KRDMA_LIST_DEVICES = 1, /* struct krdma_device_info */
-	KRDMA_LIST_LISTENERS = 2, /* struct krdma_listener_info */
-	KRDMA_LIST_SESSIONS = 3, /* struct krdma_session_info */
-	KRDMA_LIST_CHANNELS = 4, /* struct krdma_channel_info */
-	KRDMA_LIST_EXPORTS = 5, /* struct krdma_export_info */
-	KRDMA_LIST_REGIONS = 6, /* struct krdma_region_info */
-	KRDMA_LIST_TRANSFERS = 7, /* struct krdma_transfer_info */
+	KRDMA_LIST_DEVICES = 1,      /* struct krdma_device_info */
+	KRDMA_LIST_LISTENERS = 2,    /* struct krdma_listener_info */
+	KRDMA_LIST_SESSIONS = 3,     /* struct krdma_session_info */
+	KRDMA_LIST_CHANNELS = 4,     /* struct krdma_channel_info */
+	KRDMA_LIST_EXPORTS = 5,      /* struct krdma_export_info */
+	KRDMA_LIST_REGIONS = 6,      /* struct krdma_region_info */
+	KRDMA_LIST_TRANSFERS = 7,    /* struct krdma_transfer_info */
 	KRDMA_LIST_PEER_EXPORTS = 8, /* struct krdma_peer_export_info */
 };
 
@@ -524,8 +524,8 @@ enum krdma_session_state {
 	KRDMA_SESSION_DEAD = 4,
 };
 
-#define KRDMA_SESSION_PRIVATE (1U << 0)
-#define KRDMA_SESSION_INBOUND (1U << 1) /* the peer connected */
+#define KRDMA_SESSION_PRIVATE   (1U << 0)
+#define KRDMA_SESSION_INBOUND   (1U << 1) /* the peer connected */
 #define KRDMA_SESSION_LINGERING (1U << 2) /* up, with no user */
 
 /**
@@ -659,10 +659,10 @@ struct krdma_region_info {
 
 /* What an unfinished transfer waits for. */
 enum krdma_wait {
-	KRDMA_WAIT_SLOT = 1, /* a place in the send queue */
-	KRDMA_WAIT_KEY = 2, /* the peer's answer with a key */
-	KRDMA_WAIT_CREDIT = 3, /* a free question to ask for a key */
-	KRDMA_WAIT_WIRE = 4, /* completions of posted work */
+	KRDMA_WAIT_SLOT = 1,      /* a place in the send queue */
+	KRDMA_WAIT_KEY = 2,       /* the peer's answer with a key */
+	KRDMA_WAIT_CREDIT = 3,    /* a free question to ask for a key */
+	KRDMA_WAIT_WIRE = 4,      /* completions of posted work */
 	KRDMA_WAIT_PLACEMENT = 5, /* proof that written bytes are placed */
 };
 
@@ -712,17 +712,17 @@ struct krdma_peer_export_info {
 	char name[KRDMA_NAME_MAX];
 };
 
-#define KRDMA_IOC_QUERY _IO(KRDMA_IOC_TYPE, 0x00)
+#define KRDMA_IOC_QUERY      _IO(KRDMA_IOC_TYPE, 0x00)
 #define KRDMA_IOC_LAST_ERROR _IO(KRDMA_IOC_TYPE, 0x01)
-#define KRDMA_IOC_DESTROY _IO(KRDMA_IOC_TYPE, 0x02)
-#define KRDMA_IOC_LIST _IO(KRDMA_IOC_TYPE, 0x03)
-#define KRDMA_IOC_LISTEN _IO(KRDMA_IOC_TYPE, 0x10)
-#define KRDMA_IOC_UNLISTEN _IO(KRDMA_IOC_TYPE, 0x11)
-#define KRDMA_IOC_CONNECT _IO(KRDMA_IOC_TYPE, 0x12)
-#define KRDMA_IOC_PING _IO(KRDMA_IOC_TYPE, 0x13)
-#define KRDMA_IOC_BUFFER _IO(KRDMA_IOC_TYPE, 0x20)
-#define KRDMA_IOC_EXPORT _IO(KRDMA_IOC_TYPE, 0x21)
-#define KRDMA_IOC_OPEN _IO(KRDMA_IOC_TYPE, 0x22)
-#define KRDMA_IOC_SUBMIT _IO(KRDMA_IOC_TYPE, 0x30)
+#define KRDMA_IOC_DESTROY    _IO(KRDMA_IOC_TYPE, 0x02)
+#define KRDMA_IOC_LIST       _IO(KRDMA_IOC_TYPE, 0x03)
+#define KRDMA_IOC_LISTEN     _IO(KRDMA_IOC_TYPE, 0x10)
+#define KRDMA_IOC_UNLISTEN   _IO(KRDMA_IOC_TYPE, 0x11)
+#define KRDMA_IOC_CONNECT    _IO(KRDMA_IOC_TYPE, 0x12)
+#define KRDMA_IOC_PING       _IO(KRDMA_IOC_TYPE, 0x13)
+#define KRDMA_IOC_BUFFER     _IO(KRDMA_IOC_TYPE, 0x20)
+#define KRDMA_IOC_EXPORT     _IO(KRDMA_IOC_TYPE, 0x21)
+#define KRDMA_IOC_OPEN       _IO(KRDMA_IOC_TYPE, 0x22)
+#define KRDMA_IOC_SUBMIT     _IO(KRDMA_IOC_TYPE, 0x30)
 
 #endif /* _UAPI_KRDMA_MOVER_H */

@@ -14,13 +14,17 @@
 
 #include <krdma/krdma.h>
 
-#define KIB 1024ULL
-#define MIB (1024 * KIB)
-#define NSEC_PER_SEC 1000000000ULL
+#define KIB           1024ULL
+#define MIB           (1024 * KIB)
+#define NSEC_PER_SEC  1000000000ULL
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Exit status, and what a command's run() returns. */
-enum { DONE = 0, FAILED = 1, USAGE = 2 };
+enum {
+	DONE = 0,
+	FAILED = 1,
+	USAGE = 2
+};
 
 /**
  * struct command - one command
@@ -49,14 +53,17 @@ void command_help(const struct command *command);
 
 /* Options that every command has; 'j' and 'p' are kept by output.c. */
 #define COMMON_SHORT "hjp"
-#define COMMON_LONG                                    \
-	{ "help", no_argument, NULL, 'h' },            \
-	{ "json", no_argument, NULL, 'j' },            \
-	{ "pretty", no_argument, NULL, 'p' },          \
-	{ NULL, 0, NULL, 0 }
+#define COMMON_LONG                                                             \
+	{ "help", no_argument, NULL, 'h' }, { "json", no_argument, NULL, 'j' }, \
+		{ "pretty", no_argument, NULL, 'p' },                           \
+	{                                                                       \
+		NULL, 0, NULL, 0                                                \
+	}
 
 /* Values of long options that have no letter. */
-enum { OPT_LONG_ONLY = 256 };
+enum {
+	OPT_LONG_ONLY = 256
+};
 
 /**
  * common_option() - what a command does with an option that is not its own
@@ -135,11 +142,11 @@ extern bool json_asked;
 extern bool json_pretty;
 
 enum field_kind {
-	FIELD_TEXT, /* string */
+	FIELD_TEXT,  /* string */
 	FIELD_COUNT, /* number */
-	FIELD_SIZE, /* bytes, printed with a unit */
-	FIELD_MS, /* milliseconds; text prints seconds, and no _ms in the key */
-	FIELD_LIST, /* array of strings, printed with commas */
+	FIELD_SIZE,  /* bytes, printed with a unit */
+	FIELD_MS,    /* milliseconds; text prints seconds, and no _ms in the key */
+	FIELD_LIST,  /* array of strings, printed with commas */
 };
 
 /**
@@ -212,8 +219,8 @@ void list_print_objects(const struct list *list, struct json_object *root);
 /* stats.c */
 uint64_t now_ns(void);
 
-#define STATS_SUB_BITS 8
-#define STATS_BUCKETS ((64 - STATS_SUB_BITS + 1) << STATS_SUB_BITS)
+#define STATS_SUB_BITS 11
+#define STATS_BUCKETS  ((64 - STATS_SUB_BITS + 1) << STATS_SUB_BITS)
 
 /**
  * struct stats - times of many operations, in constant memory
@@ -222,7 +229,7 @@ uint64_t now_ns(void);
  * @max: greatest, ns
  * @sum: of all, ns
  * @sum_squares: of all, ns squared
- * @buckets: counts; a bucket is at most 1/256 of its value wide
+ * @buckets: counts; a bucket is at most 1/2048 of its value wide
  */
 struct stats {
 	uint64_t count;

@@ -8,27 +8,32 @@
 
 #include "cli.h"
 
-#define SIZE_DEFAULT (64 * KIB)
-#define SIZE_MIN 2ULL
-#define SIZE_MAX_ALL (8 * MIB)
+#define SIZE_DEFAULT         (64 * KIB)
+#define SIZE_MIN             2ULL
+#define SIZE_MAX_ALL         (8 * MIB)
 #define ITERATIONS_BANDWIDTH 5000
-#define ITERATIONS_LATENCY 1000
-#define DEPTH_MAX 64ULL
+#define ITERATIONS_LATENCY   1000
+#define DEPTH_MAX            64ULL
 /* Bytes under way by default, and the most local memory unless one operation has more. */
 #define WINDOW (8 * MIB)
 /* Batches over which the peak is taken. */
 #define PEAK_BATCHES 16
-#define WORKERS 2
+#define WORKERS      2
 
-enum { OPT_GBITS = OPT_LONG_ONLY, OPT_LATENCY, OPT_PINNED, OPT_TIMEOUT };
+enum {
+	OPT_GBITS = OPT_LONG_ONLY,
+	OPT_LATENCY,
+	OPT_PINNED,
+	OPT_TIMEOUT
+};
 
 struct bench_options {
 	enum krdma_opcode opcode;
 	uint64_t size;
 	bool all;
-	uint64_t iterations; /* 0: not given */
+	uint64_t iterations;  /* 0: not given */
 	uint64_t duration_ns; /* 0: not given */
-	uint64_t depth; /* 0: not given */
+	uint64_t depth;       /* 0: not given */
 	bool gbits;
 	bool latency;
 	bool pinned;
@@ -53,7 +58,7 @@ struct bench {
 	uint64_t size;
 	uint64_t depth;
 	uint64_t iterations; /* UINT64_MAX with a duration */
-	uint64_t end_ns; /* UINT64_MAX without one */
+	uint64_t end_ns;     /* UINT64_MAX without one */
 
 	uint64_t claimed;
 	uint64_t done;
@@ -141,7 +146,7 @@ static void *bench_work(void *arg)
 	completions = calloc(max, sizeof(*completions));
 	if (!ops || !completions)
 		crew_fail(&bench->crew, "out of memory");
-	while ((count = claim(bench, max, &first))) {
+	while (ops && completions && (count = claim(bench, max, &first))) {
 		for (i = 0; i < count; i++)
 			bench_op(bench, first + i, &ops[i]);
 		if (krdma_submit(bench->remote.krdma, ops, completions, (unsigned int)count)) {
@@ -247,7 +252,7 @@ static int bandwidth_row(struct bench *bench, struct json_object *rows)
 static int latency_row(struct bench *bench, struct json_object *rows)
 {
 	static const char *const keys[] = {
-		"t_min_us", "t_max_us",	  "t_typical_us", "t_avg_us",
+		"t_min_us",   "t_max_us", "t_typical_us", "t_avg_us",
 		"t_stdev_us", "t_p99_us", "t_p99_9_us",
 	};
 	static struct stats stats;
@@ -391,7 +396,8 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 	if (opts->iterations && opts->duration_ns)
 		return usage_error("-n and -D exclude each other");
 	if (opts->latency && (opts->depth || opts->gbits))
-		return usage_error("--latency does one operation at a time: no -t, no --report_gbits");
+		return usage_error(
+			"--latency does one operation at a time: no -t, no --report_gbits");
 	if (argc - optind != 2)
 		return usage_error("'read' or 'write' and a target are needed");
 	return -1;

@@ -9,7 +9,10 @@
 
 #include "cli.h"
 
-enum { OPT_PROGRESS = OPT_LONG_ONLY, OPT_TIMEOUT };
+enum {
+	OPT_PROGRESS = OPT_LONG_ONLY,
+	OPT_TIMEOUT
+};
 
 struct copy_options {
 	bool quiet;
@@ -17,9 +20,9 @@ struct copy_options {
 	uint64_t timeout_ns;
 };
 
-#define COPY_HELP                                                            \
-	"  -q, --quiet       print no summary and no progress bar\n"         \
-	"  --progress        show the bar even if stderr is no terminal\n"   \
+#define COPY_HELP                                                          \
+	"  -q, --quiet       print no summary and no progress bar\n"       \
+	"  --progress        show the bar even if stderr is no terminal\n" \
 	"  --timeout SECONDS deadline of each operation (default 30)\n"
 
 /* Return: -1 to go on, else the exit status. */
@@ -82,9 +85,11 @@ static void summary(const char *command, const struct pump_job *job)
 static int copy_run(const struct command *command, const struct copy_options *opts,
 		    struct pump_job *job, const char *name)
 {
-	struct progress progress = { .name = name, .total = job->length };
+	static struct progress progress;
 	int rc;
 
+	progress.name = name;
+	progress.total = job->length;
 	job->timeout_ns = opts->timeout_ns;
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
@@ -174,7 +179,7 @@ static int get_run(int argc, char **argv)
 		return rc;
 	job.remote = &remote;
 	job.length = remote.length;
-	rc = copy_run(&cmd_get, &opts, &job, target.name);
+	rc = copy_run(&cmd_get, &opts, &job, argv[optind]);
 	if (!rc)
 		remote_close(&remote);
 	return rc;
@@ -185,8 +190,7 @@ const struct command cmd_put = {
 	.usage = "krdma put [OPTIONS] FILE HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 	.summary = "write a file into a peer's memory",
 	.help = "FILE may be '-' for standard input. OFFSET and LENGTH are bytes, or with one of\n"
-		"the letters K, M, G and T. A file that is longer than the range is refused.\n\n"
-		COPY_HELP,
+		"the letters K, M, G and T. A file that is longer than the range is refused.\n\n" COPY_HELP,
 	.run = put_run,
 };
 
@@ -195,7 +199,6 @@ const struct command cmd_get = {
 	.usage = "krdma get [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]] FILE",
 	.summary = "read a peer's memory into a file",
 	.help = "FILE may be '-' for standard output. OFFSET and LENGTH are bytes, or with one of\n"
-		"the letters K, M, G and T. Without a range, all of NAME is read.\n\n"
-		COPY_HELP,
+		"the letters K, M, G and T. Without a range, all of NAME is read.\n\n" COPY_HELP,
 	.run = get_run,
 };

@@ -6,7 +6,11 @@
 
 #include "cli.h"
 
-enum { OPT_READ_ONLY = OPT_LONG_ONLY, OPT_HUGE, OPT_MAX_SEGMENTS };
+enum {
+	OPT_READ_ONLY = OPT_LONG_ONLY,
+	OPT_HUGE,
+	OPT_MAX_SEGMENTS
+};
 
 struct export_options {
 	const char *name;

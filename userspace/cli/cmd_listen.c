@@ -6,7 +6,11 @@
 
 #include "cli.h"
 
-enum { OPT_REMOVE = OPT_LONG_ONLY, OPT_ALLOW, OPT_WAIT };
+enum {
+	OPT_REMOVE = OPT_LONG_ONLY,
+	OPT_ALLOW,
+	OPT_WAIT
+};
 
 struct listen_options {
 	const char *address;

@@ -7,9 +7,11 @@
 #include "cli.h"
 
 #define COUNT_DEFAULT 10
-#define SIZE_DEFAULT 64
+#define SIZE_DEFAULT  64
 
-enum { OPT_TIMEOUT = OPT_LONG_ONLY };
+enum {
+	OPT_TIMEOUT = OPT_LONG_ONLY
+};
 
 struct ping_options {
 	const char *host;
@@ -82,9 +84,12 @@ static void ping_print(const struct ping_options *opts, const struct krdma_socka
 		       const struct stats *stats)
 {
 	const double values[] = {
-		stats_min(stats),	     stats_average(stats),
-		stats_max(stats),	     stats_percentile(stats, 50),
-		stats_percentile(stats, 99), stats_percentile(stats, 99.9),
+		stats_min(stats),
+		stats_average(stats),
+		stats_max(stats),
+		stats_percentile(stats, 50),
+		stats_percentile(stats, 99),
+		stats_percentile(stats, 99.9),
 		stats_stddev(stats),
 	};
 	static const char *const keys[] = {

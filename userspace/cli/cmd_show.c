@@ -42,7 +42,9 @@ static int show(struct json_object *root, int error, void (*print)(struct json_o
 
 /* ---- ls ---- */
 
-enum { OPT_TIMEOUT = OPT_LONG_ONLY };
+enum {
+	OPT_TIMEOUT = OPT_LONG_ONLY
+};
 
 static void ls_print(struct json_object *root)
 {
@@ -213,7 +215,9 @@ static void transfers_print(struct json_object *root)
 	list_print_objects(&list_transfers, root);
 }
 
-enum { OPT_TRANSFERS = OPT_LONG_ONLY };
+enum {
+	OPT_TRANSFERS = OPT_LONG_ONLY
+};
 
 static int status_run(int argc, char **argv)
 {

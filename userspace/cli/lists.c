@@ -46,18 +46,12 @@ static const char *name_of(const char *const *names, size_t count, uint32_t valu
 /* ---- Devices ---- */
 
 static const struct field device_fields[] = {
-	{ "device", FIELD_TEXT, false },
-	{ "port", FIELD_COUNT, false },
-	{ "netdev", FIELD_TEXT, false },
-	{ "address", FIELD_TEXT, false },
-	{ "gid", FIELD_TEXT, false },
-	{ "gid_index", FIELD_COUNT, false },
-	{ "type", FIELD_TEXT, false },
-	{ "segment_pages", FIELD_COUNT, false },
-	{ "sge", FIELD_COUNT, false },
-	{ "sge_rd", FIELD_COUNT, false },
-	{ "usable", FIELD_TEXT, false },
-	{ "reason", FIELD_TEXT, false },
+	{ "device", FIELD_TEXT, false }, { "port", FIELD_COUNT, false },
+	{ "netdev", FIELD_TEXT, false }, { "address", FIELD_TEXT, false },
+	{ "gid", FIELD_TEXT, false },    { "gid_index", FIELD_COUNT, false },
+	{ "type", FIELD_TEXT, false },   { "segment_pages", FIELD_COUNT, false },
+	{ "sge", FIELD_COUNT, false },   { "sge_rd", FIELD_COUNT, false },
+	{ "usable", FIELD_TEXT, false }, { "reason", FIELD_TEXT, false },
 };
 
 static const char *gid_type(const struct krdma_device_info *info)
@@ -110,14 +104,14 @@ static void device_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_devices = {
-	KRDMA_LIST_DEVICES, "devices", "device", device_fields, ARRAY_SIZE(device_fields),
-	device_fill,
+	KRDMA_LIST_DEVICES,        "devices",   "device", device_fields,
+	ARRAY_SIZE(device_fields), device_fill,
 };
 
 /* ---- Listeners ---- */
 
 static const struct field listener_fields[] = {
-	{ "address", FIELD_TEXT, false },  { "state", FIELD_TEXT, false },
+	{ "address", FIELD_TEXT, false },   { "state", FIELD_TEXT, false },
 	{ "sessions", FIELD_COUNT, false }, { "accepted", FIELD_COUNT, false },
 	{ "refused", FIELD_COUNT, false },  { "allow", FIELD_COUNT, false },
 };
@@ -135,7 +129,7 @@ static void listener_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_listeners = {
-	KRDMA_LIST_LISTENERS,	     "listeners",   "listener", listener_fields,
+	KRDMA_LIST_LISTENERS,        "listeners",   "listener", listener_fields,
 	ARRAY_SIZE(listener_fields), listener_fill,
 };
 
@@ -202,15 +196,15 @@ static void session_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_sessions = {
-	KRDMA_LIST_SESSIONS,	    "sessions",	  "session", session_fields,
+	KRDMA_LIST_SESSIONS,        "sessions",   "session", session_fields,
 	ARRAY_SIZE(session_fields), session_fill,
 };
 
 static const struct field channel_fields[] = {
-	{ "channel", FIELD_COUNT, false },	 { "session", FIELD_COUNT, false },
-	{ "state", FIELD_TEXT, false },		 { "device", FIELD_TEXT, false },
-	{ "port", FIELD_COUNT, false },		 { "qp", FIELD_COUNT, false },
-	{ "slots", FIELD_COUNT, false },	 { "slots_used", FIELD_COUNT, false },
+	{ "channel", FIELD_COUNT, false },       { "session", FIELD_COUNT, false },
+	{ "state", FIELD_TEXT, false },          { "device", FIELD_TEXT, false },
+	{ "port", FIELD_COUNT, false },          { "qp", FIELD_COUNT, false },
+	{ "slots", FIELD_COUNT, false },         { "slots_used", FIELD_COUNT, false },
 	{ "questions_max", FIELD_COUNT, false }, { "questions", FIELD_COUNT, false },
 };
 
@@ -231,7 +225,7 @@ static void channel_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_channels = {
-	KRDMA_LIST_CHANNELS,	    "channels",	  "channel", channel_fields,
+	KRDMA_LIST_CHANNELS,        "channels",   "channel", channel_fields,
 	ARRAY_SIZE(channel_fields), channel_fill,
 };
 
@@ -240,10 +234,10 @@ const struct list list_channels = {
 static const char *const export_flags[] = { "memfd" };
 
 static const struct field export_fields[] = {
-	{ "name", FIELD_TEXT, false },	      { "length", FIELD_SIZE, false },
-	{ "rights", FIELD_LIST, false },      { "flags", FIELD_LIST, false },
-	{ "pinned_bytes", FIELD_SIZE, false }, { "uid", FIELD_COUNT, true },
-	{ "grants", FIELD_COUNT, false },     { "segments", FIELD_COUNT, false },
+	{ "name", FIELD_TEXT, false },          { "length", FIELD_SIZE, false },
+	{ "rights", FIELD_LIST, false },        { "flags", FIELD_LIST, false },
+	{ "pinned_bytes", FIELD_SIZE, false },  { "uid", FIELD_COUNT, true },
+	{ "grants", FIELD_COUNT, false },       { "segments", FIELD_COUNT, false },
 	{ "max_segments", FIELD_COUNT, false }, { "recalls", FIELD_COUNT, false },
 };
 
@@ -264,17 +258,17 @@ static void export_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_exports = {
-	KRDMA_LIST_EXPORTS,	   "exports",	"export", export_fields,
+	KRDMA_LIST_EXPORTS,        "exports",   "export", export_fields,
 	ARRAY_SIZE(export_fields), export_fill,
 };
 
 static const char *const region_flags[] = { "stale" };
 
 static const struct field region_fields[] = {
-	{ "name", FIELD_TEXT, false },	{ "session", FIELD_COUNT, false },
+	{ "name", FIELD_TEXT, false },   { "session", FIELD_COUNT, false },
 	{ "length", FIELD_SIZE, false }, { "rights", FIELD_LIST, false },
-	{ "flags", FIELD_LIST, false },	{ "segment_size", FIELD_SIZE, true },
-	{ "keys", FIELD_COUNT, false }, { "generation", FIELD_COUNT, false },
+	{ "flags", FIELD_LIST, false },  { "segment_size", FIELD_SIZE, true },
+	{ "keys", FIELD_COUNT, false },  { "generation", FIELD_COUNT, false },
 	{ "uid", FIELD_COUNT, false },
 };
 
@@ -294,7 +288,7 @@ static void region_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_regions = {
-	KRDMA_LIST_REGIONS,	   "regions",	"region", region_fields,
+	KRDMA_LIST_REGIONS,        "regions",   "region", region_fields,
 	ARRAY_SIZE(region_fields), region_fill,
 };
 
@@ -314,7 +308,7 @@ static void peer_export_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_peer_exports = {
-	KRDMA_LIST_PEER_EXPORTS,	"exports",	  "export", peer_export_fields,
+	KRDMA_LIST_PEER_EXPORTS,        "exports",        "export", peer_export_fields,
 	ARRAY_SIZE(peer_export_fields), peer_export_fill,
 };
 
@@ -326,8 +320,8 @@ static const char *const opcode_names[] = {
 };
 
 static const char *const wait_names[] = {
-	[KRDMA_WAIT_SLOT] = "slot",	  [KRDMA_WAIT_KEY] = "key",
-	[KRDMA_WAIT_CREDIT] = "credit",	  [KRDMA_WAIT_WIRE] = "wire",
+	[KRDMA_WAIT_SLOT] = "slot",           [KRDMA_WAIT_KEY] = "key",
+	[KRDMA_WAIT_CREDIT] = "credit",       [KRDMA_WAIT_WIRE] = "wire",
 	[KRDMA_WAIT_PLACEMENT] = "placement",
 };
 
@@ -335,9 +329,9 @@ static const struct field transfer_fields[] = {
 	{ "operation", FIELD_TEXT, false }, { "name", FIELD_TEXT, false },
 	{ "offset", FIELD_COUNT, false },   { "length", FIELD_SIZE, false },
 	{ "posted", FIELD_SIZE, false },    { "done", FIELD_SIZE, false },
-	{ "age_ms", FIELD_MS, false },	    { "waits_for", FIELD_TEXT, false },
-	{ "wait_ms", FIELD_MS, false },	    { "session", FIELD_COUNT, false },
-	{ "uid", FIELD_COUNT, false },	    { "pid", FIELD_COUNT, false },
+	{ "age_ms", FIELD_MS, false },      { "waits_for", FIELD_TEXT, false },
+	{ "wait_ms", FIELD_MS, false },     { "session", FIELD_COUNT, false },
+	{ "uid", FIELD_COUNT, false },      { "pid", FIELD_COUNT, false },
 	{ "user_data", FIELD_TEXT, false },
 };
 
@@ -361,6 +355,6 @@ static void transfer_fill(struct json_object *object, const void *entry)
 }
 
 const struct list list_transfers = {
-	KRDMA_LIST_TRANSFERS,	     "transfers",   "transfer", transfer_fields,
+	KRDMA_LIST_TRANSFERS,        "transfers",   "transfer", transfer_fields,
 	ARRAY_SIZE(transfer_fields), transfer_fill,
 };

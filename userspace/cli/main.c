@@ -6,7 +6,7 @@
 #include "cli.h"
 
 const struct command *const commands[] = {
-	&cmd_listen, &cmd_export, &cmd_ls,	&cmd_put,  &cmd_get,	 &cmd_ping,
+	&cmd_listen, &cmd_export, &cmd_ls,      &cmd_put,  &cmd_get,     &cmd_ping,
 	&cmd_bench,  &cmd_status, &cmd_devices, &cmd_help, &cmd_version, NULL,
 };
 

@@ -3,6 +3,7 @@
  * What commands print. Each builds its objects as JSON once; text is made from
  * the same objects, so that both have the same fields.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,10 +140,9 @@ static const char *field_text(const struct field *field, struct json_object *obj
 		break;
 	case FIELD_LIST:
 		for (i = 0; i < json_object_array_length(value) && used < FIELD_ROOM; i++)
-			used += (size_t)snprintf(text + used, FIELD_ROOM - used, "%s%s",
-						 i ? "," : "",
-						 json_object_get_string(
-							 json_object_array_get_idx(value, i)));
+			used += (size_t)snprintf(
+				text + used, FIELD_ROOM - used, "%s%s", i ? "," : "",
+				json_object_get_string(json_object_array_get_idx(value, i)));
 		break;
 	}
 	return *text ? text : strcpy(text, "-");
@@ -153,8 +153,8 @@ static void heading_text(const char *key, char text[FIELD_ROOM])
 {
 	size_t i;
 
-	for (i = 0; key[i] && i < FIELD_ROOM - 1; i++)
-		text[i] = key[i] >= 'a' && key[i] <= 'z' ? (char)(key[i] - 'a' + 'A') : key[i];
+	for (i = 0; i < FIELD_ROOM - 1 && key[i]; i++)
+		text[i] = (char)toupper((unsigned char)key[i]);
 	text[i] = '\0';
 }
 
@@ -177,8 +177,8 @@ void table_print(const struct field *fields, size_t count, struct json_object *r
 		widths[i] = strlen(fields[i].key);
 	for (row = 0; row < row_count; row++) {
 		for (i = 0; i < count; i++) {
-			size_t length = strlen(field_text(
-				&fields[i], json_object_array_get_idx(rows, row), text));
+			size_t length = strlen(
+				field_text(&fields[i], json_object_array_get_idx(rows, row), text));
 
 			if (length > widths[i])
 				widths[i] = length;

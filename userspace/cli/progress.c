@@ -8,7 +8,7 @@
 #include "cli.h"
 
 #define WIDTH_DEFAULT 80
-#define BAR_MAX 40
+#define BAR_MAX       40
 
 static int terminal_width(void)
 {

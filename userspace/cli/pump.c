@@ -19,13 +19,17 @@
 
 #include "cli.h"
 
-#define SLOTS 4
-#define SLOT_MAX (4 * MIB)
-#define SLOT_MIN (64 * KIB)
+#define SLOTS      4
+#define SLOT_MAX   (4 * MIB)
+#define SLOT_MIN   (64 * KIB)
 #define SUBMITTERS 2
-#define BAR_NS (NSEC_PER_SEC / 4)
+#define BAR_NS     (NSEC_PER_SEC / 4)
 
-enum slot_state { EMPTY, FULL, BUSY };
+enum slot_state {
+	EMPTY,
+	FULL,
+	BUSY
+};
 
 struct slot {
 	enum slot_state state;
@@ -41,16 +45,16 @@ struct pump {
 	enum krdma_opcode opcode;
 	enum slot_state wire_from; /* a slot that a submitter takes */
 	enum slot_state file_from; /* a slot that the file's thread takes */
-	uint64_t offset; /* of the range in the region */
-	uint64_t limit; /* bytes that fit */
-	uint64_t length; /* bytes to move, 0 if not known */
+	uint64_t offset;           /* of the range in the region */
+	uint64_t limit;            /* bytes that fit */
+	uint64_t length;           /* bytes to move, 0 if not known */
 	uint64_t timeout_ns;
 	const char *path;
 	int fd;
 	char *memory;
 	size_t slot_size;
 	struct slot slots[SLOTS];
-	uint64_t next; /* chunk that the next submitter takes */
+	uint64_t next;   /* chunk that the next submitter takes */
 	uint64_t chunks; /* UINT64_MAX while not known */
 	uint64_t moved;
 };
@@ -292,10 +296,9 @@ static int pump_memory(struct pump *pump)
 
 		if (memory == MAP_FAILED)
 			return fail("cannot allocate buffers: %s", strerror(errno));
-		rc = krdma_register_buffer(pump->krdma, memory, SLOTS * size,
-					   pump->opcode == KRDMA_OP_READ ? KRDMA_BUFFER_WRITABLE :
-									   0,
-					   &pump->buffer);
+		rc = krdma_register_buffer(
+			pump->krdma, memory, SLOTS * size,
+			pump->opcode == KRDMA_OP_READ ? KRDMA_BUFFER_WRITABLE : 0, &pump->buffer);
 		if (!rc) {
 			pump->memory = memory;
 			pump->slot_size = size;

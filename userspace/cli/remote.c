@@ -38,8 +38,8 @@ int remote_open(struct remote *remote, const struct target *target, uint32_t rig
 	if (krdma_new(&remote->krdma))
 		return fail_krdma();
 	if (remote_connect(remote->krdma, target->host, timeout_ns, &session, &peer) ||
-	    krdma_open_region(remote->krdma, session, target->name, rights, timeout_to_ms(timeout_ns),
-			      &remote->region)) {
+	    krdma_open_region(remote->krdma, session, target->name, rights,
+			      timeout_to_ms(timeout_ns), &remote->region)) {
 		krdma_free(remote->krdma);
 		return fail_krdma();
 	}

@@ -36,8 +36,9 @@ static int kernel_sentence(struct krdma *krdma, int error)
 	struct krdma_last_error last = { .size = sizeof(last) };
 
 	if (error == ENOTTY)
-		return krdma__fail(error,
-				   "the module does not know this call: is it older than this program?");
+		return krdma__fail(
+			error,
+			"the module does not know this call: is it older than this program?");
 	if (ioctl(krdma->fd, KRDMA_IOC_LAST_ERROR, &last) || last.error != error || !last.text[0])
 		return krdma__fail(error, "%s", strerror(error));
 	return krdma__fail(error, "%.*s", (int)sizeof(last.text), last.text);

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ struct krdma_iter {
 	uint32_t session;
 	uint32_t stride;
 	uint32_t count; /* in entries now */
-	uint32_t next; /* the first of them not handed out */
+	uint32_t next;  /* the first of them not handed out */
 	uint64_t cursor;
 	bool end; /* the kernel has no more */
 	int error;
@@ -100,17 +99,18 @@ int krdma_iter_free(struct krdma_iter *iter)
 static int read_counter(const char *name, struct krdma_counter *counter)
 {
 	char path[sizeof(COUNTERS) + sizeof(counter->name) + 1];
+	char text[32] = "", *end = text;
 	FILE *file;
-	int found;
 
 	snprintf(counter->name, sizeof(counter->name), "%s", name);
 	snprintf(path, sizeof(path), COUNTERS "/%s", counter->name);
 	file = fopen(path, "re");
 	if (!file)
 		return krdma__fail(errno, "cannot read %s: %s", path, strerror(errno));
-	found = fscanf(file, "%" SCNu64, &counter->value);
+	if (fgets(text, sizeof(text), file))
+		counter->value = strtoull(text, &end, 10);
 	fclose(file);
-	if (found != 1)
+	if (end == text)
 		return krdma__fail(EIO, "%s has no number", path);
 	return 0;
 }
@@ -129,14 +129,14 @@ int krdma_counters(struct krdma_counter **counters)
 	*counters = NULL;
 	count = scandir(COUNTERS, &entries, is_counter, alphasort);
 	if (count < 0)
-		return errno == ENOENT ? 0 :
-					 krdma__fail(errno, "cannot read " COUNTERS ": %s",
-						     strerror(errno));
+		return errno == ENOENT ?
+			       0 :
+			       krdma__fail(errno, "cannot read " COUNTERS ": %s", strerror(errno));
 	array = calloc((size_t)count + 1, sizeof(*array));
 	if (!array)
 		rc = krdma__fail(ENOMEM, "out of memory");
 	for (i = 0; i < count; i++) {
-		if (!rc)
+		if (array && !rc)
 			rc = read_counter(entries[i]->d_name, &array[i]);
 		free(entries[i]);
 	}

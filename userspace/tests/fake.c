@@ -11,6 +11,9 @@
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
  *   KRDMA_FAKE_LOG=FILE             gets a line for each thing worth a test
  */
+/* Else open() would be compiled as a second open64(). */
+#undef _FILE_OFFSET_BITS
+
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -30,11 +33,17 @@
 
 #include <krdma/krdma_mover.h>
 
-#define DEVICE "/dev/krdma_mover"
-#define OBJECTS 64
+#define DEVICE    "/dev/krdma_mover"
+#define OBJECTS   64
 #define TRANSFERS 150 /* more than one call of the library fetches */
 
-enum kind { NONE, SESSION, REGION, BUFFER, EXPORT };
+enum kind {
+	NONE,
+	SESSION,
+	REGION,
+	BUFFER,
+	EXPORT
+};
 
 struct object {
 	enum kind kind;
@@ -102,9 +111,16 @@ static struct object *object_get(uint32_t id, enum kind kind)
 	return id && id < OBJECTS && objects[id].kind == kind ? &objects[id] : NULL;
 }
 
+static const char *directory(void)
+{
+	const char *path = getenv("KRDMA_FAKE_DIR");
+
+	return path ? path : ".";
+}
+
 static void export_path(char *path, size_t size, const char *name)
 {
-	snprintf(path, size, "%s/%s", getenv("KRDMA_FAKE_DIR"), name);
+	snprintf(path, size, "%s/%s", directory(), name);
 }
 
 static int do_query(struct krdma_query *arg)
@@ -155,7 +171,7 @@ static int do_open(struct krdma_open *arg)
 		return give(EACCES, "'%s' is read-only", arg->name);
 	}
 	region->fd = openat(AT_FDCWD, region->path,
-				  region->rights & KRDMA_RIGHT_WRITE ? O_RDWR : O_RDONLY);
+			    (region->rights & KRDMA_RIGHT_WRITE) ? O_RDWR : O_RDONLY);
 	region->length = (uint64_t)st.st_size;
 	arg->length = region->length;
 	arg->segment_size = 1 << 20;
@@ -196,7 +212,7 @@ static int do_export(struct krdma_export *arg)
 	export = &objects[arg->id];
 	export_path(export->path, sizeof(export->path), arg->name);
 	fd = openat(AT_FDCWD, export->path, O_RDWR | O_CREAT | O_EXCL,
-			  arg->rights & KRDMA_RIGHT_WRITE ? 0600 : 0400);
+		    (arg->rights & KRDMA_RIGHT_WRITE) ? 0600 : 0400);
 	if (fd < 0) {
 		export->kind = NONE;
 		return give(EEXIST, "the name '%s' is taken", arg->name);
@@ -258,7 +274,7 @@ static bool op_shall_fail(int *error)
 	if (!text)
 		return false;
 	n = strtoul(text, (char **)&text, 10);
-	*error = atoi(text + 1);
+	*error = (int)strtol(text + 1, NULL, 10);
 	return operations == n;
 }
 
@@ -303,7 +319,7 @@ static int do_submit(struct krdma_submit *arg)
 	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
 	struct krdma_completion *completions = (void *)(uintptr_t)arg->completions;
 	const char *delay = getenv("KRDMA_FAKE_DELAY_MS");
-	struct timespec time = { .tv_nsec = delay ? atol(delay) * 1000000 : 0 };
+	struct timespec time = { .tv_nsec = delay ? strtol(delay, NULL, 10) * 1000000 : 0 };
 	uint32_t i;
 	int rc = 0;
 
@@ -332,18 +348,25 @@ static int do_submit(struct krdma_submit *arg)
 static void fill_entry(const struct krdma_list *arg, uint64_t n, void *entry)
 {
 	static const struct krdma_sockaddr here = { .family = AF_INET, .addr = { 10, 0, 0, 1 } };
-	static const struct krdma_sockaddr there = {
-		.family = AF_INET6, .port = 7471, .addr = { 0xfd, [15] = 2 }
-	};
+	static const struct krdma_sockaddr there = { .family = AF_INET6,
+						     .port = 7471,
+						     .addr = { 0xfd, [15] = 2 } };
 
 	memset(entry, 0, arg->stride);
 	switch (arg->kind) {
 	case KRDMA_LIST_DEVICES:
 		*(struct krdma_device_info *)entry = (struct krdma_device_info){
-			.name = "rxe0", .netdev = "eth0", .port = 1, .gid_index = 1,
-			.gid = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .transport = KRDMA_TRANSPORT_ROCE,
-			.gid_type = 1, .flags = KRDMA_DEVICE_USABLE, .max_segment_pages = 512,
-			.max_sge = 32, .max_sge_rd = 32,
+			.name = "rxe0",
+			.netdev = "eth0",
+			.port = 1,
+			.gid_index = 1,
+			.gid = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
+			.transport = KRDMA_TRANSPORT_ROCE,
+			.gid_type = 1,
+			.flags = KRDMA_DEVICE_USABLE,
+			.max_segment_pages = 512,
+			.max_sge = 32,
+			.max_sge_rd = 32,
 		};
 		break;
 	case KRDMA_LIST_LISTENERS:
@@ -351,8 +374,13 @@ static void fill_entry(const struct krdma_list *arg, uint64_t n, void *entry)
 		break;
 	case KRDMA_LIST_SESSIONS:
 		*(struct krdma_session_info *)entry = (struct krdma_session_info){
-			.serial = 3, .local = here, .peer = there, .state = KRDMA_SESSION_UP,
-			.flags = KRDMA_SESSION_INBOUND, .bytes_read = 1ULL << 63, .device = "rxe0",
+			.serial = 3,
+			.local = here,
+			.peer = there,
+			.state = KRDMA_SESSION_UP,
+			.flags = KRDMA_SESSION_INBOUND,
+			.bytes_read = 1ULL << 63,
+			.device = "rxe0",
 		};
 		break;
 	case KRDMA_LIST_EXPORTS:
@@ -360,7 +388,9 @@ static void fill_entry(const struct krdma_list *arg, uint64_t n, void *entry)
 		break;
 	case KRDMA_LIST_TRANSFERS:
 		*(struct krdma_transfer_info *)entry = (struct krdma_transfer_info){
-			.opcode = KRDMA_OP_WRITE, .wait = KRDMA_WAIT_KEY, .user_data = n,
+			.opcode = KRDMA_OP_WRITE,
+			.wait = KRDMA_WAIT_KEY,
+			.user_data = n,
 			.name = "scratch",
 		};
 		break;
@@ -376,7 +406,7 @@ static uint64_t list_length(uint32_t kind)
 static int list_files(struct krdma_list *arg)
 {
 	struct krdma_peer_export_info *entries = (void *)(uintptr_t)arg->entries;
-	DIR *dir = opendir(getenv("KRDMA_FAKE_DIR"));
+	DIR *dir = opendir(directory());
 	const struct dirent *entry;
 	struct stat st;
 	uint32_t n = 0;
@@ -486,7 +516,7 @@ int open(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(args, flags);
-	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
+	mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(args, mode_t) : 0;
 	va_end(args);
 	return fake_open(path, flags, mode);
 }
@@ -497,7 +527,7 @@ int open64(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(args, flags);
-	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
+	mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(args, mode_t) : 0;
 	va_end(args);
 	return fake_open(path, flags, mode);
 }
@@ -505,8 +535,7 @@ int open64(const char *path, int flags, ...)
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
 		struct addrinfo **list)
 {
-	static int (*real)(const char *, const char *, const struct addrinfo *,
-			   struct addrinfo **);
+	static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 	int rc;
 
 	if (!real)

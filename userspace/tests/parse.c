@@ -34,7 +34,7 @@ static void test_sizes(void)
 		{ "64KiB", 64 * KIB },
 		{ "3M", 3 * MIB },
 		{ "4G", 4096 * MIB },
-		{ "2T", 2048 * 1024 * MIB },
+		{ "2T", 2 * MIB * MIB },
 		{ "010", 10 },
 		{ "16777215T", 16777215ULL << 40 },
 		{ "18446744073709551615", UINT64_MAX },
@@ -198,9 +198,9 @@ static void test_addresses(void)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		int rc = krdma_resolve(cases[i].text, &addr, 1);
 
-		check(cases[i].result ? rc == 1 && !strcmp(krdma_format_addr(&addr, text),
-							  cases[i].result) :
-					rc < 0 && *krdma_error(),
+		check(cases[i].result ?
+			      rc == 1 && !strcmp(krdma_format_addr(&addr, text), cases[i].result) :
+			      rc < 0 && *krdma_error(),
 		      "address", cases[i].text);
 	}
 	krdma_resolve("1.2.3.4:258", &addr, 1);
@@ -225,13 +225,20 @@ static void test_prefixes(void)
 		int family; /* 0: refused */
 		uint32_t length;
 	} cases[] = {
-		{ "10.0.0.0/8", AF_INET, 8 },	{ "10.0.0.1", AF_INET, 32 },
-		{ "0.0.0.0/0", AF_INET, 0 },	{ "fd00::/8", AF_INET6, 8 },
-		{ "::1", AF_INET6, 128 },	{ "::/0", AF_INET6, 0 },
-		{ "fd00::/128", AF_INET6, 128 }, { "10.0.0.0/33", 0, 0 },
-		{ "fd00::/129", 0, 0 },		{ "10.0.0.0/", 0, 0 },
-		{ "10.0.0.0/-1", 0, 0 },	{ "10.0.0.0/8/8", 0, 0 },
-		{ "/8", 0, 0 },			{ "", 0, 0 },
+		{ "10.0.0.0/8", AF_INET, 8 },
+		{ "10.0.0.1", AF_INET, 32 },
+		{ "0.0.0.0/0", AF_INET, 0 },
+		{ "fd00::/8", AF_INET6, 8 },
+		{ "::1", AF_INET6, 128 },
+		{ "::/0", AF_INET6, 0 },
+		{ "fd00::/128", AF_INET6, 128 },
+		{ "10.0.0.0/33", 0, 0 },
+		{ "fd00::/129", 0, 0 },
+		{ "10.0.0.0/", 0, 0 },
+		{ "10.0.0.0/-1", 0, 0 },
+		{ "10.0.0.0/8/8", 0, 0 },
+		{ "/8", 0, 0 },
+		{ "", 0, 0 },
 		{ "localhost/8", 0, 0 },
 	};
 	struct krdma_prefix prefix;
