@@ -217,3 +217,140 @@ test_cleanup() {
 trap test_cleanup EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT
+
+# ---------------------------------------------- what must not be left behind
+
+# What the module holds on a node, as one line: pages that stay pinned, RDMA
+# objects, sessions and transfers. An export alone holds none of it.
+# shellcheck disable=SC2016 # for the node's shell
+leftovers() {
+	on -n "${1:-$LAB_NODE}" sh -c '
+		cat /proc/sys/vm/stat_refresh >/dev/null 2>&1
+		awk "/^nr_foll_pin_acquired / { n += \$2 } /^nr_foll_pin_released / { n -= \$2 }
+			END { printf \"pinned %d\", n }" /proc/vmstat
+		rdma resource | sed -n "s/^[0-9]*: [^:]*: \(.*mr [0-9]*\).*/ \1/p" | tr -d "\n"
+		[ ! -d /sys/module/krdma_mover ] || {
+			krdma status
+			krdma status --transfers
+		} | awk "/^session / { s++ } /^transfer / { t++ }
+			END { printf \" sessions %d transfers %d\", s, t }"
+		echo' leftovers
+}
+
+declare -A leftovers_base=()
+
+# To be called when nothing is in use, but with the listeners that stay.
+remember_leftovers() {
+	local node
+	for node in $(nodes); do
+		leftovers_base[$node]=$(leftovers "$node")
+	done
+}
+
+nothing_is_left() {
+	local node now
+	for node in $(nodes); do
+		now=$(leftovers "$node")
+		[ "$now" = "${leftovers_base[$node]}" ] || return
+	done
+}
+
+# check_nothing_left DESCRIPTION [SECONDS]: all that was in use since
+# remember_leftovers has been given back.
+check_nothing_left() {
+	local node
+	if wait_for "${2:-60}" nothing_is_left; then
+		ok "$1"
+		return
+	fi
+	not_ok "$1" "$(for node in $(nodes); do
+		echo "$node has:  $(leftovers "$node")"
+		echo "$node had:  ${leftovers_base[$node]}"
+	done)"
+}
+
+# --------------------------------------------------------- listeners, exports
+
+listen_on() {
+	on -n "$1" krdma listen "${2:-0.0.0.0}"
+}
+
+# Ends all sessions that came to the node, without waiting for them to linger.
+end_sessions() {
+	on -n "$1" sh -c 'krdma listen --remove 0.0.0.0 && krdma listen 0.0.0.0'
+}
+
+# export_on NODE NAME OPTIONS...: returns when peers can open it. EXPORT_PID is
+# its process there, BACKGROUND_PID its client here.
+export_on() {
+	# shellcheck disable=SC2016 # for the node's shell
+	background "$1" sh -c 'echo $$ && exec krdma export "$@"' export "${@:2}"
+	if ! wait_for 30 grep -q '^exported ' "$BACKGROUND_LOG"; then
+		diag "export $2: $(cat "$BACKGROUND_LOG")"
+		return 1
+	fi
+	EXPORT_PID=$(head -n 1 "$BACKGROUND_LOG")
+}
+
+# ---------------------------------------------------------- commands that end
+
+is_over() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# check_failed DESCRIPTION SECONDS PID STDERR [REGEX]: a krdma command in the
+# background ends within that time, with status 1 and one sentence.
+check_failed() {
+	local status text began=$SECONDS
+	if ! wait_for "$2" is_over "$3"; then
+		not_ok "$1" "it still runs after $2 s"
+		return
+	fi
+	wait "$3"
+	status=$?
+	text=$(<"$4")
+	if [ $status = 1 ] && [[ $text = "krdma: "* && $text != *$'\n'* && $text =~ ${5-.} ]]; then
+		ok "$1"
+		diag "after $((SECONDS - began)) s: $text"
+	else
+		not_ok "$1" "status $status: $text"
+	fi
+}
+
+# status NODE POINTER: a value of what 'krdma status -j' prints there.
+status() {
+	on -n "$1" krdma status -j | json_at "$2"
+}
+
+# counter NODE NAME: one of the module's.
+counter() {
+	on -n "$1" cat "/sys/class/misc/krdma_mover/counters/$2"
+}
+
+# ------------------------------------------------------------ helper programs
+
+# helper NAME...: have selftests/tests/helpers/NAME in the search path.
+helper() {
+	local dir=$TOP/selftests/tests/helpers
+	make -s -C "$dir" "${@/#/build/}" >/dev/null || {
+		echo "Bail out! $dir does not build"
+		exit 1
+	}
+	case :$PATH: in
+	*":$dir/build:"*) ;;
+	*) export PATH="$dir/build:$PATH" ;;
+	esac
+}
+
+# ------------------------------------------------------------------- the wire
+
+# The RDMA device and addresses as they were at boot, whatever was taken away.
+# shellcheck disable=SC2016 # for the node's shell
+restore_link() {
+	on -n "$1" sh -c '
+		ip link set data0 up
+		rdma link show "$LAB_RDMA_DEV/1" >/dev/null 2>&1 ||
+			rdma link add "$LAB_RDMA_DEV" type "$LAB_RDMA" netdev data0 || exit
+		case $LAB_NODE in A) n=1 ;; *) n=2 ;; esac
+		ip -6 addr show dev data0 | grep -q "fd77::$n/" || ip -6 addr add "fd77::$n/64" dev data0' restore
+}

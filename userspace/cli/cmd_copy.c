@@ -74,7 +74,7 @@ static void summary(const char *command, const struct pump_job *job)
 		json_add_text(root, "command", command);
 		json_add_count(root, "bytes", job->moved);
 		json_add_real(root, "seconds", seconds);
-		json_add_real(root, "bytes_per_second", rate);
+		json_add_real(root, "mib_per_second", rate / (double)MIB);
 		json_finish(root);
 		return;
 	}

@@ -118,8 +118,8 @@ check "standard input that fills the region, get of the whole" exact
 
 longer()
 {
-	head -c 1001 data > more
-	fails 1 'standard input is longer than the range, which has 1000 B' put - h/small < <(cat more)
+	head -c 1001 data > long_file
+	fails 1 'standard input is longer than the range, which has 1000 B' put - h/small < <(cat long_file)
 }
 check "standard input that is too long" longer
 
@@ -235,7 +235,7 @@ check "put --progress" bar
 json_put()
 {
 	run 0 put -j data h/scratch && [ ! -s err ] &&
-		json 'd["bytes"] == 20000001 and d["bytes_per_second"] > 0 and d["seconds"] > 0'
+		json 'd["bytes"] == 20000001 and d["mib_per_second"] > 0 and d["seconds"] > 0'
 }
 check "put -j" json_put
 timeouts() { run 0 ls --timeout 1.5 h && grep -q 'timeout 1500' log; }
@@ -339,10 +339,28 @@ transfers()
 }
 check "status --transfers follows the cursor" transfers
 check "devices" eval 'run 0 devices && grep -q "^rxe0 .* eth0 .* 10.0.0.1 .* roce-v2 .* yes" out'
-check "devices -p" eval 'run 0 devices -p && [ "$(wc -l < out)" -gt 10 ] && json "d[\"devices\"][0][\"netdev\"] == \"eth0\""'
+pretty()
+{
+	run 0 devices -p && [ "$(wc -l < out)" -gt 10 ] && json 'd["devices"][0]["netdev"] == "eth0"'
+}
+check "devices -p" pretty
 check "version" eval 'run 0 version && grep -q "^krdma [0-9]" out && grep -q "^krdma_mover fake" out'
-check "version without the module" eval '"$krdma" version > out && grep -q "is the module loaded?" out'
-check "no module" eval '! "$krdma" ls h 2> err && grep -q "^krdma: ls h: cannot open /dev/krdma_mover: No such file or directory: is the module loaded?" err'
+version()
+{
+	"$krdma" version > out && grep -q 'is the module loaded?' out
+}
+no_module()
+{
+	! "$krdma" ls h 2> err && [ "$(wc -l < err)" = 1 ] && grep -q \
+		'^krdma: ls h: cannot open /dev/krdma_mover: No such file or directory: is the module' err
+}
+if [ -e /dev/krdma_mover ]; then
+	ok "version without the module # SKIP it is loaded"
+	ok "no module # SKIP it is loaded"
+else
+	check "version without the module" version
+	check "no module" no_module
+fi
 
 # ---- ping and bench ----
 

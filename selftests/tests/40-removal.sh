@@ -1,0 +1,153 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 600
+# Everything that can be taken away is taken away, idle and during transfers:
+# the user gets an error in bounded time, nothing stays pinned or registered,
+# and the next connect works with the module that is loaded.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+helper json_at
+
+LIMIT=${LIMIT:-60}
+NAME=scratch
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+head -c 100000 /dev/urandom >"$dir/data"
+
+# ------------------------------------------------------------ who is disturbed
+
+# start_user idle|busy: USER_PID is a krdma process on this node that has the
+# export open; its sentence goes to $dir/err.
+start_user() {
+	local before
+	case $1 in
+	idle)
+		rm -f "$dir/fifo"
+		mkfifo "$dir/fifo"
+		krdma put -q - "nodeB/$NAME" <"$dir/fifo" 2>"$dir/err" &
+		USER_PID=$!
+		exec 7>"$dir/fifo"
+		wait_for 30 has_region
+		;;
+	busy)
+		before=$(counter A write_bytes)
+		krdma bench write "nodeB/$NAME" -s 1M -D 1000 >/dev/null 2>"$dir/err" &
+		USER_PID=$!
+		wait_for 30 has_written "$before"
+		;;
+	esac || {
+		diag "the user does not start: $(<"$dir/err")"
+		return 1
+	}
+}
+
+has_region() {
+	krdma status | grep -q '^region '
+}
+
+has_written() {
+	[ "$(counter A write_bytes)" -gt $(($1 + (4 << 20))) ]
+}
+
+# An idle user notices when it goes on.
+wake_user() {
+	{ : >&7; } 2>/dev/null || return 0
+	head -c 1000 "$dir/data" >&7
+	exec 7>&-
+}
+
+kill_user() {
+	kill -KILL "$USER_PID"
+	wait "$USER_PID" 2>/dev/null
+}
+
+works_again() {
+	on -n B krdma listen | grep -q '^0.0.0.0:7471 *up' || return
+	krdma put -q "$dir/data" "nodeB/$NAME@12345" && krdma get -q "nodeB/$NAME@12345+100000" "$dir/back" &&
+		cmp "$dir/data" "$dir/back"
+}
+
+have_export() {
+	on -n B krdma status | grep -q "^export $NAME " || export_on B "$NAME" --size 64M
+}
+
+# ------------------------------------------------------------------- the steps
+
+# removal NAME idle|busy REGEX ACTION...: REGEX is what the user is told, or "-"
+# if the user is the one who goes.
+removal() {
+	local what="$1, $2" mode=$2 regex=$3
+	shift 3
+	have_export
+	start_user "$mode"
+	"$@" || not_ok "$what: $*" "failed"
+	wake_user 2>/dev/null
+	if [ "$regex" != - ]; then
+		check_failed "$what: the user is told" "$LIMIT" "$USER_PID" "$dir/err" "$regex"
+		kill -KILL "$USER_PID" 2>/dev/null
+		wait "$USER_PID" 2>/dev/null
+	fi
+	wait_for "$LIMIT" no_session "$AFTER"
+	restore_link A
+	restore_link B
+	[ "$AFTER" != end ] || end_sessions B
+	check_nothing_left "$what: nothing is left" "$LIMIT"
+	have_export
+	if wait_for "$LIMIT" works_again; then
+		ok "$what: a new connect works"
+	else
+		not_ok "$what: a new connect works" "$(works_again 2>&1)"
+	fi
+	end_sessions B
+}
+
+# Sessions that are lost go on both sides before the link is back: what is lost
+# has to be noticed without it.
+no_session() {
+	local node
+	[ "$1" = lost ] || return 0
+	for node in A B; do
+		! on -n "$node" krdma status | grep -q '^session ' || return
+	done
+}
+
+end_export() {
+	on -n B kill "-$1" "$EXPORT_PID"
+	wait "$BACKGROUND_PID" 2>/dev/null
+}
+
+delete_link() {
+	on -n "$1" rdma link delete "$LAB_RDMA_DEV"
+}
+
+data_down() {
+	on -n "$1" ip link set data0 down
+}
+
+remove_listener() {
+	on -n B krdma listen --remove 0.0.0.0 && on -n B krdma listen 0.0.0.0
+}
+
+load_module
+wait_for 10 on -n B krdma listen --remove 0.0.0.0
+listen_on B
+remember_leftovers
+diag "$(leftovers A)"
+diag "$(leftovers B)"
+
+for mode in ${MODES:-idle busy}; do
+	# AFTER: the session is lost with it, or has to be ended.
+	AFTER=end
+	removal "SIGTERM of the exporter" "$mode" 'revoked' end_export TERM
+	removal "SIGKILL of the exporter" "$mode" 'revoked' end_export KILL
+	removal "SIGKILL of the initiator" "$mode" - kill_user
+	AFTER=lost
+	removal "the initiator's link deleted" "$mode" . delete_link A
+	removal "the exporter's link deleted" "$mode" . delete_link B
+	removal "the initiator's wire down" "$mode" . data_down A
+	removal "the exporter's wire down" "$mode" . data_down B
+	removal "the listener removed" "$mode" . remove_listener
+done
+
+done_testing

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A peer in userspace, written from Documentation/wire.rst alone: it shares no
+ * line with the module, and takes no number from driver/wire.h.
+ *
+ * peer.c		connections, messages, results
+ * peer_initiator.c	the side that connects
+ * peer_owner.c		the side that accepts
+ */
+#ifndef PEER_H
+#define PEER_H
+
+#include <endian.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#define MAGIC	 0x4d44524bU
+#define HELLO	 56
+#define HEADER	 16
+#define MSG_MAX	 1024
+#define WINDOW	 32 /* questions that this side takes, and asks, at a time */
+#define SEGS_MAX 32
+
+enum { PING = 1, LIST, OPEN, SEGS, CLOSE, RECALL, REVOKE, BYE, ANSWER = 0x80 };
+enum { OK, NOENT, ACCES, STALE, LIMIT, RANGE, NOMEM, UNSUPPORTED, IO };
+enum { NONE, MALFORMED, VERSION, NOT_ADMITTED, NO_ROOM, SHUTDOWN, PROTOCOL, TIMEOUT, TRANSPORT };
+enum { READ = 1, WRITE = 2, ATOMIC = 4 };
+
+/* Room for more than may be sent. */
+struct msg {
+	u32 len;
+	u8 b[4096];
+};
+
+struct key {
+	u64 index;
+	u64 address;
+	u32 length;
+	u32 rkey;
+};
+
+/* One number in a message or a hello that is otherwise right. */
+struct patch {
+	const char *name;
+	u8 type; /* of the message */
+	u8 at;
+	u8 size; /* of the number; 0: none is changed */
+	u64 value;
+	u16 len; /* so many bytes are sent, 0 for as many as it has */
+	bool fix; /* and the length field says so too */
+};
+
+#define RX_COUNT  (2 * WINDOW + 1)
+#define TX_COUNT  64
+#define TX_SIZE	  4096
+#define SEND_MAX  400
+#define TX_AT	  (RX_COUNT * MSG_MAX)
+#define DATA_AT	  (TX_AT + TX_COUNT * TX_SIZE)
+#define DATA_SIZE (1 << 20)
+
+struct conn {
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	u8 *mem; /* receives, sends, data */
+	u8 *data;
+
+	/* How to connect; conn_init sets what is usual. */
+	u8 hello[256];
+	u32 hello_len;
+	u8 reads; /* responder resources, and initiator depth */
+	u8 rnr; /* RNR retry count that the other side is to use */
+	u8 rnr_timer;
+	bool no_receives;
+	bool no_rtu; /* never say that the connection is established */
+	bool early; /* a PING before that is said */
+
+	/* What the other side said. */
+	int event; /* the last of rdma_cm */
+	u8 priv[256];
+	u32 priv_len;
+	bool down; /* disconnected, or never connected */
+	enum ibv_wc_status broken; /* the first error that was not a flush */
+	u32 answered; /* sends that have completed */
+
+	u32 rx[RX_COUNT]; /* received: buffer << 16 | length */
+	u32 rx_head, rx_tail;
+	u32 tx_next;
+	u32 tx_posted, tx_done;
+	u32 ops_done;
+	u32 tag;
+
+	/* An export that is open. */
+	u64 length;
+	u32 rights, grant, generation, shift;
+	struct key key[SEGS_MAX];
+	u32 keys;
+	bool polite; /* answers RECALL and REVOKE at once */
+	u32 recalls, revokes;
+};
+
+/* Small helpers of a thread: a sentence, or NULL for all is well. */
+typedef const char *(*attempt_fn)(struct conn *c, const void *arg);
+
+/* ---- results ---- */
+__attribute__((format(printf, 1, 2))) const char *bad(const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void result(const char *why, const char *fmt, ...);
+int results_end(void);
+s64 now_ms(void);
+
+/* ---- messages ---- */
+u64 get(const struct msg *m, u32 at, u32 size);
+void put(struct msg *m, u32 at, u32 size, u64 value);
+void put_bytes(u8 *to, u32 size, u64 value);
+u64 get_bytes(const u8 *from, u32 size);
+void header(struct msg *m, u8 type, u32 len, u32 tag);
+void question(struct conn *c, struct msg *m, u8 type);
+void open_question(struct conn *c, struct msg *m, const char *name, u32 rights);
+void apply(struct msg *m, const struct patch *patch);
+
+/* ---- connections ---- */
+extern struct sockaddr_storage peer_addr;
+extern const char *kill_command;
+void conn_init(struct conn *c);
+const char *conn_connect(struct conn *c);
+const char *conn_accept(struct conn *c, struct rdma_cm_id *id);
+void conn_end(struct conn *c);
+void conn_break(struct conn *c);
+bool pump(struct conn *c, s64 until);
+bool wait_event(struct conn *c, int event, int ms);
+bool receive(struct conn *c, struct msg *m, int ms);
+const char *post_send(struct conn *c, const struct msg *m, struct ibv_send_wr *with);
+const char *send_msg(struct conn *c, const struct msg *m);
+const char *ask(struct conn *c, const struct msg *q, struct msg *a, int ms);
+enum ibv_wc_status rdma_op(struct conn *c, struct ibv_send_wr *wr, u32 at, u32 len);
+enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address, u32 rkey);
+const char *ends(struct conn *c, int reason, int ms);
+
+int initiator_main(void);
+int owner_main(int argc, char **argv);
+
+#endif /* PEER_H */
