@@ -425,6 +425,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 		rc = PTR_ERR(h->sess);
 		goto out_id;
 	}
+	cmd->serial = h->sess->serial;
 	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
 
 out_id:
@@ -596,7 +597,7 @@ static const struct krdma_ioc {
 	KRDMA_IOC(KRDMA_IOC_LIST, krdma_list, cursor, krdma_ioc_list),
 	KRDMA_IOC(KRDMA_IOC_LISTEN, krdma_listen, reserved, krdma_ioc_listen),
 	KRDMA_IOC(KRDMA_IOC_UNLISTEN, krdma_unlisten, addr, krdma_ioc_unlisten),
-	KRDMA_IOC(KRDMA_IOC_CONNECT, krdma_connect, id, krdma_ioc_connect),
+	KRDMA_IOC(KRDMA_IOC_CONNECT, krdma_connect, serial, krdma_ioc_connect),
 	KRDMA_IOC(KRDMA_IOC_PING, krdma_ping, rtt_ns, krdma_ioc_ping),
 	KRDMA_IOC(KRDMA_IOC_BUFFER, krdma_buffer, reserved, krdma_ioc_buffer),
 	KRDMA_IOC(KRDMA_IOC_EXPORT, krdma_export, name, krdma_ioc_export),

@@ -91,6 +91,9 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		krdma_conn_event(ch, -ECONNRESET, event->event);
 		break;
 	}
+	/* While connecting the connect work says what it was. */
+	if (!ch->sess->inbound && READ_ONCE(ch->sess->state) == KRDMA_SESSION_CONNECTING)
+		return 0;
 	krdma_session_fail(ch->sess, -ECONNRESET,
 			   event->event == RDMA_CM_EVENT_DISCONNECTED ?
 				   "the peer disconnected" :

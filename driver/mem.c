@@ -67,12 +67,20 @@ static int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struc
 {
 	u64 sum = atomic64_add_return(npages, &ctx->pinned);
 
-	if (sum <= ctx->pinned_limit)
+	if (sum <= ctx->pinned_limit) {
+		krdma_stat_add(KRDMA_STAT_PINNED_BYTES, (u64)npages << PAGE_SHIFT);
 		return 0;
+	}
 	atomic64_sub(npages, &ctx->pinned);
 	return krdma_explain(why, -EDQUOT,
 			     "an open file may keep %llu KiB pinned, %llu KiB would be",
 			     ctx->pinned_limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+}
+
+static void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages)
+{
+	atomic64_sub(npages, &ctx->pinned);
+	krdma_stat_add(KRDMA_STAT_PINNED_BYTES, -((u64)npages << PAGE_SHIFT));
 }
 
 /**
@@ -98,7 +106,7 @@ int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struc
 	if (sum <= acct->limit)
 		return 0;
 	atomic64_sub(npages, &acct->mm->pinned_vm);
-	atomic64_sub(npages, &acct->ctx->pinned);
+	krdma_quota_uncharge(acct->ctx, npages);
 	return krdma_explain(why, -ENOMEM, "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
 			     acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
 }
@@ -113,7 +121,7 @@ int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struc
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 {
 	atomic64_sub(npages, &acct->mm->pinned_vm);
-	atomic64_sub(npages, &acct->ctx->pinned);
+	krdma_quota_uncharge(acct->ctx, npages);
 }
 
 /* ---- pages of a process ---- */
@@ -121,7 +129,7 @@ void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 /* Writing behind the back of a file system that tracks dirty pages. */
 static bool krdma_vma_tracks_dirty(struct vm_area_struct *vma)
 {
-	if (!(vma->vm_flags & VM_SHARED) || !vma->vm_file)
+	if (!(vma->vm_flags & VM_MAYSHARE) || !vma->vm_file)
 		return false;
 	if (vma->vm_ops && (vma->vm_ops->page_mkwrite || vma->vm_ops->pfn_mkwrite))
 		return true;
@@ -162,7 +170,8 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 				addr);
 		if (writable)
 			continue;
-		if (vma->vm_flags & VM_SHARED) {
+		/* Not VM_SHARED: that is clear where the file is open for reading only. */
+		if (vma->vm_flags & VM_MAYSHARE) {
 			shared_ro = true;
 		} else {
 			if (!(vma->vm_flags & VM_WRITE))
@@ -313,7 +322,7 @@ out_charge:
 	if (long_term)
 		krdma_account_uncharge(mem->acct, npages);
 	else
-		atomic64_sub(npages, &ctx->pinned);
+		krdma_quota_uncharge(ctx, npages);
 out_account:
 	if (long_term)
 		krdma_account_free(mem->acct);
@@ -355,7 +364,7 @@ static void krdma_mem_release(struct kref *ref)
 		krdma_account_uncharge(mem->acct, mem->npages);
 		krdma_account_free(mem->acct);
 	} else {
-		atomic64_sub(mem->npages, &mem->ctx->pinned);
+		krdma_quota_uncharge(mem->ctx, mem->npages);
 		krdma_ctx_put(mem->ctx);
 	}
 	kvfree(mem->pages);

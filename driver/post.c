@@ -37,6 +37,9 @@ static void krdma_post_count(struct krdma_channel *ch, u32 n)
 static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 			      struct list_head *done)
 {
+	/* A refused connect flushes the receives: rdma_cm tells the reason. */
+	if (ch->sess->state == KRDMA_SESSION_CONNECTING)
+		return;
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
 		pr_info_ratelimited("krdma_mover: session %llu: %s (vendor error %#x)\n",
 				    ch->sess->serial, ib_wc_status_msg(wc->status), wc->vendor_err);

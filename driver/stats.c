@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counters since the module was loaded: one file each in sysfs. */
+/* Counters since the module was loaded, and bytes pinned now: one file each in sysfs. */
 #include <linux/device.h>
 #include <linux/percpu.h>
 #include <linux/sysfs.h>
@@ -48,6 +48,7 @@ KRDMA_STAT_ATTR(segments_released, KRDMA_STAT_SEGMENTS_RELEASED);
 KRDMA_STAT_ATTR(recalls, KRDMA_STAT_RECALLS);
 KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
 KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
+KRDMA_STAT_ATTR(pinned_bytes, KRDMA_STAT_PINNED_BYTES);
 
 static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_reads.attr.attr,
@@ -69,6 +70,7 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_recalls.attr.attr,
 	&krdma_stat_revokes.attr.attr,
 	&krdma_stat_heartbeats.attr.attr,
+	&krdma_stat_pinned_bytes.attr.attr,
 	NULL,
 };
 

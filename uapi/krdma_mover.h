@@ -256,6 +256,7 @@ struct krdma_export {
  * @src: local address, AF_UNSPEC lets routing choose
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000
  * @id: out: the session
+ * @serial: out: its number on this host, as in struct krdma_session_info
  *
  * A session that the same user already has with the peer, by the same
  * addresses and in the same network namespace, is shared.
@@ -267,6 +268,7 @@ struct krdma_connect {
 	struct krdma_sockaddr src;
 	__u32 timeout_ms;
 	__u32 id;
+	__aligned_u64 serial;
 };
 
 /**
@@ -440,6 +442,7 @@ enum krdma_list_kind {
  * @cursor: in: 0 to begin, else as the last call left it; out: where to go on,
  *	0 at the end
  *
+ * Objects that come or go between two calls may be missed or listed twice.
  * A caller without CAP_NET_ADMIN in its network namespace sees only sessions,
  * channels, exports, regions and transfers of its own user id.
  */
@@ -496,11 +499,13 @@ struct krdma_device_info {
 
 /* The listener has no RDMA device at the moment and waits for one. */
 #define KRDMA_LISTENER_DOWN (1U << 0)
+/* The listener ends with the file that made it. */
+#define KRDMA_LISTENER_FILE (1U << 1)
 
 /**
  * struct krdma_listener_info - a listener of the caller's network namespace
  * @addr: local address
- * @flags: KRDMA_LISTENER_DOWN
+ * @flags: KRDMA_LISTENER_*
  * @sessions: sessions that came through it and live
  * @accepted: sessions accepted so far
  * @refused: connects refused so far

@@ -5,6 +5,7 @@
  *
  * peer.c		connections, messages, results
  * peer_initiator.c	the side that connects
+ * peer_attack.c	the same, breaking the rules
  * peer_owner.c		the side that accepts
  */
 #ifndef PEER_H
@@ -65,12 +66,12 @@ struct patch {
 };
 
 #define RX_COUNT  (2 * WINDOW + 1)
-#define TX_COUNT  64
+#define TX_COUNT  16
 #define TX_SIZE	  4096
 #define SEND_MAX  400
 #define TX_AT	  (RX_COUNT * MSG_MAX)
 #define DATA_AT	  (TX_AT + TX_COUNT * TX_SIZE)
-#define DATA_SIZE (1 << 20)
+#define DATA_SIZE (128 << 10)
 
 struct conn {
 	struct rdma_event_channel *events;
@@ -98,7 +99,6 @@ struct conn {
 	u32 priv_len;
 	bool down; /* disconnected, or never connected */
 	enum ibv_wc_status broken; /* the first error that was not a flush */
-	u32 answered; /* sends that have completed */
 
 	u32 rx[RX_COUNT]; /* received: buffer << 16 | length */
 	u32 rx_head, rx_tail;
@@ -106,6 +106,7 @@ struct conn {
 	u32 tx_posted, tx_done;
 	u32 ops_done;
 	u32 tag;
+	u32 window; /* of the other side */
 
 	/* An export that is open. */
 	u64 length;
@@ -116,7 +117,7 @@ struct conn {
 	u32 recalls, revokes;
 };
 
-/* Small helpers of a thread: a sentence, or NULL for all is well. */
+/* Returns a sentence about what went wrong, NULL if nothing did. */
 typedef const char *(*attempt_fn)(struct conn *c, const void *arg);
 
 /* ---- results ---- */
@@ -148,12 +149,33 @@ bool wait_event(struct conn *c, int event, int ms);
 bool receive(struct conn *c, struct msg *m, int ms);
 const char *post_send(struct conn *c, const struct msg *m, struct ibv_send_wr *with);
 const char *send_msg(struct conn *c, const struct msg *m);
+void answer_politely(struct conn *c, const struct msg *q);
 const char *ask(struct conn *c, const struct msg *q, struct msg *a, int ms);
 enum ibv_wc_status rdma_op(struct conn *c, struct ibv_send_wr *wr, u32 at, u32 len);
 enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address, u32 rkey);
 const char *ends(struct conn *c, int reason, int ms);
 
+/* ---- the initiator ---- */
+/* An attempt that is not about a timeout ends within this, in ms. */
+#define SOON 5000
+u8 pattern(u64 at);
+const char *attempt(attempt_fn fn, const void *arg);
+const char *begin(struct conn *c, const char *name);
+const char *try_open(struct conn *c, const char *name, u32 rights, u32 status);
+const char *close_grant(struct conn *c);
+void segs_question(struct conn *c, struct msg *q, u64 first, u32 count, u32 extra);
+const char *get_keys(struct conn *c, u64 first, u32 count, u32 extra);
+const char *take_keys(struct conn *c, const struct msg *q, const struct msg *a);
+const char *until_recall(struct conn *c, const char *name, struct msg *recall);
+const char *ping(struct conn *c, u32 len);
+const char *fails(struct conn *c, const struct msg *q, u32 status, u32 or);
+const char *say_bye(struct conn *c);
+const char *within(s64 since, int least, int most);
+const char *kill_exporter(const char *name);
+void misbehave(void);
+
 int initiator_main(void);
-int owner_main(int argc, char **argv);
+int owner_main(void);
+int owner_cases(void);
 
 #endif /* PEER_H */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the compiled tests share: results as TAP, the ioctls of
+ * /dev/krdma_mover, the state that a failed call must leave as it was, and a
+ * helper process in node B that the test talks to (peer.c).
+ */
+#ifndef KST_H
+#define KST_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "krdma_mover.h"
+
+#define KST_PAGE 4096UL
+/* Of the listener in node B; not the default, which other tests use. */
+#define KST_PORT 7480
+#define KST_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define __kst_printf(f, a) __attribute__((format(printf, f, a)))
+
+/* ---- results ---- */
+
+bool kst_ok(bool good, const char *fmt, ...) __kst_printf(2, 3);
+void kst_skip(const char *reason, const char *fmt, ...) __kst_printf(2, 3);
+void kst_diag(const char *fmt, ...) __kst_printf(1, 2);
+_Noreturn void kst_skip_all(const char *reason);
+_Noreturn void kst_bail(const char *fmt, ...) __kst_printf(1, 2);
+/* Prints the plan; the exit status of main. */
+int kst_done(void);
+
+/* ---- calls; all return 0 or a negative errno ---- */
+
+int kst_open(void);
+int kst_call(int fd, unsigned long cmd, void *arg);
+int kst_destroy(int fd, __u32 id);
+int kst_buffer(int fd, void *addr, __u64 length, __u32 flags, __u32 *id);
+int kst_export(int fd, const char *name, void *addr, __u64 length, __u32 rights, __u32 *id);
+int kst_connect(int fd, __u32 flags, __u32 *id);
+int kst_open_region(int fd, __u32 session, const char *name, __u32 rights, __u32 *id,
+		    __u64 *segment);
+int kst_submit(int fd, struct krdma_op *ops, struct krdma_completion *comps, __u32 n,
+	       __u32 *failed);
+/* One operation on memory of ours: its status, or why the call failed. */
+int kst_move(int fd, int opcode, __u32 region, __u64 offset, void *addr, __u64 length,
+	     __u64 *moved);
+struct krdma_sockaddr kst_ipv4(const char *text, __u16 port);
+/* The sentence of the last error of a file; *err is its errno. Static memory. */
+const char *kst_last_error(int fd, int *err);
+
+/* ok if @rc is @want; says what it was if not. */
+bool kst_is(int rc, int want, const char *fmt, ...) __kst_printf(3, 4);
+/* The same of a failure, and its sentence: about that errno, with @word in it. */
+bool kst_fails(int fd, int rc, int want, const char *word, const char *fmt, ...)
+	__kst_printf(5, 6);
+/* Is it a sentence, and not the name of an errno? */
+bool kst_sentence(int fd, int want, const char *word);
+
+/* ---- what a failed call must leave as it was ---- */
+
+struct kst_state {
+	long pins; /* nr_foll_pin_acquired - nr_foll_pin_released */
+	long vmpin; /* VmPin of this process, KiB */
+	unsigned int listeners;
+	unsigned int sessions; /* ours, in use */
+	unsigned int users; /* of those */
+	unsigned int exports;
+	unsigned int regions;
+	unsigned int transfers;
+};
+
+struct kst_state kst_now(void);
+/* Waits until it is as before; says what is not. */
+bool kst_same(const struct kst_state *before);
+bool kst_settled(const struct kst_state *before, const char *fmt, ...) __kst_printf(2, 3);
+/* Number of objects of a kind that @match accepts (NULL: all). */
+int kst_count(enum krdma_list_kind kind, bool (*match)(const void *entry, void *arg), void *arg);
+/* Polls until @cond is true; false after @ms. */
+bool kst_wait(int ms, bool (*cond)(void *arg), void *arg);
+void kst_nap(void);
+double kst_seconds(void);
+
+/* ---- memory and patterns ---- */
+
+void *kst_map(size_t length, int prot, int flags);
+/* A byte pattern that no shift by a power of two maps onto itself. */
+void kst_fill(void *mem, __u64 offset, size_t length, unsigned int seed);
+/* Offset of the first wrong byte, -1 if all are right. */
+long kst_check(const void *mem, __u64 offset, size_t length, unsigned int seed);
+/* Are all bytes the same? */
+bool kst_all(const void *mem, size_t length, unsigned char byte);
+
+/* ---- node B ---- */
+
+/* Called first in main: this may be the helper in node B. Does not return then. */
+void kst_main(int argc, char **argv, int nodes);
+bool kst_peer_start(void);
+void kst_peer_stop(void);
+/* A command to the helper: what it answers behind "ok", NULL if it says no. */
+const char *kst_peer(const char *fmt, ...) __kst_printf(1, 2);
+
+#endif /* KST_H */

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The helper in node B: the same program, started there by `on B`. It listens,
+ * exports memory and looks at it as it is told to on its standard input, a
+ * command a line, each answered by a line that begins with "ok" or "no".
+ *
+ *	export NAME mem|memfd LENGTH RIGHTS SEED
+ *	unexport NAME
+ *	fill NAME OFFSET LENGTH SEED
+ *	check NAME OFFSET LENGTH SEED	answers the offset of the first wrong
+ *					byte in the range, -1 if there is none
+ *	seal NAME SEALS			of a memfd
+ *	pins				nr_foll_pin_acquired - released
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kst.h"
+
+/* ---- in node B ---- */
+
+struct peer_export {
+	char name[KRDMA_NAME_MAX];
+	__u32 id;
+	void *mem;
+	int fd; /* memfd, else -1 */
+	__u64 length;
+};
+
+static struct peer_export peer_exports[16];
+static int peer_fd;
+
+static struct peer_export *peer_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < KST_ARRAY_SIZE(peer_exports); i++)
+		if (!strcmp(peer_exports[i].name, name))
+			return &peer_exports[i];
+	return NULL;
+}
+
+static int peer_export(const char *name, const char *kind, __u64 length, __u32 rights,
+		       unsigned int seed)
+{
+	struct krdma_export cmd = {
+		.size = sizeof(cmd),
+		.rights = rights,
+		.length = length,
+	};
+	struct peer_export *e = peer_find("");
+	int rc;
+
+	if (!e || strlen(name) >= sizeof(e->name))
+		return -ENOSPC;
+	e->fd = -1;
+	e->mem = NULL;
+	e->length = length;
+	strcpy(cmd.name, name);
+	if (!strcmp(kind, "memfd")) {
+		e->fd = memfd_create(name, MFD_ALLOW_SEALING);
+		if (e->fd < 0 || ftruncate(e->fd, length) ||
+		    fcntl(e->fd, F_ADD_SEALS, F_SEAL_SHRINK))
+			return -errno;
+		cmd.flags = KRDMA_EXPORT_FD;
+		cmd.fd = e->fd;
+	} else {
+		e->mem = kst_map(length, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+		kst_fill(e->mem, 0, length, seed);
+		cmd.addr = (uintptr_t)e->mem;
+	}
+	rc = kst_call(peer_fd, KRDMA_IOC_EXPORT, &cmd);
+	if (rc)
+		return rc;
+	e->id = cmd.id;
+	strcpy(e->name, name);
+	return 0;
+}
+
+static int peer_unexport(struct peer_export *e)
+{
+	int rc = kst_destroy(peer_fd, e->id);
+
+	if (e->mem)
+		munmap(e->mem, e->length);
+	if (e->fd >= 0)
+		close(e->fd);
+	e->name[0] = 0;
+	return rc;
+}
+
+static int peer_look(struct peer_export *e, bool fill, __u64 offset, size_t length,
+		     unsigned int seed, long *wrong)
+{
+	void *mem = e->mem ? (char *)e->mem + offset : NULL;
+
+	if (offset > e->length || length > e->length - offset)
+		return -ERANGE;
+	if (fill && !mem)
+		return -EOPNOTSUPP;
+	if (fill) {
+		kst_fill(mem, offset, length, seed);
+		return 0;
+	}
+	if (mem) {
+		*wrong = kst_check(mem, offset, length, seed);
+		return 0;
+	}
+	mem = malloc(length);
+	if (!mem || pread(e->fd, mem, length, offset) != (ssize_t)length) {
+		free(mem);
+		return -EIO;
+	}
+	*wrong = kst_check(mem, offset, length, seed);
+	free(mem);
+	return 0;
+}
+
+static int peer_do(const char *line, long *value)
+{
+	char verb[16] = "", name[KRDMA_NAME_MAX] = "", kind[16] = "";
+	unsigned long long a = 0, b = 0, c = 0;
+	struct peer_export *e;
+
+	if (sscanf(line, "%15s %63s", verb, name) < 1)
+		return -EINVAL;
+	if (!strcmp(verb, "pins")) {
+		*value = kst_now().pins;
+		return 0;
+	}
+	if (!strcmp(verb, "export")) {
+		if (sscanf(line, "%*s %*s %15s %llu %llu %llu", kind, &a, &b, &c) != 4)
+			return -EINVAL;
+		return peer_export(name, kind, a, b, c);
+	}
+	e = name[0] ? peer_find(name) : NULL;
+	if (!e)
+		return -ENOENT;
+	sscanf(line, "%*s %*s %llu %llu %llu", &a, &b, &c);
+	if (!strcmp(verb, "unexport"))
+		return peer_unexport(e);
+	if (!strcmp(verb, "seal"))
+		return fcntl(e->fd, F_ADD_SEALS, (int)a) ? -errno : 0;
+	if (!strcmp(verb, "fill") || !strcmp(verb, "check"))
+		return peer_look(e, verb[0] == 'f', a, b, c, value);
+	return -EINVAL;
+}
+
+static void peer_main(void)
+{
+	struct krdma_listen listen = {
+		.size = sizeof(listen),
+		.addr = kst_ipv4("0.0.0.0", KST_PORT),
+	};
+	struct krdma_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
+	char line[512];
+	int rc;
+
+	peer_fd = kst_open();
+	rc = kst_call(peer_fd, KRDMA_IOC_LISTEN, &listen);
+	if (rc && rc != -EEXIST)
+		kst_bail("node B can't listen: %s", kst_last_error(peer_fd, NULL));
+	printf("ok listening\n");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		long value = 0;
+
+		rc = peer_do(line, &value);
+		if (rc)
+			printf("no %s\n", strerror(-rc));
+		else
+			printf("ok %ld\n", value);
+		fflush(stdout);
+	}
+	kst_call(peer_fd, KRDMA_IOC_UNLISTEN, &unlisten);
+	exit(0);
+}
+
+/* ---- in node A ---- */
+
+static FILE *peer_in, *peer_out;
+static char peer_self[512];
+static pid_t peer_pid;
+
+void kst_main(int argc, char **argv, int nodes)
+{
+	const char *have = getenv("LAB_NODES");
+	ssize_t n;
+
+	if (argc > 1 && !strcmp(argv[1], "peer"))
+		peer_main();
+	/* A helper that goes away is a failed command, not the end. */
+	signal(SIGPIPE, SIG_IGN);
+	printf("TAP version 13\n");
+	if (access("/dev/krdma_mover", F_OK))
+		kst_skip_all("there is no /dev/krdma_mover: load the module");
+	if (nodes > 1 && (!have || atoi(have) < nodes))
+		kst_skip_all("needs two nodes");
+	n = readlink("/proc/self/exe", peer_self, sizeof(peer_self) - 1);
+	if (n < 0)
+		kst_bail("/proc/self/exe: %s", strerror(errno));
+}
+
+const char *kst_peer(const char *fmt, ...)
+{
+	static char line[512];
+	va_list args;
+
+	if (!peer_in)
+		return NULL;
+	if (fmt) {
+		va_start(args, fmt);
+		vfprintf(peer_in, fmt, args);
+		va_end(args);
+		fprintf(peer_in, "\n");
+		fflush(peer_in);
+	}
+	do {
+		if (!fgets(line, sizeof(line), peer_out)) {
+			kst_diag("node B's helper is gone");
+			return NULL;
+		}
+		line[strcspn(line, "\n")] = 0;
+	} while (line[0] == '#');
+	if (!strncmp(line, "ok ", 3))
+		return line + 3;
+	kst_diag("node B: %s", line);
+	return NULL;
+}
+
+bool kst_peer_start(void)
+{
+	const char *have = getenv("LAB_NODES");
+	int to[2], from[2];
+
+	if (!have || atoi(have) < 2)
+		return false;
+	if (pipe(to) || pipe(from))
+		kst_bail("pipe: %s", strerror(errno));
+	fflush(stdout);
+	peer_pid = fork();
+	if (peer_pid < 0)
+		kst_bail("fork: %s", strerror(errno));
+	if (!peer_pid) {
+		dup2(to[0], 0);
+		dup2(from[1], 1);
+		close(to[0]);
+		close(to[1]);
+		close(from[0]);
+		close(from[1]);
+		execlp("on", "on", "B", peer_self, "peer", NULL);
+		fprintf(stderr, "on: %s\n", strerror(errno));
+		_exit(127);
+	}
+	close(to[0]);
+	close(from[1]);
+	peer_in = fdopen(to[1], "w");
+	peer_out = fdopen(from[0], "r");
+	if (!kst_peer(NULL))
+		kst_bail("node B's helper did not start");
+	return true;
+}
+
+void kst_peer_stop(void)
+{
+	if (!peer_in)
+		return;
+	fclose(peer_in);
+	fclose(peer_out);
+	peer_in = NULL;
+	waitpid(peer_pid, NULL, 0);
+}

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The side that connects: first as it should, then (peer_attack.c) in every way
+ * that it should not, one attempt on a connection of its own, while what takes
+ * its time goes on beside, and a session that is in order.
+ *
+ * Exports that the owner has to have:
+ *	data		DATA_LENGTH bytes, read and write
+ *	good		1 MiB, for the session beside
+ *	ro		1 MiB, read only
+ *	tight, tight2, tight3	1 segment registered at a time
+ *	gone1, gone2, gone3	any, killed on the way
+ *	more0 to more5	any, so that LIST needs more than one answer
+ */
+#include "peer.h"
+
+#define DATA_LENGTH 5000001
+
+u8 pattern(u64 at)
+{
+	return at * 7 + (at >> 8) + (at >> 16);
+}
+
+/* ---- steps ---- */
+
+const char *try_open(struct conn *c, const char *name, u32 rights, u32 status)
+{
+	struct msg q, a;
+	const char *why;
+
+	open_question(c, &q, name, rights);
+	why = ask(c, &q, &a, SOON);
+	if (why)
+		return why;
+	if (get(&a, 2, 2) != status)
+		return bad("OPEN of %s: status %u, not %u", name, (u32)get(&a, 2, 2), status);
+	if (status)
+		return NULL;
+	c->length = get(&a, 16, 8);
+	c->rights = get(&a, 24, 4);
+	c->grant = get(&a, 28, 4);
+	c->generation = get(&a, 32, 4);
+	c->shift = get(&a, 36, 4);
+	c->keys = 0;
+	if (!c->length || !c->grant || !c->generation || c->shift < 12 || c->shift > 40 ||
+	    (c->length >> 32 && c->shift > 31) || (rights ? c->rights != rights : !c->rights))
+		return bad("OPEN of %s: an answer outside its limits", name);
+	return NULL;
+}
+
+/* What an answer to SEGS has to be, and its keys. */
+const char *take_keys(struct conn *c, const struct msg *q, const struct msg *a)
+{
+	u64 first = get(q, 24, 8), total = ((c->length - 1) >> c->shift) + 1;
+	u32 n = get(a, 24, 4), k;
+
+	if (get(a, 2, 2))
+		return bad("SEGS from %lu: status %u", first, (u32)get(a, 2, 2));
+	if (memcmp(a->b + 16, q->b + 16, 8) || n < get(q, 32, 4) ||
+	    n > get(q, 32, 4) + get(q, 36, 4) || first + n > total)
+		return bad("SEGS from %lu: %u keys, or of another grant", first, n);
+	for (u32 i = 0; i < n; i++) {
+		struct key key = { get(a, 32 + 24 * i, 8), get(a, 40 + 24 * i, 8),
+				   get(a, 48 + 24 * i, 4), get(a, 52 + 24 * i, 4) };
+		u64 size = 1ULL << c->shift, start = (first + i) << c->shift;
+
+		if (key.index != first + i ||
+		    key.length != (c->length - start < size ? c->length - start : size))
+			return bad("SEGS: key %u is not of its segment", i);
+		for (k = 0; k < c->keys && c->key[k].index != key.index; k++)
+			;
+		if (k < SEGS_MAX)
+			c->key[k] = key;
+		if (k == c->keys && k < SEGS_MAX)
+			c->keys++;
+	}
+	return NULL;
+}
+
+void segs_question(struct conn *c, struct msg *q, u64 first, u32 count, u32 extra)
+{
+	question(c, q, SEGS);
+	put(q, 24, 8, first);
+	put(q, 32, 4, count);
+	put(q, 36, 4, extra);
+}
+
+const char *get_keys(struct conn *c, u64 first, u32 count, u32 extra)
+{
+	struct msg q, a;
+
+	segs_question(c, &q, first, count, extra);
+	return ask(c, &q, &a, 30000) ?: take_keys(c, &q, &a);
+}
+
+/* Connected, an export open, and the key of its first segment. */
+const char *begin(struct conn *c, const char *name)
+{
+	return conn_connect(c) ?: try_open(c, name, 0, OK) ?: get_keys(c, 0, 1, 0);
+}
+
+const char *ping(struct conn *c, u32 len)
+{
+	struct msg q, a;
+	const char *why;
+
+	header(&q, PING, HEADER + len, ++c->tag);
+	for (u32 i = 0; i < len; i++)
+		q.b[HEADER + i] = pattern(c->tag + i);
+	why = ask(c, &q, &a, SOON);
+	if (!why && (a.len != q.len || memcmp(a.b + HEADER, q.b + HEADER, len)))
+		why = bad("PING of %u bytes: other ones came back", len);
+	return why;
+}
+
+/* A question that fails with one of two statuses, and changes nothing. */
+const char *fails(struct conn *c, const struct msg *q, u32 status, u32 or)
+{
+	struct msg a;
+	const char *why = ask(c, q, &a, SOON);
+	u32 got;
+
+	if (why)
+		return why;
+	got = get(&a, 2, 2);
+	return got == status || got == or ? NULL : bad("status %u, not %u", got, status);
+}
+
+const char *say_bye(struct conn *c)
+{
+	struct msg q;
+
+	question(c, &q, BYE);
+	return send_msg(c, &q) ?: ends(c, -1, SOON);
+}
+
+const char *within(s64 since, int least, int most)
+{
+	s64 took = now_ms() - since;
+
+	return took >= least && took <= most ? NULL : bad("after %ld ms, not %d to %d", (long)took, least, most);
+}
+
+const char *kill_exporter(const char *name)
+{
+	const char *command = bad("%s %s", kill_command, name);
+
+	return system(command) ? bad("'%s' failed", command) : NULL;
+}
+
+/* One attempt. */
+const char *attempt(attempt_fn fn, const void *arg)
+{
+	struct conn c;
+	const char *why;
+
+	conn_init(&c);
+	why = fn(&c, arg);
+	conn_end(&c);
+	return why;
+}
+
+/* Waits for a RECALL of the first segment, that is asked because of the second. */
+const char *until_recall(struct conn *c, const char *name, struct msg *recall)
+{
+	const char *why;
+	struct msg q;
+
+	c->polite = false;
+	why = begin(c, name);
+	segs_question(c, &q, 1, 1, 0);
+	why = why ?: send_msg(c, &q);
+	if (why || !receive(c, recall, SOON))
+		return why ?: "no RECALL";
+	if (recall->b[0] != RECALL || memcmp(recall->b + 16, q.b + 16, 8) ||
+	    get(recall, 24, 4) != 1 || get(recall, 32, 8))
+		return bad("type %#x instead of RECALL, or not of segment 0", recall->b[0]);
+	return NULL;
+}
+
+/* ---- as it should be ---- */
+
+static const char *list_all(struct conn *c)
+{
+	u32 seen[8] = { 0 }, entries = 0;
+	struct msg q, a;
+	u64 cursor = 0;
+	const char *why;
+
+	do {
+		question(c, &q, LIST);
+		put(&q, 16, 8, cursor);
+		why = ask(c, &q, &a, SOON);
+		if (why || get(&a, 2, 2))
+			return why ?: bad("LIST: status %u", (u32)get(&a, 2, 2));
+		cursor = get(&a, 16, 8);
+		for (u32 i = 0; i < get(&a, 24, 4); i++) {
+			const char *name = (char *)a.b + 48 + 80 * i;
+
+			entries++;
+			seen[0] += !strcmp(name, "data") && get(&a, 32 + 80 * i, 8) == DATA_LENGTH &&
+				   get(&a, 40 + 80 * i, 4) == (READ | WRITE);
+			seen[1] += !strcmp(name, "ro") && get(&a, 40 + 80 * i, 4) == READ;
+			if (!strncmp(name, "more", 4))
+				seen[2 + (name[4] - '0') % 6]++;
+		}
+	} while (cursor && entries < 100);
+	for (u32 i = 0; i < ARRAY_SIZE(seen); i++)
+		if (seen[i] != 1)
+			return bad("of %u entries, number %u came %u times", entries, i, seen[i]);
+	return entries > 12 ? NULL : bad("only %u entries", entries);
+}
+
+/* Move the bytes of [at, at + len), as far as one segment has them. */
+static const char *move_piece(struct conn *c, bool write, u64 at, u32 *len)
+{
+	u64 index = at >> c->shift, inside = at - (index << c->shift);
+	enum ibv_wc_status status;
+	const char *why;
+	u32 k;
+
+	for (k = 0; k < c->keys && c->key[k].index != index; k++)
+		;
+	if (k == c->keys) {
+		why = get_keys(c, index, 1, 3);
+		if (why)
+			return why;
+		for (k = 0; k < c->keys && c->key[k].index != index; k++)
+			;
+		if (k == c->keys)
+			return bad("no key for segment %lu", index);
+	}
+	if (*len > c->key[k].length - inside)
+		*len = c->key[k].length - inside;
+	status = move(c, write, 0, *len, c->key[k].address + inside, c->key[k].rkey);
+	return status ? bad("%s of %u bytes at %lu: %s", write ? "WRITE" : "READ", *len, at,
+			    ibv_wc_status_str(status)) : NULL;
+}
+
+static const char *fill(struct conn *c)
+{
+	const char *why = NULL;
+	u32 len;
+
+	for (u64 at = 0; at < c->length && !why; at += len) {
+		len = c->length - at < DATA_SIZE ? c->length - at : DATA_SIZE;
+		for (u32 i = 0; i < len; i++)
+			c->data[i] = pattern(at + i);
+		why = move_piece(c, true, at, &len);
+	}
+	return why;
+}
+
+static const char *verify(struct conn *c)
+{
+	const char *why = NULL;
+	u32 len;
+
+	for (u64 at = 0; at < c->length && !why; at += len) {
+		len = c->length - at < DATA_SIZE ? c->length - at : DATA_SIZE;
+		memset(c->data, 0, len);
+		why = move_piece(c, false, at, &len);
+		for (u32 i = 0; i < len && !why; i++)
+			if (c->data[i] != pattern(at + i))
+				why = bad("byte %lu is %#x, not %#x", at + i, c->data[i], pattern(at + i));
+	}
+	return why;
+}
+
+static const char *verify_data(struct conn *c, const void *arg)
+{
+	return conn_connect(c) ?: try_open(c, "data", READ, OK) ?: verify(c) ?: say_bye(c);
+}
+
+const char *close_grant(struct conn *c)
+{
+	struct msg q, a;
+	const char *why;
+
+	question(c, &q, CLOSE);
+	why = ask(c, &q, &a, SOON);
+	if (!why && (get(&a, 2, 2) || memcmp(a.b + 16, q.b + 16, 8)))
+		why = bad("CLOSE: status %u or another grant", (u32)get(&a, 2, 2));
+	if (why)
+		return why;
+	return fails(c, &q, NOENT, STALE);
+}
+
+/* Questions until the window is full, while a SEGS waits for a RECALL. */
+static const char *full_window(struct conn *c, const void *arg)
+{
+	const char *why;
+	struct msg q, a;
+
+	c->polite = false;
+	why = begin(c, "tight");
+	for (u32 i = 0; !why && i < c->window; i++) {
+		segs_question(c, &q, 1, 1, 0);
+		why = send_msg(c, &q);
+	}
+	if (why || !receive(c, &a, SOON) || a.b[0] != RECALL)
+		return why ?: "no RECALL";
+	c->polite = true;
+	answer_politely(c, &a);
+	for (u32 i = 0; !why && i < c->window; i++)
+		why = receive(c, &a, SOON) ? take_keys(c, &q, &a) : bad("%u answers", i);
+	return why ?: say_bye(c);
+}
+
+static void well_behaved(void)
+{
+	struct ibv_send_wr beat = { .opcode = IBV_WR_RDMA_READ };
+	const char *why;
+	struct conn c;
+	u64 segments;
+	u32 grant;
+
+	conn_init(&c);
+	put_bytes(c.hello + 8, 8, ~0ULL);
+	why = conn_connect(&c);
+	result(why, "connect, with features that nobody knows");
+	if (why)
+		goto out;
+	result(ping(&c, 0) ?: ping(&c, 5) ?: ping(&c, 512), "PING of 0, 5 and 512 bytes");
+	result(list_all(&c), "LIST shows all exports, once each");
+	result(try_open(&c, "data", 0, OK), "OPEN");
+	result(c.length == DATA_LENGTH && c.rights == (READ | WRITE) ? NULL : "it is not",
+	       "the export is what it should be");
+	segments = ((c.length - 1) >> c.shift) + 1;
+	result(get_keys(&c, 0, 1, 31) ?:
+	       c.keys == segments ? NULL : bad("%u keys for %lu segments", c.keys, segments),
+	       "SEGS gives the key of one segment, and of all behind it");
+	result(get_keys(&c, segments - 1, 1, 5), "SEGS of the last segment");
+	result(fill(&c), "WRITE of all bytes");
+	result(verify(&c), "READ gives the same bytes");
+	result(rdma_op(&c, &beat, 0, 0) ? "it failed" : NULL, "READ of no bytes, with no key");
+	grant = c.grant;
+	result(try_open(&c, "data", READ, OK) ?: c.grant == grant ? "the same grant" : NULL,
+	       "the same export once more, to read");
+	result(close_grant(&c), "CLOSE, and once more");
+	result(try_open(&c, "tight", 0, OK) ?: fill(&c) ?: verify(&c) ?:
+	       c.recalls < 2 ? bad("%u RECALLs", c.recalls) : NULL,
+	       "an export with one key at a time: RECALLs are answered, bytes arrive");
+	result(close_grant(&c), "CLOSE of it");
+	result(say_bye(&c), "BYE: the owner disconnects");
+out:
+	conn_end(&c);
+	result(attempt(full_window, NULL), "as many questions as the window allows, all answered");
+}
+
+/* The session beside. */
+static volatile bool beside_stop;
+static u32 beside_rounds;
+
+static const char *beside(struct conn *c, const void *arg)
+{
+	const char *why = begin(c, "good");
+	u32 len = 8192, got;
+
+	while (!why && !beside_stop) {
+		u64 at = (beside_rounds * 77777ULL) % (c->length - len);
+
+		for (u32 i = 0; i < len; i++)
+			c->data[i] = pattern(beside_rounds + i);
+		got = len;
+		why = move_piece(c, true, at, &got);
+		memset(c->data, 0, len);
+		why = why ?: move_piece(c, false, at, &got);
+		for (u32 i = 0; i < got && !why; i++)
+			if (c->data[i] != pattern(beside_rounds + i))
+				why = bad("round %u: wrong bytes", beside_rounds);
+		why = why ?: ping(c, beside_rounds % 500);
+		beside_rounds++;
+		/* Leave the processor to the others. */
+		pump(c, now_ms() + 20);
+	}
+	return why ?: say_bye(c);
+}
+
+/* ---- what takes its time, all at once ---- */
+
+static const char *never_recall(struct conn *c, const void *arg)
+{
+	struct msg q;
+	const char *why = until_recall(c, "tight2", &q);
+	s64 since = now_ms();
+
+	return why ?: ends(c, TIMEOUT, 20000) ?: within(since, 9000, 13000);
+}
+
+static const char *never_revoke(struct conn *c, const void *arg)
+{
+	const char *why;
+	struct msg q;
+	s64 since;
+
+	c->polite = false;
+	why = begin(c, "gone2") ?: kill_exporter("gone2");
+	if (why || !receive(c, &q, SOON) || q.b[0] != REVOKE)
+		return why ?: "no REVOKE";
+	since = now_ms();
+	return ends(c, TIMEOUT, 20000) ?: within(since, 9000, 13000);
+}
+
+static const char *too_many_at_once(struct conn *c, const void *arg)
+{
+	const char *why = begin(c, "tight3");
+	struct msg q, a;
+
+	segs_question(c, &q, 0, 2, 0);
+	why = why ?: ask(c, &q, &a, 30000);
+	if (!why && get(&a, 2, 2) != LIMIT)
+		why = bad("status %u", (u32)get(&a, 2, 2));
+	return why ?: get_keys(c, 1, 1, 0);
+}
+
+static const char *flood(struct conn *c, const void *arg)
+{
+	s64 since;
+	struct msg q;
+	const char *why;
+
+	c->no_receives = true;
+	c->rnr = 7;
+	c->rnr_timer = 1;
+	why = conn_connect(c);
+	since = now_ms();
+	for (u32 i = 0; i < 300 && !why; i++) {
+		question(c, &q, PING);
+		why = send_msg(c, &q);
+	}
+	return why ?: ends(c, -1, 20000) ?: within(since, 0, 13000);
+}
+
+static const char *silent_adapter(struct conn *c, const void *arg)
+{
+	const char *why = begin(c, "data");
+	s64 since = now_ms();
+
+	conn_break(c);
+	return why ?: ends(c, -1, 20000) ?: within(since, 0, 13000);
+}
+
+static const char *no_reads(struct conn *c, const void *arg)
+{
+	const char *why;
+
+	c->reads = 0;
+	why = conn_connect(c);
+	if (why || ends(c, -1, 12500) == NULL)
+		return NULL;
+	return ping(c, 2);
+}
+
+#define HALF 25
+
+static const char *half_open(struct conn *unused, const void *arg)
+{
+	bool no_rtu = *(const char *)arg == 'h';
+	static struct conn all[2][HALF];
+	struct conn *c = all[no_rtu];
+	const char *why = NULL;
+	s64 since = now_ms();
+	u32 n;
+
+	for (n = 0; n < HALF && !why; n++) {
+		conn_init(&c[n]);
+		c[n].no_rtu = no_rtu;
+		why = conn_connect(&c[n]);
+	}
+	if (why)
+		why = bad("connection %u: %s", n, why);
+	/* Silent, but established: longer than any timeout. */
+	while (!no_rtu && !why && now_ms() < since + 13000)
+		pump(&c[0], since + 13000);
+	for (u32 i = 0; i < n && !why; i++) {
+		why = no_rtu ? ends(&c[i], -1, 20000) : ping(&c[i], i);
+		if (why)
+			why = bad("connection %u: %s", i, why);
+	}
+	if (!why && no_rtu)
+		why = within(since, 9000, 16000);
+	for (u32 i = 0; i < n; i++)
+		conn_end(&c[i]);
+	return why;
+}
+
+static struct slow {
+	const char *name;
+	attempt_fn fn;
+	const char *arg;
+	pthread_t thread;
+} slow[] = {
+	{ "RECALL that is never answered: BYE TIMEOUT after 10 s", never_recall },
+	{ "REVOKE that is never answered: BYE TIMEOUT after 10 s", never_revoke },
+	{ "SEGS of more segments than can be registered at a time: LIMIT", too_many_at_once },
+	{ "300 questions, no receives and RNR retries without end: ended within 13 s", flood },
+	{ "an adapter that falls silent: ended within 13 s", silent_adapter },
+	{ "no responder resources: refused, ended or served", no_reads },
+	{ "25 connects that never complete: ended after 10 s", half_open, "h" },
+	{ "25 connections without a message: they live", half_open, "e" },
+	{ "the session beside goes on, with the right bytes", beside },
+};
+
+static void *slow_thread(void *arg)
+{
+	struct slow *s = arg;
+
+	result(attempt(s->fn, s->arg), "%s", s->name);
+	return NULL;
+}
+
+int initiator_main(void)
+{
+	u32 i;
+
+	well_behaved();
+	for (i = 0; i < ARRAY_SIZE(slow); i++)
+		pthread_create(&slow[i].thread, NULL, slow_thread, &slow[i]);
+
+	misbehave();
+	for (i = 0; i < ARRAY_SIZE(slow) - 1; i++)
+		pthread_join(slow[i].thread, NULL);
+	beside_stop = true;
+	pthread_join(slow[i].thread, NULL);
+	result(beside_rounds > 20 ? NULL : bad("%u rounds", beside_rounds), "it made more than 20 rounds");
+	result(attempt(verify_data, NULL), "after all that, every byte is as it was written");
+	return results_end();
+}
