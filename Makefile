@@ -39,8 +39,8 @@ install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
 clean: ## remove what was built
 	@-test -z "$(KRELEASE)" || $(KBUILD) clean
 	@-$(MAKE) -C userspace clean
-	@for d in selftests/unit selftests/tests; do \
-		test ! -e $$d/Makefile || $(MAKE) -C $$d clean || exit; done
+	@for m in $(wildcard selftests/*/Makefile selftests/tests/*/Makefile); do \
+		$(MAKE) -C $$(dirname $$m) clean || exit; done
 
 deps: ## install the Debian packages that building, testing and the lab need
 	@selftests/setup build lab check

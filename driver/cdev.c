@@ -182,6 +182,8 @@ struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_
  */
 void krdma_handle_put(struct krdma_handle *h)
 {
+	struct krdma_session *sess;
+
 	if (!refcount_dec_and_test(&h->refs))
 		return;
 	switch (h->type) {
@@ -189,7 +191,9 @@ void krdma_handle_put(struct krdma_handle *h)
 		krdma_session_leave(h->sess);
 		break;
 	case KRDMA_HANDLE_REGION:
+		sess = h->region->sess;
 		krdma_region_close(h->region);
+		krdma_session_leave(sess);
 		break;
 	case KRDMA_HANDLE_BUFFER:
 		krdma_mem_put(h->mem);
@@ -483,6 +487,7 @@ static int krdma_ioc_open(struct krdma_call *call)
 		rc = PTR_ERR(h->region);
 		goto out_id;
 	}
+	krdma_session_join(sh->sess);
 	cmd->length = h->region->length;
 	cmd->segment_size = 1ULL << h->region->segment_shift;
 	cmd->granted = h->region->rights;
@@ -620,6 +625,9 @@ static int krdma_ioctl_call(struct krdma_call *call, const struct krdma_ioc *ioc
 
 	if (get_user(call->user_size, (u32 __user *)call->user))
 		return krdma_explain(&call->why, -EFAULT, "the command can't be read");
+	if (call->user_size > PAGE_SIZE)
+		return krdma_explain(&call->why, -E2BIG, "the command has %u bytes",
+				     call->user_size);
 	if (call->user_size < ioc->min_size)
 		return krdma_explain(&call->why, -EINVAL, "the command has %u bytes, it needs %u",
 				     call->user_size, ioc->min_size);

@@ -91,14 +91,9 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		krdma_conn_event(ch, -ECONNRESET, event->event);
 		break;
 	}
-	/* While connecting the connect work says what it was. */
-	if (!ch->sess->inbound && READ_ONCE(ch->sess->state) == KRDMA_SESSION_CONNECTING)
-		return 0;
-	krdma_session_fail(ch->sess, -ECONNRESET,
-			   event->event == RDMA_CM_EVENT_DISCONNECTED ?
-				   "the peer disconnected" :
-				   rdma_event_msg(event->event),
-			   -1);
+	krdma_session_broken(ch->sess, event->event == RDMA_CM_EVENT_DISCONNECTED ?
+					       "the peer disconnected" :
+					       rdma_event_msg(event->event));
 	return 0;
 }
 
@@ -107,19 +102,37 @@ static void krdma_qp_event(struct ib_event *event, void *context)
 	struct krdma_channel *ch = context;
 
 	switch (event->event) {
-	case IB_EVENT_COMM_EST:
-		/* The peer's first message overtook the end of the handshake. */
-		if (ch->id)
-			rdma_notify(ch->id, IB_EVENT_COMM_EST);
-		break;
 	case IB_EVENT_SQ_DRAINED:
 	case IB_EVENT_PATH_MIG:
 	case IB_EVENT_QP_LAST_WQE_REACHED:
 		break;
 	default:
-		krdma_session_fail(ch->sess, -ECONNRESET, ib_event_msg(event->event), -1);
+		/* Some drivers call this from their interrupt. */
+		WRITE_ONCE(ch->qp_event, event->event);
+		queue_work(krdma_wq, &ch->qp_event_work);
 		break;
 	}
+}
+
+/**
+ * krdma_conn_qp_work - an event of the queue pair
+ * @work: of a channel
+ *
+ * Context: work.
+ */
+void krdma_conn_qp_work(struct work_struct *work)
+{
+	struct krdma_channel *ch = container_of(work, struct krdma_channel, qp_event_work);
+	enum ib_event_type event = READ_ONCE(ch->qp_event);
+
+	/* ORDER: the id is there while the session is not taken apart. */
+	if (READ_ONCE(ch->sess->state) > KRDMA_SESSION_UP)
+		return;
+	/* The peer's first message overtook the end of the handshake. */
+	if (event == IB_EVENT_COMM_EST)
+		rdma_notify(ch->id, IB_EVENT_COMM_EST);
+	else
+		krdma_session_broken(ch->sess, ib_event_msg(event));
 }
 
 static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
@@ -149,7 +162,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 
 	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	attr.cap.max_recv_wr = ch->nrx + 1;
-	attr.cap.max_send_sge = ch->max_sge;
+	attr.cap.max_send_sge = ch->slots ? ch->max_sge : 1;
 	attr.cap.max_recv_sge = 1;
 	if (attr.cap.max_send_wr > ib->attrs.max_qp_wr ||
 	    attr.cap.max_send_wr + attr.cap.max_recv_wr > ib->attrs.max_cqe) {
@@ -185,6 +198,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 		goto out;
 	ch->qp = id->qp;
 	ch->qp_num = ch->qp->qp_num;
+	ch->port = id->port_num;
 	return krdma_post_receives(ch);
 
 out:
@@ -232,6 +246,9 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	struct krdma_channel *ch = sess->ch;
 	long left = until - jiffies;
 
+	/* ORDER: the state changes before cm_done is completed for it. */
+	if (READ_ONCE(sess->state) != KRDMA_SESSION_CONNECTING)
+		return -ECANCELED;
 	if (left <= 0 || !wait_for_completion_timeout(&ch->cm_done, left)) {
 		sess->why = what;
 		return -ETIMEDOUT;
@@ -382,13 +399,16 @@ void krdma_conn_destroy(struct krdma_session *sess)
 
 	if (ch->qp)
 		ib_drain_qp(ch->qp);
-	/* ORDER: no event may find the queue pair half gone. */
+	cancel_work_sync(&ch->qp_event_work);
+	/* ORDER: no event of the id may find the queue pair half gone. */
 	if (ch->id)
 		rdma_destroy_id(ch->id);
 	ch->id = NULL;
 	if (ch->qp)
 		ib_destroy_qp(ch->qp);
 	ch->qp = NULL;
+	/* Since the first time it could only find the session closing. */
+	cancel_work_sync(&ch->qp_event_work);
 }
 
 /**
@@ -404,6 +424,10 @@ void krdma_conn_release(struct krdma_session *sess)
 
 	if (!dev)
 		return;
+	/* Messages on their way to a post that will be refused. */
+	wait_event(ch->tx_wait, !READ_ONCE(ch->tx_busy));
+	spin_lock_bh(&sess->lock);
+	spin_unlock_bh(&sess->lock);
 	if (ch->cq)
 		ib_free_cq(ch->cq);
 	ch->cq = NULL;

@@ -80,8 +80,8 @@ static void krdma_ask_place_put(struct krdma_session *sess)
  * @msg: what to ask; the tag is set here
  * @wait_ms: how long to wait for a place in the peer's window
  *
- * An answer that does not come within KRDMA_QUESTION_MS (KRDMA_SEGS_MS for
- * SEGS) ends the session.
+ * An answer that does not come within KRDMA_QUESTION_MS, or KRDMA_SERVICE_MS
+ * where the owner's service gives it, ends the session.
  *
  * Context: process.
  * Return: 0, -ENOTCONN, -ETIMEDOUT or -EINTR
@@ -89,7 +89,10 @@ static void krdma_ask_place_put(struct krdma_session *sess)
 int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
 		   u32 wait_ms)
 {
-	u32 answer_ms = msg->type == KRDMA_WIRE_SEGS ? KRDMA_SEGS_MS : KRDMA_QUESTION_MS;
+	/* What the owner's service answers may wait for other peers. */
+	bool service = msg->type == KRDMA_WIRE_LIST || msg->type == KRDMA_WIRE_OPEN ||
+		       msg->type == KRDMA_WIRE_SEGS || msg->type == KRDMA_WIRE_CLOSE;
+	u32 answer_ms = service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS;
 	struct krdma_tx *tx;
 	bool got, listed;
 	int rc, len;
@@ -244,10 +247,19 @@ bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 
 	lockdep_assert_held(&sess->lock);
 	list_for_each_entry(ask, &sess->asks, node) {
-		if (time_after_eq(jiffies, ask->expires))
+		unsigned long due = ask->expires;
+
+		/*
+		 * The owner's service answers one after the other: as long as it
+		 * answers, none is late. But a key must come back in time.
+		 */
+		if (ask->type != KRDMA_WIRE_RECALL && ask->type != KRDMA_WIRE_REVOKE &&
+		    time_before(due, sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS)))
+			due = sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS);
+		if (time_after_eq(jiffies, due))
 			return true;
-		if (time_before(ask->expires, *next))
-			*next = ask->expires;
+		if (time_before(due, *next))
+			*next = due;
 	}
 	return false;
 }
@@ -262,6 +274,7 @@ static void krdma_ctl_answered(struct krdma_session *sess, struct krdma_rx *rx,
 	int err;
 
 	spin_lock_bh(&sess->lock);
+	sess->last_answer = jiffies;
 	list_for_each_entry(ask, &sess->asks, node) {
 		if (ask->tag == msg->tag && ask->type == msg->type) {
 			list_del_init(&ask->node);

@@ -12,6 +12,8 @@
  * none of that export, the session with most of them is asked to shed one.
  */
 #include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/memcontrol.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -41,8 +43,11 @@ static void krdma_export_release(struct kref *ref)
 
 	if (exp->mem)
 		krdma_mem_put(exp->mem);
+	if (exp->write_held)
+		mapping_unmap_writable(exp->file->f_mapping);
 	if (exp->file)
 		fput(exp->file);
+	mem_cgroup_put(exp->memcg);
 	krdma_account_free(exp->acct);
 	put_net(exp->net);
 	kfree(exp);
@@ -63,12 +68,12 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 			       const struct krdma_export *cmd, struct krdma_why *why)
 {
 	bool writable = cmd->rights != KRDMA_RIGHT_READ;
+	int rc;
 
 	if (!(cmd->flags & KRDMA_EXPORT_FD)) {
 		exp->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, true, why);
 		if (IS_ERR(exp->mem)) {
-			int rc = PTR_ERR(exp->mem);
-
+			rc = PTR_ERR(exp->mem);
 			exp->mem = NULL;
 			return rc;
 		}
@@ -81,10 +86,16 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 	exp->pgoff = cmd->addr >> PAGE_SHIFT;
 	exp->acct = krdma_account_new(ctx);
 	if (IS_ERR(exp->acct)) {
-		int rc = PTR_ERR(exp->acct);
-
+		rc = PTR_ERR(exp->acct);
 		exp->acct = NULL;
 		return rc;
+	}
+	exp->memcg = get_mem_cgroup_from_mm(current->mm);
+	if (writable) {
+		rc = mapping_map_writable(exp->file->f_mapping);
+		if (rc)
+			return krdma_explain(why, -EACCES, "the file is sealed against writing");
+		exp->write_held = true;
 	}
 	return krdma_memfd_check(exp->file, cmd->addr, cmd->length, writable, why);
 }
@@ -190,6 +201,8 @@ void krdma_export_unpublish(struct krdma_exp *exp)
 		krdma_session_serve(grant->sess);
 	}
 	mutex_unlock(&krdma_exports_lock);
+	/* A service may be waiting for room in this very export. */
+	krdma_segments_wake();
 	krdma_export_put(exp);
 }
 
@@ -291,16 +304,15 @@ static int krdma_grant_end(struct krdma_grant *grant)
 static void krdma_grant_revoke(struct krdma_grant *grant)
 {
 	struct krdma_session *sess = grant->sess;
-	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
-	int rc = -ENOMEM;
+	/* Small, and a revocation has nobody to report a failure to. */
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL | __GFP_NOFAIL);
+	int rc;
 
-	if (msg) {
-		msg->type = KRDMA_WIRE_REVOKE;
-		msg->grant.grant = grant->id;
-		msg->grant.generation = grant->generation;
-		rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
-		kfree(msg);
-	}
+	msg->type = KRDMA_WIRE_REVOKE;
+	msg->grant.grant = grant->id;
+	msg->grant.generation = grant->generation;
+	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+	kfree(msg);
 	krdma_stat_inc(KRDMA_STAT_REVOKES);
 	if (rc)
 		krdma_session_fail(sess, rc, "the peer does not let go of an export",
@@ -333,14 +345,14 @@ void krdma_grants_release(struct krdma_session *sess)
 	INIT_LIST_HEAD(&sess->requests);
 }
 
-/* What others have left a note about. */
+/* Others wait for segments of this session. */
 static bool krdma_service_noted(struct krdma_session *sess)
 {
 	struct krdma_grant *grant;
 	unsigned long i;
 
 	xa_for_each(&sess->grants, i, grant)
-		if (READ_ONCE(grant->revoke) || READ_ONCE(grant->shed))
+		if (READ_ONCE(grant->shed))
 			return true;
 	return false;
 }
@@ -376,7 +388,7 @@ static bool krdma_segment_try(struct krdma_grant *grant)
 }
 
 /* Ask the session that has most segments of the export to shed some. */
-static void krdma_segment_shed(struct krdma_grant *grant, u32 n)
+static bool krdma_segment_shed(struct krdma_grant *grant, u32 n)
 {
 	struct krdma_grant *other, *most = NULL;
 
@@ -392,12 +404,51 @@ static void krdma_segment_shed(struct krdma_grant *grant, u32 n)
 	mutex_unlock(&krdma_exports_lock);
 	/* Its service may itself be waiting for room. */
 	krdma_segments_wake();
+	return most;
+}
+
+/*
+ * Wait until another session has given a segment of the export back. Notes for
+ * this session are served meanwhile, so that two services can't wait for each
+ * other. Return: 1, or -EDQUOT if nobody gives one in time, or why it is over
+ */
+static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n)
+{
+	struct krdma_session *sess = grant->sess;
+	u32 released = atomic_read(&grant->exp->released);
+	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS);
+	struct krdma_grant *other;
+	unsigned long i;
+
+	if (!krdma_segment_shed(grant, n))
+		return -EDQUOT;
+	while (atomic_read(&grant->exp->released) == released) {
+		long left = until - jiffies;
+
+		if (left <= 0)
+			return -EDQUOT;
+		wait_event_timeout(krdma_segments_wait,
+				   atomic_read(&grant->exp->released) != released ||
+					   krdma_service_noted(sess) || READ_ONCE(grant->revoke) ||
+					   !krdma_session_is_up(sess),
+				   left);
+		if (!krdma_session_is_up(sess))
+			return -ENOTCONN;
+		if (READ_ONCE(grant->revoke))
+			return -ESTALE;
+		xa_for_each(&sess->grants, i, other) {
+			u32 shed = xchg(&other->shed, 0);
+
+			if (shed && krdma_grant_recall(other, shed) < 0)
+				return -ENOTCONN;
+		}
+	}
+	return 1;
 }
 
 static int krdma_segment_room(struct krdma_grant *grant)
 {
 	u32 batch = clamp_t(u32, grant->exp->max_segments / 8, 1, KRDMA_REG_SLOTS);
-	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_QUESTION_MS);
 	struct krdma_session *sess = grant->sess;
 	struct krdma_grant *other;
 	unsigned long i;
@@ -405,40 +456,17 @@ static int krdma_segment_room(struct krdma_grant *grant)
 
 	while (!krdma_segment_try(grant)) {
 		rc = krdma_grant_recall(grant, batch);
-		if (rc < 0)
-			return rc;
-		if (rc)
-			continue;
-		/* None of this export; of others only where the session is full. */
-		if (sess->nsegs >= KRDMA_SESSION_SEGMENTS) {
+		/* Of other exports only where the session itself is full. */
+		if (!rc && sess->nsegs >= KRDMA_SESSION_SEGMENTS)
 			xa_for_each(&sess->grants, i, other) {
 				rc = krdma_grant_recall(other, batch);
 				if (rc)
 					break;
 			}
-			if (rc < 0)
-				return rc;
-			if (rc)
-				continue;
-			return -EDQUOT;
-		}
-		krdma_segment_shed(grant, batch);
-		wait_event_timeout(krdma_segments_wait,
-				   atomic_read(&grant->exp->segments) < grant->exp->max_segments ||
-					   krdma_service_noted(sess) || !krdma_session_is_up(sess),
-				   msecs_to_jiffies(KRDMA_QUESTION_MS));
-		if (!krdma_session_is_up(sess))
-			return -ENOTCONN;
-		if (READ_ONCE(grant->revoke))
-			return -ESTALE;
-		if (time_after(jiffies, until))
-			return -EDQUOT;
-		xa_for_each(&sess->grants, i, other) {
-			u32 shed = xchg(&other->shed, 0);
-
-			if (shed && krdma_grant_recall(other, shed) < 0)
-				return -ENOTCONN;
-		}
+		else if (!rc)
+			rc = krdma_segment_shed_wait(grant, batch);
+		if (rc <= 0)
+			return rc ?: -EDQUOT;
 	}
 	return 0;
 }
@@ -471,8 +499,10 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 		if (!needed)
 			return NULL;
 		rc = krdma_grant_recall(grant, KRDMA_REG_SLOTS / 4);
-		if (rc <= 0)
-			return rc ? ERR_PTR(rc) : seg;
+		if (!rc)
+			rc = krdma_segment_shed_wait(grant, KRDMA_REG_SLOTS / 4);
+		if (rc < 0)
+			return rc == -EDQUOT ? seg : ERR_PTR(rc);
 	}
 }
 
@@ -574,6 +604,8 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 	total = ((grant->exp->length - 1) >> shift) + 1;
 	if (first >= total || count > total - first)
 		return -ERANGE;
+	if (count > grant->exp->max_segments)
+		return -EDQUOT;
 	extra = min_t(u64, extra, total - first - count);
 
 	for (i = 0; i < count + extra; i++) {

@@ -5,8 +5,10 @@
  *
  * Lock order, outer to inner:
  *
- *	krdma_sessions_lock	list of sessions, their users
- *	  krdma_listeners_lock	list of listeners
+ *	krdma_listeners_start	who starts and ends listeners (listen.c)
+ *	  an rdma_cm id's handler lock
+ *	    krdma_sessions_lock	list of sessions, their users
+ *	      krdma_listeners_lock	list of listeners
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
  *	    session->lock	(BH) everything of a session that moves
@@ -53,16 +55,27 @@
 #define KRDMA_SESSION_GRANTS    1024
 #define KRDMA_SESSIONS_MAX      4096
 #define KRDMA_IDS_MAX           4096
-#define KRDMA_OP_PIN_MAX        ((u64)SZ_1G)
+#define KRDMA_REGION_KEYS       262144
+/* Inbound sessions: of all, of one peer address, and not established yet. */
+#define KRDMA_INBOUND_MAX      3072
+#define KRDMA_INBOUND_PEER_MAX 256
+#define KRDMA_INBOUND_NEW_MAX  128
+/* Outbound sessions of one user that is not root. */
+#define KRDMA_OUTBOUND_USER_MAX 256
+/* An operation on memory that is not a registered buffer may not last longer. */
+#define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
+#define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
 
 /* Times, milliseconds. */
 #define KRDMA_HEARTBEAT_MS 2000
 #define KRDMA_DEAD_MS      8000
 #define KRDMA_QUESTION_MS  10000
-#define KRDMA_SEGS_MS      30000
+#define KRDMA_SERVICE_MS   30000
 #define KRDMA_LINGER_MS    10000
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
+#define KRDMA_FOREVER_MS   0x7fffffffU
+#define KRDMA_SHED_MS      5000
 
 /* Why a call failed: the sentence of KRDMA_IOC_LAST_ERROR. */
 struct krdma_why {
@@ -116,6 +129,7 @@ struct krdma_mapping {
 	struct krdma_device *dev;  /* valid while on device->mappings */
 	enum dma_data_direction dir;
 	struct sg_table sgt;
+	bool need_sync;   /* the device does not see what the CPU sees */
 	dma_addr_t *page; /* DMA address of each page */
 };
 
@@ -161,6 +175,7 @@ struct krdma_region {
 	u32 posted;         /* chunks on the wire */
 	struct xarray keys; /* krdma_key by segment index */
 	u32 nkeys;
+	unsigned long forget;     /* where to look for a key to forget */
 	u64 next;                 /* segment behind the last one that was asked for */
 	struct list_head waiters; /* transfers that wait for a key */
 	bool asking;              /* a SEGS is under way */
@@ -181,13 +196,16 @@ struct krdma_exp {
 	u32 rights;
 	u32 flags;
 	u64 length;
-	struct krdma_mem *mem; /* an address range */
-	struct file *file;     /* or a memfd */
+	struct krdma_mem *mem;    /* an address range */
+	struct file *file;        /* or a memfd */
+	struct mem_cgroup *memcg; /* pays for its pages; holds a reference */
+	bool write_held;          /* sealing it against writing is denied */
 	pgoff_t pgoff;
 	struct krdma_account *acct;
 	bool dead; /* krdma_exports_lock */
 	u32 max_segments;
 	atomic_t segments;
+	atomic_t released; /* how often one was given back */
 	atomic64_t recalls;
 	atomic64_t pinned_pages; /* memfd only */
 	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
@@ -282,6 +300,7 @@ struct krdma_chunk {
 	struct list_head node; /* channel->free, or the chain being built */
 	struct krdma_xfer *xfer;
 	struct krdma_key *key;
+	u64 mem; /* where in the memory, from its first page */
 	u32 bytes;
 	struct ib_rdma_wr wr;
 	struct ib_sge sge[KRDMA_SGE_MAX];
@@ -295,9 +314,11 @@ struct krdma_channel {
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	u32 qp_num;
+	u32 port;
 
 	/* connection set-up, conn.c */
 	struct completion cm_done;
+	const char *broken; /* lost while connecting; session->lock */
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
 	u8 cm_reason; /* of a reject, enum krdma_wire_reason */
@@ -327,6 +348,9 @@ struct krdma_channel {
 	unsigned long last_wc; /* jiffies; or of the post that ended idleness */
 	struct ib_cqe heartbeat_cqe;
 	bool heartbeat;
+
+	enum ib_event_type qp_event;
+	struct work_struct qp_event_work;
 };
 
 /* ---- control ---- */
@@ -372,7 +396,7 @@ struct krdma_session {
 	u64 serial;
 	bool inbound;
 	bool private;
-	u32 users;
+	u32 users;                /* handles of sessions and regions */
 	unsigned long idle_since; /* jiffies, when users became 0 */
 	struct net *net;          /* compared only; the cm id holds it */
 	kuid_t uid;
@@ -397,7 +421,8 @@ struct krdma_session {
 	/* our questions */
 	struct list_head asks;
 	u32 nasks;
-	u32 window; /* the peer's */
+	unsigned long last_answer; /* jiffies */
+	u32 window;                /* the peer's */
 	u32 next_tag;
 
 	/* the peer's questions */
@@ -444,8 +469,9 @@ struct krdma_listener {
 	u64 serial;
 	struct net *net;
 	struct sockaddr_storage addr;
-	struct rdma_cm_id *id; /* NULL: waits for a device */
-	struct krdma_ctx *ctx; /* owner outside init_net, else NULL */
+	struct rdma_cm_id *id;      /* NULL: waits for a device */
+	struct rdma_cm_id *removed; /* its device went while it was started */
+	struct krdma_ctx *ctx;      /* owner outside init_net, else NULL */
 	atomic64_t accepted;
 	atomic64_t refused;
 	u32 nallow;
@@ -523,7 +549,9 @@ DECLARE_PER_CPU(struct krdma_stats, krdma_stats);
 
 /* main.c */
 extern u64 krdma_incarnation;
-extern struct workqueue_struct *krdma_wq;
+extern struct workqueue_struct *krdma_wq;      /* never waits for a peer */
+extern struct workqueue_struct *krdma_wait_wq; /* may wait for an answer */
+extern struct workqueue_struct *krdma_connect_wq;
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
 
 /* cdev.c */
@@ -568,7 +596,8 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 void krdma_mem_unmap_device(struct krdma_device *dev);
 int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
 		      struct krdma_why *why);
-int krdma_memfd_get_pages(struct file *file, pgoff_t first, unsigned int n, struct page **pages);
+int krdma_memfd_get_pages(struct file *file, struct mem_cgroup *memcg, pgoff_t first,
+			  unsigned int n, struct page **pages);
 void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty);
 
 /* mr.c: keys for a peer */
@@ -628,7 +657,7 @@ struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
 int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
-void krdma_post_heartbeat(struct krdma_channel *ch);
+void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 
 /* ctl.c: questions and answers */
@@ -650,6 +679,7 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 int krdma_conn_connect(struct krdma_session *sess);
 int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 		      const struct krdma_hello *hello, const struct rdma_conn_param *param);
+void krdma_conn_qp_work(struct work_struct *work);
 void krdma_conn_stop(struct krdma_channel *ch);
 void krdma_conn_destroy(struct krdma_session *sess);
 void krdma_conn_release(struct krdma_session *sess);
@@ -676,10 +706,12 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 struct krdma_session *krdma_session_new(void);
 int krdma_session_add(struct krdma_session *sess);
 void krdma_session_accepted(struct krdma_session *sess, int rc);
+void krdma_session_join(struct krdma_session *sess);
 void krdma_session_leave(struct krdma_session *sess);
 void krdma_session_put(struct krdma_session *sess);
 void krdma_session_up(struct krdma_session *sess);
 void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye);
+void krdma_session_broken(struct krdma_session *sess, const char *why);
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
 			       struct list_head *done);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);

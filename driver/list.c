@@ -211,14 +211,13 @@ static void krdma_emit_channel(struct krdma_emit *e, struct krdma_session *sess)
 		.index = ch->index,
 		.state = sess->state,
 		.qp_num = ch->qp_num,
+		.port = ch->port,
 		.slots = ch->slots,
 		.slots_used = ch->slots_used,
 		.questions_max = sess->window,
 		.questions = sess->nasks,
 	};
 
-	if (ch->qp)
-		info.port = ch->qp->port;
 	if (sess->dev)
 		strscpy(info.device, dev_name(&sess->dev->ib->dev), sizeof(info.device));
 	krdma_emit(e, &info);

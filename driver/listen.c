@@ -17,6 +17,8 @@
 
 DEFINE_MUTEX(krdma_listeners_lock); /* list of listeners and their ids */
 LIST_HEAD(krdma_listeners);
+static DEFINE_MUTEX(krdma_listeners_start); /* who starts and ends listeners */
+static DEFINE_SPINLOCK(krdma_listener_ids); /* listener->id, ->removed */
 static u64 krdma_listener_serial;
 
 static void krdma_listeners_retry_work(struct work_struct *work);
@@ -88,6 +90,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	sess->inbound = true;
 	sess->net = l->net;
 	sess->listener = l->serial;
+	memcpy(&sess->dst, &id->route.addr.dst_addr, sizeof(sess->dst));
 	sess->uid = make_kuid(&init_user_ns, hello.uid);
 	rc = krdma_session_add(sess);
 	if (rc) {
@@ -106,33 +109,35 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct krdma_listener *l = id->context;
-	int rc = 0;
+	bool ours;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return krdma_connect_request(l, id, &event->param.conn);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* Only of an id that is bound to the device; rdma_cm destroys it. */
-		mutex_lock(&krdma_listeners_lock);
-		if (l->id == id) {
+		/* Only of an id that is bound to the device. */
+		spin_lock(&krdma_listener_ids);
+		l->removed = id;
+		ours = l->id == id;
+		if (ours)
 			l->id = NULL;
-			rc = 1;
-		}
-		mutex_unlock(&krdma_listeners_lock);
-		if (rc)
-			krdma_listeners_retry();
-		return rc;
+		spin_unlock(&krdma_listener_ids);
+		if (!ours)
+			return 0; /* who starts or ends the listener destroys it */
+		krdma_listeners_retry();
+		return 1; /* rdma_cm destroys it */
 	default:
 		return 0;
 	}
 }
 
+/* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
 static int krdma_listener_start(struct krdma_listener *l, const char **what)
 {
 	struct rdma_cm_id *id;
 	int rc;
 
-	lockdep_assert_held(&krdma_listeners_lock);
+	lockdep_assert_held(&krdma_listeners_start);
 	*what = "no id";
 	id = rdma_create_id(l->net, krdma_listen_handler, l, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
@@ -149,10 +154,18 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	rc = rdma_listen(id, KRDMA_BACKLOG);
 	if (rc)
 		goto out;
-	l->id = id;
-	return 0;
+
+	spin_lock(&krdma_listener_ids);
+	if (l->removed == id)
+		rc = -ENODEV;
+	else
+		l->id = id;
+	spin_unlock(&krdma_listener_ids);
+	if (!rc)
+		return 0;
 out:
 	rdma_destroy_id(id);
+	l->removed = NULL;
 	return rc;
 }
 
@@ -162,11 +175,12 @@ static void krdma_listeners_retry_work(struct work_struct *work)
 	bool down = false;
 	const char *what;
 
-	mutex_lock(&krdma_listeners_lock);
+	/* The list is changed under krdma_listeners_start alone. */
+	mutex_lock(&krdma_listeners_start);
 	list_for_each_entry(l, &krdma_listeners, node)
-		if (!l->id && krdma_listener_start(l, &what))
+		if (!READ_ONCE(l->id) && krdma_listener_start(l, &what))
 			down = true;
-	mutex_unlock(&krdma_listeners_lock);
+	mutex_unlock(&krdma_listeners_start);
 	if (down)
 		krdma_listeners_retry();
 }
@@ -220,7 +234,7 @@ int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 	l->allow = allow;
 	l->nallow = nallow;
 
-	mutex_lock(&krdma_listeners_lock);
+	mutex_lock(&krdma_listeners_start);
 	if (krdma_listener_find(ctx->net, addr)) {
 		rc = krdma_explain(why, -EEXIST, "there is a listener on %pISpc already", addr);
 		goto out;
@@ -231,28 +245,35 @@ int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 		krdma_explain(why, rc, "can't listen on %pISpc: %s (%pe)", addr, what, ERR_PTR(rc));
 		goto out;
 	}
+	mutex_lock(&krdma_listeners_lock);
 	list_add_tail(&l->node, &krdma_listeners);
 	mutex_unlock(&krdma_listeners_lock);
+	mutex_unlock(&krdma_listeners_start);
+	/* The device may have gone before the listener could be found. */
+	krdma_listeners_retry();
 	return 0;
 out:
-	mutex_unlock(&krdma_listeners_lock);
+	mutex_unlock(&krdma_listeners_start);
 	kfree(l);
 	return rc;
 }
 
-/* Takes it off the list; the lock is dropped while rdma_cm waits for handlers. */
 static void krdma_listener_end(struct krdma_listener *l)
 {
-	struct rdma_cm_id *id = l->id;
-	u64 serial = l->serial;
+	struct rdma_cm_id *id;
 
-	lockdep_assert_held(&krdma_listeners_lock);
+	lockdep_assert_held(&krdma_listeners_start);
+	mutex_lock(&krdma_listeners_lock);
 	list_del(&l->node);
-	l->id = NULL;
 	mutex_unlock(&krdma_listeners_lock);
+
+	spin_lock(&krdma_listener_ids);
+	id = l->id;
+	l->id = NULL;
+	spin_unlock(&krdma_listener_ids);
 	if (id)
 		rdma_destroy_id(id);
-	krdma_sessions_fail_listener(serial);
+	krdma_sessions_fail_listener(l->serial);
 	kfree(l->allow);
 	kfree(l);
 }
@@ -270,15 +291,16 @@ int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 		   struct krdma_why *why)
 {
 	struct krdma_listener *l;
+	int rc = 0;
 
-	mutex_lock(&krdma_listeners_lock);
+	mutex_lock(&krdma_listeners_start);
 	l = krdma_listener_find(ctx->net, addr);
-	if (!l) {
-		mutex_unlock(&krdma_listeners_lock);
-		return krdma_explain(why, -ENOENT, "there is no listener on %pISpc", addr);
-	}
-	krdma_listener_end(l);
-	return 0;
+	if (l)
+		krdma_listener_end(l);
+	else
+		rc = krdma_explain(why, -ENOENT, "there is no listener on %pISpc", addr);
+	mutex_unlock(&krdma_listeners_start);
+	return rc;
 }
 
 /**
@@ -289,17 +311,13 @@ int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
  */
 void krdma_listeners_drop(struct krdma_ctx *ctx)
 {
-	struct krdma_listener *l;
+	struct krdma_listener *l, *next;
 
-again:
-	mutex_lock(&krdma_listeners_lock);
-	list_for_each_entry(l, &krdma_listeners, node) {
-		if (!ctx || l->ctx == ctx) {
+	mutex_lock(&krdma_listeners_start);
+	list_for_each_entry_safe(l, next, &krdma_listeners, node)
+		if (!ctx || l->ctx == ctx)
 			krdma_listener_end(l);
-			goto again;
-		}
-	}
-	mutex_unlock(&krdma_listeners_lock);
+	mutex_unlock(&krdma_listeners_start);
 }
 
 /**

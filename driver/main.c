@@ -15,6 +15,8 @@
 
 u64 krdma_incarnation;
 struct workqueue_struct *krdma_wq;
+struct workqueue_struct *krdma_wait_wq;
+struct workqueue_struct *krdma_connect_wq;
 
 /**
  * krdma_explain - say why a call fails
@@ -40,6 +42,28 @@ int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...)
 	return err;
 }
 
+/*
+ * What can end a wait must not queue behind those who wait: so what never waits
+ * for a peer has a queue of its own, and connects don't hold up answers.
+ */
+static void krdma_wqs_destroy(void)
+{
+	if (krdma_connect_wq)
+		destroy_workqueue(krdma_connect_wq);
+	if (krdma_wait_wq)
+		destroy_workqueue(krdma_wait_wq);
+	if (krdma_wq)
+		destroy_workqueue(krdma_wq);
+}
+
+static int krdma_wqs_create(void)
+{
+	krdma_wq = alloc_workqueue("krdma", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	krdma_wait_wq = alloc_workqueue("krdma_wait", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	krdma_connect_wq = alloc_workqueue("krdma_connect", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	return krdma_wq && krdma_wait_wq && krdma_connect_wq ? 0 : -ENOMEM;
+}
+
 static int __init krdma_init(void)
 {
 	int rc;
@@ -48,14 +72,13 @@ static int __init krdma_init(void)
 		krdma_incarnation = get_random_u64();
 	} while (!krdma_incarnation);
 
-	/* Services wait for the peer: unbound, and as many as there are sessions. */
-	krdma_wq = alloc_workqueue("krdma", WQ_UNBOUND | WQ_SYSFS, WQ_UNBOUND_MAX_ACTIVE);
-	if (!krdma_wq)
-		return -ENOMEM;
+	rc = krdma_wqs_create();
+	if (rc)
+		goto out_wqs;
 
 	rc = krdma_device_init();
 	if (rc)
-		goto out_wq;
+		goto out_listeners;
 
 	rc = krdma_cdev_register();
 	if (rc)
@@ -66,21 +89,24 @@ static int __init krdma_init(void)
 
 out_device:
 	krdma_device_exit();
+out_listeners:
 	krdma_listeners_exit();
-out_wq:
-	destroy_workqueue(krdma_wq);
+out_wqs:
+	krdma_wqs_destroy();
 	return rc;
 }
 
 static void __exit krdma_exit(void)
 {
 	krdma_cdev_unregister();
+	/* Files that were closed just now may still be ending their listeners. */
+	flush_workqueue(krdma_wq);
 	krdma_listeners_drop(NULL);
 	krdma_sessions_exit();
 	/* No session is left, so that no device is in use. */
 	krdma_device_exit();
 	krdma_listeners_exit();
-	destroy_workqueue(krdma_wq);
+	krdma_wqs_destroy();
 }
 
 module_init(krdma_init);

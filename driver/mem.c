@@ -7,9 +7,11 @@
  * everything that could touch the pages has ended (Documentation/lifetime.rst).
  */
 #include <linux/backing-dev.h>
+#include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/hugetlb.h>
 #include <linux/magic.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -305,7 +307,7 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 	if (rc)
 		goto out_account;
 
-	mem->pages = kvmalloc_array(npages, sizeof(*mem->pages), GFP_KERNEL_ACCOUNT);
+	mem->pages = kvmalloc_array(npages, sizeof(*mem->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!mem->pages) {
 		rc = -ENOMEM;
 		goto out_charge;
@@ -429,7 +431,8 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 	map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
 	if (!map)
 		goto out_err;
-	map->page = kvmalloc_array(mem->npages, sizeof(*map->page), GFP_KERNEL_ACCOUNT);
+	map->page =
+		kvmalloc_array(mem->npages, sizeof(*map->page), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!map->page)
 		goto out_map;
 	map->dir = mem->acct ? (mem->writable ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE) :
@@ -445,6 +448,9 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 	if (rc)
 		goto out_table;
 	krdma_mapping_index(map, mem);
+	/* Pages of one operation are handed back when they are unmapped. */
+	map->need_sync = mem->acct && !ib_uses_virt_dma(dev->ib) &&
+			 dma_need_sync(dev->ib->dma_device, map->page[0]);
 
 	map->dev = dev;
 	mutex_lock(&krdma_devices_lock);
@@ -508,6 +514,7 @@ int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
 		return krdma_explain(
 			why, -EOPNOTSUPP,
 			"the file descriptor is not a memfd (huge pages: export a mapping)");
+	/* ORDER: the caller denies new write seals before this looks at them. */
 	seals = READ_ONCE(SHMEM_I(inode)->seals);
 	if (!(seals & F_SEAL_SHRINK))
 		return krdma_explain(why, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");
@@ -526,28 +533,34 @@ int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
 /**
  * krdma_memfd_get_pages - take pages of a memfd, allocating them if needed
  * @file: a file that krdma_memfd_check passed
+ * @memcg: who pays for pages that are allocated
  * @first: index of the first page
  * @n: number of pages
  * @pages: out
  *
- * Context: process.
+ * Context: process, mostly a work.
  * Return: 0 or a negative errno, with nothing taken
  */
-int krdma_memfd_get_pages(struct file *file, pgoff_t first, unsigned int n, struct page **pages)
+int krdma_memfd_get_pages(struct file *file, struct mem_cgroup *memcg, pgoff_t first,
+			  unsigned int n, struct page **pages)
 {
+	struct mem_cgroup *old = set_active_memcg(memcg);
 	unsigned int i;
+	int rc = 0;
 
 	for (i = 0; i < n; i++) {
 		struct page *page = shmem_read_mapping_page(file->f_mapping, first + i);
 
 		if (IS_ERR(page)) {
 			krdma_memfd_put_pages(pages, i, false);
-			return PTR_ERR(page);
+			rc = PTR_ERR(page);
+			break;
 		}
 		pages[i] = page;
 		cond_resched();
 	}
-	return 0;
+	set_active_memcg(old);
+	return rc;
 }
 
 /**

@@ -34,8 +34,8 @@ static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 		rc = -ENOMEM;
 		goto out;
 	}
-	rc = krdma_memfd_get_pages(exp->file, exp->pgoff + seg->index * per_segment, seg->npages,
-				   seg->pages);
+	rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + seg->index * per_segment,
+				   seg->npages, seg->pages);
 	if (rc)
 		goto out;
 	atomic64_add(seg->npages, &exp->pinned_pages);
@@ -150,6 +150,10 @@ void krdma_seg_free(struct krdma_seg *seg)
 	struct krdma_session *sess = grant->sess;
 	int rc;
 
+	xa_erase(&grant->segs, seg->index);
+	list_del(&seg->node);
+	WRITE_ONCE(sess->nsegs, sess->nsegs - 1);
+	WRITE_ONCE(grant->nsegs, grant->nsegs - 1);
 	rc = ib_dereg_mr(seg->mr);
 	if (WARN_ON_ONCE(rc)) {
 		/* The key may live: better lose the memory than give it away. */
@@ -160,12 +164,8 @@ void krdma_seg_free(struct krdma_seg *seg)
 	ib_dma_unmap_sgtable_attrs(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
 	sg_free_table(&seg->sgt);
 	krdma_seg_put_pages(seg);
-
-	xa_erase(&grant->segs, seg->index);
-	list_del(&seg->node);
-	WRITE_ONCE(sess->nsegs, sess->nsegs - 1);
-	WRITE_ONCE(grant->nsegs, grant->nsegs - 1);
 	atomic_dec(&grant->exp->segments);
+	atomic_inc(&grant->exp->released);
 	krdma_stat_inc(KRDMA_STAT_SEGMENTS_RELEASED);
 	trace_krdma_segment(sess->serial, grant->id, seg->index, false);
 	kfree(seg);

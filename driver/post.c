@@ -38,8 +38,10 @@ static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 			      struct list_head *done)
 {
 	/* A refused connect flushes the receives: rdma_cm tells the reason. */
-	if (ch->sess->state == KRDMA_SESSION_CONNECTING)
+	if (ch->sess->state == KRDMA_SESSION_CONNECTING && !ch->sess->inbound) {
+		ch->broken = ib_wc_status_msg(wc->status);
 		return;
+	}
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
 		pr_info_ratelimited("krdma_mover: session %llu: %s (vendor error %#x)\n",
 				    ch->sess->serial, ib_wc_status_msg(wc->status), wc->vendor_err);
@@ -48,22 +50,27 @@ static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 
 /* ---- data ---- */
 
-/* Registered buffers stay mapped: hand the bytes over and back. */
+/*
+ * Registered buffers stay mapped: hand the bytes over and back. Page by page,
+ * since neighbours by address need not be of one mapping.
+ */
 static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
 {
-	struct krdma_xfer *x = c->xfer;
+	struct krdma_mapping *map = c->xfer->map;
 	struct ib_device *ib = ch->sess->dev->ib;
-	int i;
+	u64 pos = c->mem, end = c->mem + c->bytes;
 
-	if (!x->mem->acct || ib_uses_virt_dma(ib))
+	if (!map->need_sync)
 		return;
-	for (i = 0; i < c->wr.wr.num_sge; i++) {
+	while (pos < end) {
+		u32 len = min_t(u64, end - pos, PAGE_SIZE - offset_in_page(pos));
+		dma_addr_t addr = map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
+
 		if (to_device)
-			ib_dma_sync_single_for_device(ib, c->sge[i].addr, c->sge[i].length,
-						      x->map->dir);
+			ib_dma_sync_single_for_device(ib, addr, len, map->dir);
 		else
-			ib_dma_sync_single_for_cpu(ib, c->sge[i].addr, c->sge[i].length,
-						   x->map->dir);
+			ib_dma_sync_single_for_cpu(ib, addr, len, map->dir);
+		pos += len;
 	}
 }
 
@@ -113,6 +120,7 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	left = min3(x->length - x->posted, key->length - in_seg, (u64)KRDMA_CHUNK_MAX);
 	max_sge = x->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
 	c->bytes = 0;
+	c->mem = mem;
 	while (left) {
 		u32 len = min_t(u32, left, PAGE_SIZE - offset_in_page(mem));
 		dma_addr_t addr = x->map->page[mem >> PAGE_SHIFT] + offset_in_page(mem);
@@ -212,10 +220,11 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc, &done);
-	} else if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
-		/* Not in the protocol, and rxe does not look whose key it is. */
+	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > KRDMA_WIRE_MSG_MAX ||
+		   (wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE))) {
+		/* Not in the protocol; and rxe does not look whose key is invalidated. */
 		krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
-		krdma_session_fail_locked(sess, -ECONNRESET, "the peer invalidated a key",
+		krdma_session_fail_locked(sess, -ECONNRESET, "the peer sent more than a message",
 					  KRDMA_WIRE_REASON_PROTOCOL, &done);
 	} else if (sess->state <= KRDMA_SESSION_UP) {
 		rx->len = wc->byte_len;
@@ -278,10 +287,12 @@ int krdma_post_receives(struct krdma_channel *ch)
 	return 0;
 }
 
+/* Under the lock to the end: who waits for the last may free the channel. */
 static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
 {
 	list_add(&tx->node, &ch->tx_free);
 	ch->tx_busy--;
+	wake_up(&ch->tx_wait);
 }
 
 static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -292,11 +303,10 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);
-	krdma_tx_free(ch, tx);
 	if (wc->status != IB_WC_SUCCESS)
 		krdma_post_broken(ch, wc, &done);
+	krdma_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
-	wake_up(&ch->tx_wait);
 	krdma_xfers_finish(&done);
 }
 
@@ -305,14 +315,15 @@ static bool krdma_tx_try(struct krdma_channel *ch, bool last, struct krdma_tx **
 	bool over;
 
 	spin_lock_bh(&ch->sess->lock);
-	*tx = list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
+	over = !last && ch->sess->state != KRDMA_SESSION_UP;
+	/* ORDER: none is taken when down, so that down_work can wait for those out. */
+	*tx = over ? NULL : list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
 	if (*tx) {
 		list_del(&(*tx)->node);
 		ch->tx_busy++;
 	}
-	over = last || ch->sess->state != KRDMA_SESSION_UP;
 	spin_unlock_bh(&ch->sess->lock);
-	return *tx || over;
+	return *tx || over || last;
 }
 
 /**
@@ -345,7 +356,6 @@ void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx)
 	spin_lock_bh(&ch->sess->lock);
 	krdma_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
-	wake_up(&ch->tx_wait);
 }
 
 /**
@@ -472,18 +482,21 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
 /**
  * krdma_post_heartbeat - ask the peer's adapter for a sign of life
  * @ch: channel of a session that is up
+ * @done: transfers that ended
  *
- * A READ of no bytes needs no key and no receive, and the peer's software has
- * no part in the answer.
+ * A WRITE of no bytes needs no key and no receive, and the peer's software has
+ * no part in its acknowledgement. Not a READ: rxe up to 6.1 breaks the queue
+ * pair when the answer to an empty one is lost (read_reply looks for its key
+ * again).
  *
  * Context: session->lock held.
  */
-void krdma_post_heartbeat(struct krdma_channel *ch)
+void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done)
 {
 	struct ib_rdma_wr wr = {
 		.wr = {
 			.wr_cqe = &ch->heartbeat_cqe,
-			.opcode = IB_WR_RDMA_READ,
+			.opcode = IB_WR_RDMA_WRITE,
 			.send_flags = IB_SEND_SIGNALED,
 		},
 	};
@@ -494,6 +507,8 @@ void krdma_post_heartbeat(struct krdma_channel *ch)
 	krdma_post_count(ch, 1);
 	if (ib_post_send(ch->qp, &wr.wr, NULL)) {
 		ch->outstanding--;
+		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a heartbeat was not accepted", -1,
+					  done);
 		return;
 	}
 	ch->heartbeat = true;

@@ -86,6 +86,24 @@ static struct krdma_xfer *krdma_region_next(struct krdma_region *region, struct 
 	return NULL;
 }
 
+/* Too many keys: forget one that is not in use. The owner gives it again. */
+static void krdma_key_forget(struct krdma_region *region, unsigned long except)
+{
+	struct krdma_key *key;
+	unsigned long i;
+
+	xa_for_each_start(&region->keys, i, key, region->forget) {
+		if (key->posted || !key->valid || i == except)
+			continue;
+		region->forget = i + 1;
+		region->nkeys--;
+		xa_erase(&region->keys, i);
+		kfree(key);
+		return;
+	}
+	region->forget = 0;
+}
+
 static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg *msg,
 			    const struct krdma_segs_ask *sa)
 {
@@ -115,6 +133,8 @@ static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg 
 			}
 		}
 		spin_lock_bh(&sess->lock);
+		if (new && region->nkeys >= KRDMA_REGION_KEYS)
+			krdma_key_forget(region, seg->index);
 		if (new) {
 			new->index = seg->index;
 			xa_store(&region->keys, seg->index, new, GFP_ATOMIC);
@@ -128,6 +148,7 @@ static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg 
 			key->length = seg->length;
 			key->rkey = seg->rkey;
 			key->valid = true;
+			xa_clear_mark(&region->keys, key->index, XA_MARK_0);
 			region->nkeys++;
 		}
 		spin_unlock_bh(&sess->lock);
@@ -235,7 +256,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 	sa->region = region;
 	sa->first = msg->segs.first;
 	sa->count = 1 + msg->segs.extra;
-	rc = krdma_ask_send(sess, ask, msg, KRDMA_SEGS_MS);
+	rc = krdma_ask_send(sess, ask, msg, KRDMA_SERVICE_MS);
 	if (rc) {
 		krdma_region_put(region);
 	} else {
@@ -266,7 +287,7 @@ void krdma_region_want(struct krdma_region *region)
 	region->asking = true;
 	kref_get(&region->ref);
 	/* Put by the work; asking is false again before it is queued again. */
-	if (!queue_work(krdma_wq, &region->ask_work))
+	if (!queue_work(krdma_wait_wq, &region->ask_work))
 		kref_put(&region->ref, krdma_region_release);
 }
 
@@ -357,7 +378,16 @@ void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg
 		if (key->posted) {
 			key->recall = recall;
 			recall->pending++;
+			/* Freed when the recall is answered. */
+			xa_set_mark(&region->keys, key->index, XA_MARK_0);
+		} else {
+			xa_erase(&region->keys, key->index);
+			kfree(key);
 		}
+	}
+	if (recall->pending) {
+		kref_get(&region->ref);
+		recall->region = region;
 	}
 	list_add_tail(&recall->node, &sess->recalls);
 	spin_unlock_bh(&sess->lock);
@@ -394,6 +424,22 @@ void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg
 	krdma_stat_inc(KRDMA_STAT_REVOKES);
 }
 
+/* Frees recalled keys that were in use. Keys are never freed in softirq. */
+static void krdma_keys_sweep(struct krdma_region *region)
+{
+	struct krdma_key *key;
+	unsigned long i;
+
+	spin_lock_bh(&region->sess->lock);
+	xa_for_each_marked(&region->keys, i, key, XA_MARK_0) {
+		if (key->posted || key->valid)
+			continue;
+		xa_erase(&region->keys, i);
+		kfree(key);
+	}
+	spin_unlock_bh(&region->sess->lock);
+}
+
 static void krdma_recall_free(struct krdma_recall *recall)
 {
 	if (recall->region)
@@ -415,7 +461,8 @@ void krdma_region_recalls_answer(struct krdma_session *sess)
 
 	spin_lock_bh(&sess->lock);
 	list_for_each_entry_safe(recall, next, &sess->recalls, node)
-		if (recall->region ? !recall->region->posted : !recall->pending)
+		if (recall->type == KRDMA_WIRE_REVOKE ? !recall->region || !recall->region->posted :
+							!recall->pending)
 			list_move_tail(&recall->node, &due);
 	spin_unlock_bh(&sess->lock);
 	if (list_empty(&due))
@@ -434,6 +481,8 @@ void krdma_region_recalls_answer(struct krdma_session *sess)
 			msg->grant.generation = recall->generation;
 			krdma_answer(sess, msg);
 		}
+		if (recall->type == KRDMA_WIRE_RECALL && recall->region)
+			krdma_keys_sweep(recall->region);
 		krdma_recall_free(recall);
 	}
 	kfree(msg);
@@ -501,7 +550,8 @@ static void krdma_region_close_work(struct work_struct *work)
 		msg->type = KRDMA_WIRE_CLOSE;
 		msg->grant.grant = region->grant;
 		msg->grant.generation = region->generation;
-		krdma_ask_wait(sess, msg, KRDMA_QUESTION_MS, NULL, NULL);
+		/* As long as the session is up: the owner must hear of it. */
+		krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, NULL, NULL);
 	}
 	kfree(msg);
 	krdma_region_unlist(region);
@@ -528,7 +578,7 @@ void krdma_region_close(struct krdma_region *region)
 	krdma_xfers_finish(&done);
 	/* The handle's reference goes to the work. */
 	if (last)
-		queue_work(krdma_wq, &region->close_work);
+		queue_work(krdma_wait_wq, &region->close_work);
 	else
 		krdma_region_put(region);
 }
@@ -603,7 +653,7 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 	if (!err && abandoned) {
 		/* The opener went away: give the grant back. */
 		kref_get(&region->ref);
-		queue_work(krdma_wq, &region->close_work);
+		queue_work(krdma_wait_wq, &region->close_work);
 	}
 	ask->err = err;
 	complete_all(&ask->done);
@@ -707,12 +757,17 @@ void krdma_regions_drop(struct krdma_session *sess)
 	for (;;) {
 		spin_lock_bh(&sess->lock);
 		region = list_first_entry_or_null(&sess->regions, struct krdma_region, node);
-		if (region && !region->err)
-			region->err = -ENOTCONN;
+		if (region) {
+			/* close_work may unlist it at the same time. */
+			kref_get(&region->ref);
+			if (!region->err)
+				region->err = -ENOTCONN;
+		}
 		spin_unlock_bh(&sess->lock);
 		if (!region)
 			break;
 		krdma_region_unlist(region);
+		krdma_region_put(region);
 	}
 	list_splice_init(&sess->recalls, &recalls);
 	list_for_each_entry_safe(recall, next, &recalls, node)

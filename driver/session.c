@@ -71,17 +71,24 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 void krdma_session_up(struct krdma_session *sess)
 {
 	ktime_t now = ktime_get();
+	LIST_HEAD(done);
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_CONNECTING) {
 		sess->ch->last_wc = jiffies;
 		krdma_session_set_state(sess, KRDMA_SESSION_UP);
+		/* Lost between the last step of the connect and here. */
+		if (sess->ch->broken)
+			krdma_session_fail_locked(sess, -ECONNRESET, sess->ch->broken, -1, &done);
+	}
+	if (sess->state == KRDMA_SESSION_UP) {
 		krdma_session_tick_by(sess, ktime_add_ms(now, KRDMA_HEARTBEAT_MS));
 		/* The peer's first message may be here already. */
 		queue_work(krdma_wq, &sess->rx_work);
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
 	}
 	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
 }
 
 /**
@@ -132,6 +139,28 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *why, in
 
 	spin_lock_bh(&sess->lock);
 	krdma_session_fail_locked(sess, err, why, bye, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_session_broken - the connection is lost
+ * @sess: session
+ * @why: a phrase, static
+ *
+ * While we connect, the connect work tells what it was.
+ *
+ * Context: any but hard interrupts; no session lock held.
+ */
+void krdma_session_broken(struct krdma_session *sess, const char *why)
+{
+	LIST_HEAD(done);
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_CONNECTING && !sess->inbound)
+		sess->ch->broken = why;
+	else
+		krdma_session_fail_locked(sess, -ECONNRESET, why, -1, &done);
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -201,7 +230,7 @@ void krdma_session_serve(struct krdma_session *sess)
 {
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP)
-		queue_work(krdma_wq, &sess->svc_work);
+		queue_work(krdma_wait_wq, &sess->svc_work);
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -255,7 +284,7 @@ static void krdma_session_tick(struct work_struct *work)
 							  &done);
 				goto out;
 			}
-			krdma_post_heartbeat(ch);
+			krdma_post_heartbeat(ch, &done);
 		} else if (time_before(beat, next)) {
 			next = beat;
 		}
@@ -387,16 +416,53 @@ struct krdma_session *krdma_session_new(void)
 	ch->sess = sess;
 	init_completion(&ch->cm_done);
 	init_waitqueue_head(&ch->tx_wait);
+	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
 	INIT_LIST_HEAD(&ch->free);
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
 	return sess;
 }
 
+static bool krdma_session_same_user(struct krdma_session *a, struct krdma_session *b)
+{
+	struct krdma_sockaddr x, y;
+
+	if (a->inbound != b->inbound)
+		return false;
+	if (!a->inbound)
+		return uid_eq(a->uid, b->uid);
+	krdma_addr_to_user(&a->dst, &x);
+	krdma_addr_to_user(&b->dst, &y);
+	return x.family == y.family && !memcmp(x.addr, y.addr, sizeof(x.addr));
+}
+
+/* Nobody takes all: not one peer, not all peers, not one user. */
+static int krdma_session_limits(struct krdma_session *sess)
+{
+	u32 inbound = 0, connecting = 0, same = 0;
+	struct krdma_session *other;
+
+	if (krdma_nsessions >= KRDMA_SESSIONS_MAX)
+		return -EDQUOT;
+	list_for_each_entry(other, &krdma_sessions, node) {
+		if (other->inbound) {
+			inbound++;
+			connecting += READ_ONCE(other->state) == KRDMA_SESSION_CONNECTING;
+		}
+		same += krdma_session_same_user(sess, other);
+	}
+	if (sess->inbound)
+		return inbound >= KRDMA_INBOUND_MAX || connecting >= KRDMA_INBOUND_NEW_MAX ||
+				       same >= KRDMA_INBOUND_PEER_MAX ?
+			       -EDQUOT :
+			       0;
+	return same >= KRDMA_OUTBOUND_USER_MAX && !uid_eq(sess->uid, GLOBAL_ROOT_UID) ? -EDQUOT : 0;
+}
+
 static int krdma_session_list(struct krdma_session *sess)
 {
 	lockdep_assert_held(&krdma_sessions_lock);
-	if (krdma_nsessions >= KRDMA_SESSIONS_MAX)
+	if (krdma_session_limits(sess))
 		return -EDQUOT;
 	krdma_nsessions++;
 	sess->serial = ++krdma_session_serial;
@@ -487,7 +553,7 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 		goto out;
 	}
 	kref_get(&sess->ref);
-	queue_work(krdma_wq, &sess->connect_work);
+	queue_work(krdma_connect_wq, &sess->connect_work);
 out:
 	mutex_unlock(&krdma_sessions_lock);
 	return sess;
@@ -518,8 +584,9 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 
 	sess = krdma_session_find(ctx, dst, src, private);
 	if (sess == ERR_PTR(-EDQUOT))
-		krdma_explain(why, -EDQUOT, "this host has %u sessions, the limit",
-			      KRDMA_SESSIONS_MAX);
+		krdma_explain(why, -EDQUOT,
+			      "there are too many sessions: a user may have %u, a host %u",
+			      KRDMA_OUTBOUND_USER_MAX, KRDMA_SESSIONS_MAX);
 	if (IS_ERR(sess))
 		return sess;
 
@@ -535,6 +602,20 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 	krdma_explain(why, rc, "can't connect to %pISpc: %s", dst, reason ?: "it failed");
 	krdma_session_leave(sess);
 	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_session_join - one more handle needs the session
+ * @sess: session of a handle that the caller holds
+ *
+ * Context: process.
+ */
+void krdma_session_join(struct krdma_session *sess)
+{
+	mutex_lock(&krdma_sessions_lock);
+	sess->users++;
+	kref_get(&sess->ref);
+	mutex_unlock(&krdma_sessions_lock);
 }
 
 /**

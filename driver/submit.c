@@ -117,6 +117,10 @@ static int krdma_op_check(struct krdma_ctx *ctx, const struct krdma_op *op, stru
 			return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
 					     op->buffer);
 		x->mem_offset = op->addr;
+	} else if (op->timeout_ns > KRDMA_OP_PIN_NS) {
+		return krdma_explain(
+			why, -EINVAL,
+			"an operation on memory that is not a buffer may last 300 s at most");
 	} else if (op->length > KRDMA_OP_PIN_MAX) {
 		return krdma_explain(
 			why, -EDQUOT,

@@ -811,6 +811,10 @@ ended:
 	emit(&out, opt->prefix, "", 0, true);
 	emit(&err, opt->prefix, "", 0, true);
 	restore_tty();
+	free(out.line.data);
+	free(err.line.data);
+	free(to_agent.data);
+	free(in.data);
 	if (status == EXIT_LOST && !opt->status)
 		fprintf(stderr, "%s: the connection was lost\n", progname);
 	return status;

@@ -291,6 +291,22 @@ bool kst_fails(int fd, int rc, int want, const char *word, const char *fmt, ...)
 	return good && said;
 }
 
+/* The list at the top of the uapi header, and EILSEQ of PING. */
+bool kst_documented(int rc)
+{
+	static const int errnos[] = {
+		0,	   ENOTTY,    E2BIG,	 EOPNOTSUPP, EINVAL,	   EFAULT,   ENOENT,
+		EEXIST,	   ERANGE,    EACCES,	 EPERM,	     ESTALE,	   ETIMEDOUT, ECANCELED,
+		ECONNREFUSED, ENOTCONN, ECONNRESET, ENOMEM,  EDQUOT,	   EINTR,    EILSEQ,
+	};
+	size_t i;
+
+	for (i = 0; i < KST_ARRAY_SIZE(errnos); i++)
+		if (rc == -errnos[i])
+			return true;
+	return false;
+}
+
 /* ---- state ---- */
 
 static int kst_lister(void)
@@ -381,6 +397,7 @@ struct kst_state kst_now(void)
 		kst_bail("/proc/vmstat has no nr_foll_pin_acquired");
 	now.pins = acquired - kst_number("/proc/vmstat", "nr_foll_pin_released ");
 	now.vmpin = kst_number("/proc/self/status", "VmPin:");
+	now.accounted = kst_number("/sys/class/misc/krdma_mover/pinned_bytes", "");
 	now.listeners = kst_count(KRDMA_LIST_LISTENERS, NULL, NULL);
 	now.sessions = kst_count(KRDMA_LIST_SESSIONS, kst_session_ours, &now.users);
 	now.exports = kst_count(KRDMA_LIST_EXPORTS, NULL, NULL);
@@ -412,6 +429,7 @@ bool kst_same(const struct kst_state *before)
 	now = kst_now();
 	KST_TELL(pins);
 	KST_TELL(vmpin);
+	KST_TELL(accounted);
 	KST_TELL(listeners);
 	KST_TELL(sessions);
 	KST_TELL(users);

@@ -59,11 +59,15 @@ bool kst_fails(int fd, int rc, int want, const char *word, const char *fmt, ...)
 /* Is it a sentence, and not the name of an errno? */
 bool kst_sentence(int fd, int want, const char *word);
 
+/* Is it one of the list in the uapi header? */
+bool kst_documented(int rc);
+
 /* ---- what a failed call must leave as it was ---- */
 
 struct kst_state {
 	long pins; /* nr_foll_pin_acquired - nr_foll_pin_released */
 	long vmpin; /* VmPin of this process, KiB */
+	long accounted; /* pinned_bytes in sysfs, all files */
 	unsigned int listeners;
 	unsigned int sessions; /* ours, in use */
 	unsigned int users; /* of those */

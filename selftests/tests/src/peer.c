@@ -17,7 +17,7 @@
 
 #include "peer.h"
 
-struct sockaddr_storage peer_addr;
+union address peer_addr;
 const char *kill_command;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -241,6 +241,7 @@ void conn_init(struct conn *c)
 	c->rnr = 6;
 	c->rnr_timer = 12;
 	c->polite = true;
+	c->event = -1; /* 0 is one */
 }
 
 static void post_receive(struct conn *c, u32 i)
@@ -434,14 +435,16 @@ static const char *check_accept(struct conn *c)
 /* NULL if connected; else what came instead, with the reason of a reject. */
 const char *conn_connect(struct conn *c)
 {
+	union address addr = peer_addr;
 	struct rdma_conn_param param;
 	struct msg m;
 	const char *why;
 
+	addr.in.sin_port = htons(ntohs(addr.in.sin_port) + c->port);
 	c->events = event_channel();
 	if (!c->events || rdma_create_id(c->events, &c->id, NULL, RDMA_PS_TCP))
 		return bad("no rdma_cm id: %m");
-	if (rdma_resolve_addr(c->id, NULL, (struct sockaddr *)&peer_addr, 5000) ||
+	if (rdma_resolve_addr(c->id, NULL, &addr.sa, 5000) ||
 	    !wait_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, 6000))
 		return "no address";
 	if (rdma_resolve_route(c->id, 5000) || !wait_event(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 6000))

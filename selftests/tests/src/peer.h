@@ -11,7 +11,7 @@
 #ifndef PEER_H
 #define PEER_H
 
-#include <endian.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
@@ -84,6 +84,7 @@ struct conn {
 	u8 *data;
 
 	/* How to connect; conn_init sets what is usual. */
+	u16 port; /* behind the one that was given */
 	u8 hello[256];
 	u32 hello_len;
 	u8 reads; /* responder resources, and initiator depth */
@@ -137,7 +138,12 @@ void open_question(struct conn *c, struct msg *m, const char *name, u32 rights);
 void apply(struct msg *m, const struct patch *patch);
 
 /* ---- connections ---- */
-extern struct sockaddr_storage peer_addr;
+union address {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6; /* has the port where the other one has it */
+};
+extern union address peer_addr;
 extern const char *kill_command;
 void conn_init(struct conn *c);
 const char *conn_connect(struct conn *c);

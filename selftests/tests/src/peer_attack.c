@@ -2,7 +2,7 @@
 /*
  * The side that connects, as it must not be: one attempt on a connection of its
  * own. Each ends as Documentation/wire.rst says: a reject, a failed answer, or
- * the end of that session.
+ * the end of that session. At the port behind the usual one nobody is admitted.
  */
 #include "peer.h"
 
@@ -14,6 +14,7 @@ static const struct hello {
 	u64 value;
 	u8 len; /* so many bytes are sent; of InfiniBand's private data the rest is zero */
 	u8 reason; /* of the reject, 0: accepted */
+	u16 port; /* 1: where nobody is admitted */
 } hellos[] = {
 	{ "another magic", 0, 4, 0x4d44524c, 56, MALFORMED },
 	{ "version 0", 4, 1, 0, 56, VERSION },
@@ -36,6 +37,8 @@ static const struct hello {
 	{ "no private data", 0, 0, 0, 0, MALFORMED },
 	{ "4 bytes", 0, 0, 0, 4, VERSION },
 	{ "36 bytes", 0, 0, 0, 36, MALFORMED },
+	{ "nothing wrong, from a host that is not admitted", 0, 0, 0, 56, NOT_ADMITTED, 1 },
+	{ "another magic, from a host that is not admitted", 0, 1, 0, 56, NOT_ADMITTED, 1 },
 };
 
 static const char *try_hello(struct conn *c, const void *arg)
@@ -45,6 +48,7 @@ static const char *try_hello(struct conn *c, const void *arg)
 
 	put_bytes(c->hello + hello->at, hello->size, hello->value);
 	c->hello_len = hello->len;
+	c->port = hello->port;
 	why = conn_connect(c);
 	if (!hello->reason)
 		return why ?: ping(c, 1);
@@ -507,6 +511,7 @@ void misbehave(void)
 	static const char *const extra_names[] = { "SEND with immediate data",
 						   "SEND that invalidates a key",
 						   "WRITE with immediate data" };
+	static const char *const reasons[] = { "accepted", "MALFORMED", "VERSION", "NOT_ADMITTED" };
 	static const u8 cut[] = { PING, 21, LIST, 24, OPEN, 88, SEGS, 40, CLOSE, 24, BYE, 24 };
 	static const u8 types[] = { PING, LIST, OPEN };
 	static const u32 yes = 1, no;
@@ -514,9 +519,7 @@ void misbehave(void)
 
 	for (i = 0; i < ARRAY_SIZE(hellos); i++)
 		result(attempt(try_hello, &hellos[i]), "hello with %s: %s", hellos[i].name,
-		       hellos[i].reason == VERSION ? "VERSION" :
-		       hellos[i].reason		   ? "MALFORMED" :
-						     "accepted");
+		       reasons[hellos[i].reason]);
 	for (i = 0; i < ARRAY_SIZE(cut); i += 2) {
 		result(truncate_all(cut[i], cut[i + 1], false), "type %u cut short", cut[i]);
 		result(truncate_all(cut[i], cut[i + 1], true), "type %u cut short, and says so", cut[i]);

@@ -1,0 +1,186 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 300
+# A peer that breaks the rules, in each direction: src/peer*.c speaks the wire
+# protocol from userspace, from Documentation/wire.rst alone. What it does must
+# end its own session, or only fail, and leave nothing behind.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+need_command rdma
+
+PORT=7471 # and 7472, where nobody is admitted
+BASE=7600 # ports of the owner in userspace, one for each way to misbehave
+
+peer=$TOP/selftests/tests/bin/helpers/peer
+make -s -C "$TOP/selftests/tests/src" ../bin/helpers/peer || {
+	echo "Bail out! src/peer.c does not build"
+	exit 1
+}
+load_module
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+# ------------------------------------------------- an owner that is in order
+
+# In node B, the processes of the exports are in /run/peer-NAME.
+# shellcheck disable=SC2016 # for the node's shell
+exports='
+	publish() {
+		krdma export "$@" >/run/peer-$1.log &
+		echo $! >/run/peer-$1
+	}
+	rm -f /run/peer-*
+	publish data --size 5000001
+	publish good --size 1M
+	publish ro --size 1M --read-only
+	for n in tight tight2 tight3; do publish $n --size 5M --max-segments 1; done
+	for n in gone1 gone2 gone3; do publish $n --size 1M; done
+	for n in 0 1 2 3 4 5; do publish more$n --size 4K; done
+	wait'
+exports_count=15
+# shellcheck disable=SC2016 # the same
+kill_exporter='on -n B sh -c '\''kill -9 $(cat /run/peer-$0)'\'
+
+exports_are_there() {
+	[ "$(on -n B sh -c 'cat /run/peer-*.log | grep -c ^exported')" = "$exports_count" ]
+}
+
+# No grant and no segment, of any export.
+exports_are_idle() {
+	local status
+	status=$(on -n B krdma status -j) &&
+		! grep -q '"grants":[1-9]' <<<"$status" && ! grep -q '"segments":[1-9]' <<<"$status"
+}
+
+# -------------------------------------------------- the results of a program
+
+# merge WHO COMMAND...: its TAP as part of ours.
+merge() {
+	local who=$1 line count=0 plan=none
+	shift
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) count=$((count + 1)) && ok "$who: ${line#* - }" ;;
+		"not ok "*) count=$((count + 1)) && not_ok "$who: ${line#* - }" ;;
+		1..*) plan=${line#1..} ;;
+		*) echo "$line" ;;
+		esac
+	done < <("$@" 2>&1)
+	is "$who: ran to its end" "$plan" "$count"
+}
+
+# --------------------------------------------- krdma with an owner that is not
+
+# run_case NUMBER NAME COMMAND LIMIT: leaves the status, the time and what was said.
+run_case() {
+	local at=nodeB:$((BASE + $1)) began=${EPOCHREALTIME/[.,]/} status=0
+	local krdma=(timeout -k 5 $(($4 + 5)) krdma)
+	case $3 in
+	ls) "${krdma[@]}" ls "$at" ;;
+	ping) "${krdma[@]}" ping -c 1 --timeout 3 "$at" ;;
+	put) "${krdma[@]}" put -q --timeout 3 "$dir/file" "$at/x" ;;
+	twice)
+		"${krdma[@]}" put -q "$dir/file" "$at/x" && "${krdma[@]}" put -q "$dir/file" "$at/x"
+		;;
+	verify)
+		"${krdma[@]}" put -q "$dir/file" "$at/x" &&
+			"${krdma[@]}" get -q "$at/x" "$dir/$2.back" && cmp "$dir/file" "$dir/$2.back"
+		;;
+	esac >/dev/null 2>"$dir/$2.err" || status=$?
+	echo "$status $(((${EPOCHREALTIME/[.,]/} - began) / 1000))" >"$dir/$2.status"
+}
+
+# A session beside: what it moves stays right until the file "stop" is there.
+beside() {
+	local rounds=0
+	while [ ! -e "$dir/stop" ]; do
+		run_case 0 good verify 10
+		read -r status _ <"$dir/good.status"
+		[ "$status" = 0 ] || break
+		rounds=$((rounds + 1))
+	done
+	echo $rounds >"$dir/rounds"
+}
+
+all_ended() {
+	[ "$(grep '^end ' "$1" | cut -d ' ' -f 2 | sort -u | wc -l)" -ge "$2" ]
+}
+
+# judge NAME COMMAND STATUS LIMIT END SAYS: as it has to be?
+judge() {
+	local status ms text ended
+	read -r status ms <"$dir/$1.status"
+	text=$(<"$dir/$1.err")
+	ended=$(grep "^end $1 " "$owner_log" | head -n 1)
+	ended=${ended#"end $1 "}
+	if [ "$status" != "$3" ]; then
+		not_ok "owner $1: krdma $2" "status $status, not $3: $text"
+	elif [ "$ms" -gt $(($4 * 1000)) ]; then
+		not_ok "owner $1: krdma $2" "after $ms ms: $text"
+	elif [ "$3" != 0 ] && [[ $text != "krdma: "* || $text = *$'\n'* || ! $text =~ $6 ]]; then
+		not_ok "owner $1: krdma $2" "says: $text"
+	elif ! [[ $ended =~ $5 ]]; then
+		not_ok "owner $1: krdma $2" "the owner saw '$ended', not '$5'; krdma: $text"
+	else
+		ok "owner $1: krdma $2${text:+ (${text#krdma: })}"
+	fi
+}
+
+# ----------------------------------------------------------------------- run
+
+on -n B krdma listen "0.0.0.0:$PORT"
+on -n B krdma listen --allow 192.0.2.0/24 "0.0.0.0:$((PORT + 1))"
+background B sh -c "$exports"
+wait_for 60 exports_are_there || {
+	echo "Bail out! the exports do not come up"
+	exit 1
+}
+background B "$peer" owner 0.0.0.0 $BASE
+owner_log=$BACKGROUND_LOG
+wait_for 30 grep -q listening "$owner_log" || {
+	echo "Bail out! no owner: $(<"$owner_log")"
+	exit 1
+}
+head -c 100000 /dev/urandom >"$dir/file"
+"$peer" cases >"$dir/cases"
+
+remember_leftovers
+began=$SECONDS
+merge initiator "$peer" initiator nodeB $PORT "$kill_exporter"
+diag "took $((SECONDS - began)) s"
+check_nothing_left "initiator: no session, pin or registration is left" 20
+check "initiator: no grant and no segment is left" wait_for 20 exports_are_idle
+
+# What takes its time goes on beside.
+began=$SECONDS
+beside &
+beside_pid=$!
+slow=()
+declare -A is_slow=()
+count=0
+while IFS=$'\t' read -r number name command status limit _; do
+	count=$((count + 1))
+	[ "$limit" -gt 10 ] || [[ $name = *-never ]] || continue
+	run_case "$number" "$name" "$command" "$limit" &
+	slow+=($!)
+	is_slow[$name]=1
+done <"$dir/cases"
+while IFS=$'\t' read -r number name command status limit _ <&3; do
+	if [ "$number" != 0 ] && [ -z "${is_slow[$name]-}" ]; then
+		run_case "$number" "$name" "$command" "$limit"
+	fi
+done 3<"$dir/cases"
+wait "${slow[@]}"
+: >"$dir/stop"
+wait $beside_pid
+diag "took $((SECONDS - began)) s"
+wait_for 40 all_ended "$owner_log" "$count"
+while IFS=$'\t' read -r number name command status limit end says <&3; do
+	judge "$name" "$command" "$status" "$limit" "$end" "$says"
+done 3<"$dir/cases"
+rounds=$(<"$dir/rounds")
+check "owner: a session beside went on ($rounds rounds)" test "$rounds" -ge 5
+check_nothing_left "owner: no session, pin or registration is left" 40
+diag "took $((SECONDS - began)) s"
+done_testing

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ids: of another kind, of another file, of what is gone; how many there may
+ * be; files that are passed on, duplicated and inherited; and names.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kst.h"
+
+static int fd;
+static bool have_peer;
+static void *memory; /* a page */
+
+static int buffer(int file, __u32 *id)
+{
+	return kst_buffer(file, memory, KST_PAGE, KRDMA_BUFFER_WRITABLE, id);
+}
+
+static int ping(int file, __u32 session)
+{
+	struct krdma_ping cmd = { .size = sizeof(cmd), .session = session };
+
+	return kst_call(file, KRDMA_IOC_PING, &cmd);
+}
+
+static int peer_list(int file, __u32 session)
+{
+	static struct krdma_peer_export_info entries[12];
+	struct krdma_list cmd = {
+		.size = sizeof(cmd),
+		.kind = KRDMA_LIST_PEER_EXPORTS,
+		.session = session,
+		.entries = (uintptr_t)entries,
+		.stride = sizeof(entries[0]),
+		.count = 12,
+	};
+
+	return kst_call(file, KRDMA_IOC_LIST, &cmd);
+}
+
+static int open_region(int file, __u32 session)
+{
+	__u32 id;
+	int rc = kst_open_region(file, session, "handles-peer", 0, &id, NULL);
+
+	return rc ? rc : kst_destroy(file, id);
+}
+
+static int move(int file, __u32 region, __u32 id)
+{
+	struct krdma_op op = {
+		.opcode = KRDMA_OP_READ,
+		.flags = id ? KRDMA_OP_BUFFER : 0,
+		.region = region,
+		.length = 8,
+		.addr = id ? 0 : (uintptr_t)memory,
+		.buffer = id,
+	};
+	struct krdma_completion comp = { .status = -ENODATA };
+	int rc = kst_submit(file, &op, &comp, 1, NULL);
+
+	return rc ? rc : comp.status;
+}
+
+/* One object of each kind. */
+struct objects {
+	__u32 session, region, buffer, export;
+};
+
+static void make_objects(int file, struct objects *o, const char *name)
+{
+	memset(o, 0, sizeof(*o));
+	if (buffer(file, &o->buffer) ||
+	    kst_export(file, name, memory, KST_PAGE, KRDMA_RIGHT_READ, &o->export) ||
+	    (have_peer && (kst_connect(file, 0, &o->session) ||
+			   kst_open_region(file, o->session, "handles-peer", 0, &o->region, NULL))))
+		kst_bail("objects: %s", kst_last_error(file, NULL));
+}
+
+/* @id is none that @file can use as a session, a region or a buffer. */
+static bool nobody_takes(int file, __u32 id, __u32 region, int kinds)
+{
+	bool good = true;
+	char word[16];
+
+	snprintf(word, sizeof(word), "%u", id);
+#define REFUSES(_call)                                                       \
+	do {                                                                 \
+		int rc = _call;                                              \
+									     \
+		if (rc != -ENOENT || !kst_sentence(file, -ENOENT, word)) {   \
+			kst_diag(#_call " of %u: %s", id, strerror(-rc));    \
+			good = false;                                        \
+		}                                                            \
+	} while (0)
+	if (kinds & 1) {
+		REFUSES(ping(file, id));
+		REFUSES(peer_list(file, id));
+		REFUSES(open_region(file, id));
+	}
+	if (kinds & 2)
+		REFUSES(move(file, id, 0));
+	/* 0 says that there is no buffer: a reserved member then. */
+	if (kinds & 4 && region && id)
+		REFUSES(move(file, region, id));
+	if (kinds & 8)
+		REFUSES(kst_destroy(file, id));
+	return good;
+}
+
+/* ---- ids ---- */
+
+static void test_kinds(const struct objects *o)
+{
+	const __u32 none[] = { 0, 4000, INT_MAX, 1U << 31, UINT_MAX };
+	bool good = true;
+	size_t i;
+
+	for (i = 0; i < KST_ARRAY_SIZE(none); i++)
+		good &= nobody_takes(fd, none[i], o->region, 1 | 2 | 4 | 8);
+	kst_ok(good, "an id that was never given is ENOENT, whatever for");
+	kst_ok(nobody_takes(fd, o->buffer, o->region, 1 | 2), "a buffer is only a buffer");
+	kst_ok(nobody_takes(fd, o->export, o->region, 1 | 2 | 4), "an export is only an export");
+	if (!have_peer) {
+		kst_skip("needs node B", "sessions and regions");
+		return;
+	}
+	kst_ok(nobody_takes(fd, o->session, o->region, 2 | 4), "a session is only a session");
+	kst_ok(nobody_takes(fd, o->region, o->region, 1 | 4), "a region is only a region");
+	kst_ok(!ping(fd, o->session) && !peer_list(fd, o->session) &&
+		       !open_region(fd, o->session) && !move(fd, o->region, 0) &&
+		       !move(fd, o->region, o->buffer),
+	       "each still works as what it is");
+}
+
+static void test_files(const struct objects *o)
+{
+	const __u32 ids[] = { o->buffer, o->export, o->session, o->region };
+	struct kst_state before = kst_now();
+	struct objects mine;
+	bool good = true;
+	size_t i;
+	int other;
+
+	other = kst_open();
+	for (i = 0; i < KST_ARRAY_SIZE(ids); i++)
+		if (ids[i])
+			good &= nobody_takes(other, ids[i], 0, 1 | 2 | 8);
+	kst_ok(good, "ids of another file are ENOENT");
+	make_objects(other, &mine, "handles-other");
+	if (have_peer)
+		kst_ok(!move(other, mine.region, mine.buffer) && !move(fd, o->region, o->buffer),
+		       "two files that share a session have a region each");
+	close(other);
+	kst_settled(&before, "they end with their file, and the first file's stay");
+	if (have_peer)
+		kst_is(move(fd, o->region, o->buffer), 0, "and still work");
+}
+
+static void test_destroyed(void)
+{
+	struct kst_state before = kst_now();
+	struct objects o, again;
+	bool good;
+
+	make_objects(fd, &o, "handles-gone");
+	good = !kst_destroy(fd, o.buffer) && !kst_destroy(fd, o.export);
+	if (have_peer)
+		good &= !kst_destroy(fd, o.region) && !kst_destroy(fd, o.session);
+	kst_ok(good, "DESTROY ends each kind");
+	good = nobody_takes(fd, o.buffer, 0, 1 | 2 | 8) && nobody_takes(fd, o.export, 0, 1 | 2 | 8);
+	if (have_peer)
+		good &= nobody_takes(fd, o.region, 0, 1 | 2 | 8) &&
+			nobody_takes(fd, o.session, 0, 1 | 2 | 8);
+	kst_ok(good, "what is destroyed is ENOENT, also to DESTROY");
+	kst_settled(&before, "and nothing is left of it");
+
+	make_objects(fd, &again, "handles-gone");
+	kst_ok(again.export && again.buffer, "its name and its id are free at once");
+	kst_destroy(fd, again.buffer);
+	kst_destroy(fd, again.export);
+	if (have_peer) {
+		/* The other way round: the region outlives its session's id. */
+		kst_destroy(fd, again.session);
+		kst_fails(fd, open_region(fd, again.session), -ENOENT, NULL,
+			  "no region can be opened through a destroyed session");
+		kst_is(kst_destroy(fd, again.region), 0, "a region can be destroyed after it");
+	}
+	kst_settled(&before, "nothing is left of these either");
+}
+
+static void test_limit(void)
+{
+	struct krdma_query q = { .size = sizeof(q) };
+	struct kst_state before = kst_now(), full;
+	int file = kst_open(), rc;
+	__u32 id = 0, last = 0, n = 0;
+	char word[16];
+
+	kst_call(file, KRDMA_IOC_QUERY, &q);
+	snprintf(word, sizeof(word), "%u", q.max_ids);
+	while (n <= q.max_ids && !(rc = buffer(file, &id))) {
+		last = id;
+		n++;
+	}
+	kst_ok(n == q.max_ids, "a file can have the %u objects that QUERY tells of", q.max_ids);
+	kst_fails(file, rc, -EDQUOT, word, "one more is EDQUOT");
+	rc = kst_export(file, "handles-limit", memory, KST_PAGE, KRDMA_RIGHT_READ, &id);
+	kst_fails(file, rc, -EDQUOT, word, "so is one of another kind");
+	full = kst_now();
+	if (!kst_ok(full.pins == before.pins + (long)n && full.exports == before.exports,
+		    "each has pinned its page, and those refused nothing"))
+		kst_diag("%ld pins for %u buffers", full.pins - before.pins, n);
+	kst_call(file, KRDMA_IOC_QUERY, &q);
+	kst_ok(q.pinned_bytes == n * KST_PAGE, "QUERY tells of them");
+	kst_ok(!kst_destroy(file, last) && !buffer(file, &id) && buffer(file, &id) == -EDQUOT,
+	       "with one destroyed there is room for one");
+	rc = buffer(fd, &id);
+	kst_ok(!rc && !kst_destroy(fd, id), "another file is not limited by it");
+	close(file);
+	kst_settled(&before, "all end with their file");
+}
+
+/* ---- the file on its ways ---- */
+
+static void send_fd(int sock, int file, struct objects *o)
+{
+	char room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { .iov_base = o, .iov_len = sizeof(*o) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = room,
+		.msg_controllen = sizeof(room),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &file, sizeof(file));
+	if (sendmsg(sock, &msg, 0) != sizeof(*o))
+		kst_bail("sendmsg: %s", strerror(errno));
+}
+
+static int recv_fd(int sock, struct objects *o)
+{
+	char room[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { .iov_base = o, .iov_len = sizeof(*o) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = room,
+		.msg_controllen = sizeof(room),
+	};
+	int file = -1;
+
+	if (recvmsg(sock, &msg, 0) == sizeof(*o) && CMSG_FIRSTHDR(&msg))
+		memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(file));
+	return file;
+}
+
+/* Exit status of a child that got the file: which step went wrong, 0 if none. */
+static int use_passed(int file, const struct objects *o)
+{
+	__u32 id;
+
+	if (file < 0)
+		return 1;
+	if (have_peer && (ping(file, o->session) || move(file, o->region, o->buffer)))
+		return 2;
+	if (buffer(file, &id) || kst_destroy(file, id))
+		return 3;
+	if (kst_destroy(file, o->buffer) || kst_destroy(file, o->buffer) != -ENOENT)
+		return 4;
+	/* A last one, to be cleaned up with the file. */
+	return buffer(file, &id) ? 5 : 0;
+}
+
+static void test_passing(void)
+{
+	struct kst_state before = kst_now();
+	int pair[2], file, status, go[2];
+	struct objects o;
+	char c = 0;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || pipe(go))
+		kst_bail("socketpair: %s", strerror(errno));
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		close(pair[0]);
+		close(go[1]);
+		file = recv_fd(pair[1], &o);
+		/* The opener has closed it when this comes. */
+		if (read(go[0], &c, 1) != 1)
+			_exit(9);
+		_exit(use_passed(file, &o));
+	}
+	close(pair[1]);
+	close(go[0]);
+	file = kst_open();
+	make_objects(file, &o, "handles-passed");
+	send_fd(pair[0], file, &o);
+	close(file);
+	if (write(go[1], &c, 1) != 1)
+		kst_bail("pipe: %s", strerror(errno));
+	waitpid(pid, &status, 0);
+	kst_ok(WIFEXITED(status) && !WEXITSTATUS(status),
+	       "a file passed to another process works after the opener has closed it");
+	close(pair[0]);
+	close(go[1]);
+	kst_settled(&before, "and all ends with its last holder");
+}
+
+static void test_copies(void)
+{
+	struct kst_state before = kst_now();
+	int file = kst_open(), copy, status;
+	struct objects o;
+	pid_t pid;
+
+	make_objects(file, &o, "handles-copy");
+	copy = dup(file);
+	close(file);
+	kst_ok(!have_peer || (!ping(copy, o.session) && !move(copy, o.region, o.buffer)),
+	       "a duplicate is the same file");
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(use_passed(copy, &o));
+	waitpid(pid, &status, 0);
+	kst_ok(WIFEXITED(status) && !WEXITSTATUS(status), "so is one inherited by a child");
+	kst_ok(nobody_takes(copy, o.buffer, o.region, 1 | 2) && kst_destroy(copy, o.export) == 0,
+	       "what the child destroyed is gone, the rest is there");
+	close(copy);
+	kst_settled(&before, "all ends with the last copy");
+}
+
+/* ---- names ---- */
+
+static int export_raw(const char *name, size_t n, __u32 *id)
+{
+	struct krdma_export cmd = {
+		.size = sizeof(cmd),
+		.rights = KRDMA_RIGHT_READ,
+		.addr = (uintptr_t)memory,
+		.length = KST_PAGE,
+	};
+	int rc;
+
+	memcpy(cmd.name, name, n);
+	rc = kst_call(fd, KRDMA_IOC_EXPORT, &cmd);
+	*id = cmd.id;
+	return rc;
+}
+
+static int open_raw(__u32 session, const char *name, size_t n)
+{
+	struct krdma_open cmd = { .size = sizeof(cmd), .session = session };
+
+	memcpy(cmd.name, name, n);
+	return kst_call(fd, KRDMA_IOC_OPEN, &cmd);
+}
+
+static void test_names(__u32 session)
+{
+	static const char ok[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	static const char signs[] = "0.9_a-z:A+Z=";
+	struct kst_state before = kst_now();
+	char name[KRDMA_NAME_MAX];
+	bool good = true;
+	__u32 id, other;
+	int c;
+
+	kst_ok(!export_raw("x", 1, &id) && !kst_destroy(fd, id) &&
+		       !export_raw(ok, strlen(ok), &id) && !kst_destroy(fd, id) &&
+		       !export_raw(signs, strlen(signs), &id) && !kst_destroy(fd, id),
+	       "a name has letters, digits and . _ - : + =");
+	memset(name, 'n', sizeof(name));
+	kst_is(export_raw(name, 63, &id), 0, "63 of them");
+	kst_destroy(fd, id);
+	kst_fails(fd, export_raw(name, 64, &id), -EINVAL, "name", "64 without a NUL are EINVAL");
+	kst_fails(fd, export_raw("", 0, &id), -EINVAL, "name", "none are EINVAL");
+	for (c = 1; c < 256; c++) {
+		char one[2] = { 'a', c };
+
+		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || strchr("0123456789._-:+=", c))
+			continue;
+		if (export_raw(one, 2, &id) == -EINVAL &&
+		    (!session || open_raw(session, one, 2) == -EINVAL))
+			continue;
+		kst_diag("byte %d is taken in a name", c);
+		good = false;
+	}
+	kst_ok(good, "any other byte is EINVAL%s", session ? ", to OPEN too" : "");
+	if (session) {
+		kst_fails(fd, open_raw(session, name, 64), -EINVAL, "name",
+			  "OPEN of 64 bytes without a NUL is EINVAL");
+		kst_fails(fd, open_raw(session, "", 0), -EINVAL, "name", "OPEN of no name as well");
+		kst_fails(fd, open_raw(session, name, 63), -ENOENT, NULL, "of 63 it is ENOENT");
+	}
+	kst_settled(&before, "none of them is there now");
+
+	kst_is(export_raw("twice", 5, &id), 0, "a name");
+	kst_fails(fd, export_raw("twice", 5, &other), -EEXIST, "'twice'", "is EEXIST a second time");
+	kst_is(export_raw("Twice", 5, &other), 0, "case matters");
+	kst_destroy(fd, other);
+	kst_destroy(fd, id);
+	kst_settled(&before, "and EEXIST leaves nothing");
+}
+
+/* ---- at the same time ---- */
+
+#define RACERS 3
+#define RACE_SECONDS 0.7
+
+static volatile bool race_over;
+
+/* Makes and destroys, while others destroy and use the same ids. */
+static void *racer(void *arg)
+{
+	unsigned int i, n = 0, *made = arg;
+	struct krdma_op op = { .opcode = KRDMA_OP_READ, .flags = KRDMA_OP_BUFFER, .length = 1 };
+	struct krdma_completion comp;
+	__u32 id;
+
+	for (i = 0; !race_over; i++) {
+		if (!buffer(fd, &id))
+			n++;
+		op.region = 1 + i % 8;
+		op.buffer = 1 + i / 8 % 8;
+		kst_submit(fd, &op, &comp, 1, NULL);
+		ping(fd, 1 + i % 8);
+		kst_destroy(fd, 1 + i % 8);
+		kst_destroy(fd, id);
+	}
+	*made = n;
+	return NULL;
+}
+
+static void test_race(void)
+{
+	struct kst_state before = kst_now();
+	unsigned int made[RACERS], i, sum = 0;
+	int keep = fd;
+	pthread_t t[RACERS];
+	double until;
+
+	fd = kst_open();
+	race_over = false;
+	for (i = 0; i < RACERS; i++)
+		pthread_create(&t[i], NULL, racer, &made[i]);
+	for (until = kst_seconds() + RACE_SECONDS; kst_seconds() < until;)
+		kst_nap();
+	race_over = true;
+	for (i = 0; i < RACERS; i++) {
+		pthread_join(t[i], NULL);
+		sum += made[i];
+	}
+	/* Some that one made another destroyed, some none did. */
+	for (i = 1; i < 100; i++)
+		kst_destroy(fd, i);
+	kst_ok(sum > 100, "%u objects made, used and destroyed by %d threads", sum, RACERS);
+	kst_settled(&before, "all of them are gone, before the file is");
+	close(fd);
+	fd = keep;
+	kst_settled(&before, "and after");
+}
+
+int main(int argc, char **argv)
+{
+	struct kst_state begin;
+	struct objects o;
+
+	kst_main(argc, argv, 1);
+	begin = kst_now();
+	have_peer = kst_peer_start();
+	if (have_peer && !kst_peer("export handles-peer mem 65536 3 1"))
+		kst_bail("node B can't export");
+	fd = kst_open();
+	memory = kst_map(KST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+
+	make_objects(fd, &o, "handles-first");
+	test_kinds(&o);
+	test_files(&o);
+	test_destroyed();
+	test_limit();
+	test_passing();
+	test_copies();
+	test_names(o.session);
+	test_race();
+	close(fd);
+	kst_settled(&begin, "at the end everything is as it was");
+	return kst_done();
+}
