@@ -58,6 +58,11 @@ demo: ## two virtual machines that move bytes between them, in a minute
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/demo
 
+bench: ## krdma beside perftest in two virtual machines, the median of five pairs
+	@selftests/setup build lab
+	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
+	@selftests/vm/compare
+
 check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ...
 	@selftests/setup build check
 	@selftests/check
@@ -68,4 +73,4 @@ help: ## this list
 		awk -F '|' '{ printf "%-12s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module userspace install clean deps test demo check help
+.PHONY: all module userspace install clean deps test demo bench check help

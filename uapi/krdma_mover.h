@@ -346,6 +346,7 @@ enum krdma_opcode {
  * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
  * @reserved1: must be 0
  * @timeout_ns: deadline from now, nanoseconds; 0 means 30 seconds
+ *	At most 300 seconds for memory that is not a registered buffer
  * @reserved2: must be 0
  * @reserved3: must be 0
  *
