@@ -33,7 +33,10 @@ userspace: ## userspace/krdma and libkrdma
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 
 install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
-	@$(KBUILD) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	@# No signature without a key, instead of an error that is none.
+	@$(KBUILD) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) \
+		$(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) modules_install
+	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
 clean: ## remove what was built

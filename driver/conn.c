@@ -357,6 +357,7 @@ int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	id->event_handler = krdma_conn_handler;
 	ch->id = id;
 	krdma_conn_adopt(sess);
+	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT);
 	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
 
 	krdma_conn_param(sess, &wire, &param);

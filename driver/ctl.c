@@ -393,7 +393,8 @@ static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 	bool over;
 
 	if (msg->type == KRDMA_WIRE_BYE) {
-		krdma_session_fail(sess, -ECONNRESET, krdma_proto_reason_text(msg->bye.reason), -1);
+		krdma_session_fail(sess, -ECONNRESET, krdma_proto_reason_text(msg->bye.reason),
+				   msg->bye.reason ? -1 : KRDMA_BYE_QUIET);
 		return;
 	}
 	spin_lock_bh(&sess->lock);
@@ -536,7 +537,7 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 	if (!rc)
 		*rtt_ns = rtt;
 	else if (rc == -ENOTCONN)
-		rc = krdma_session_explain(sess, why);
+		rc = krdma_session_explain(sess, -ENOTCONN, why);
 	else
 		krdma_explain(why, rc, "%pISpc does not answer the ping (%pe)", &sess->dst,
 			      ERR_PTR(rc));

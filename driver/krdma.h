@@ -66,6 +66,9 @@
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
 
+/* For krdma_session_fail: the peer ended the session, and nothing is wrong. */
+#define KRDMA_BYE_QUIET (-2)
+
 /* Times, milliseconds. */
 #define KRDMA_HEARTBEAT_MS 2000
 #define KRDMA_DEAD_MS      8000
@@ -722,7 +725,7 @@ void krdma_sessions_exit(void);
 void krdma_session_serve(struct krdma_session *sess);
 struct krdma_device *krdma_session_device(struct krdma_session *sess);
 void krdma_session_protocol(struct krdma_session *sess, const char *why);
-int krdma_session_explain(struct krdma_session *sess, struct krdma_why *why);
+int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_why *why);
 
 static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
 				    const struct sockaddr_storage *b)

@@ -351,7 +351,7 @@ static int krdma_list_peer(struct krdma_emit *e)
 	msg->list.cursor = e->cmd->cursor;
 	rc = krdma_ask_wait(h->sess, msg, KRDMA_QUESTION_MS, NULL, NULL);
 	if (rc == -ENOTCONN)
-		krdma_session_explain(h->sess, e->why);
+		krdma_session_explain(h->sess, -ENOTCONN, e->why);
 	if (rc) {
 		krdma_explain(e->why, rc, "%pISpc does not list its exports (%pe)", &h->sess->dst,
 			      ERR_PTR(rc));

@@ -733,7 +733,7 @@ out:
 			      &sess->dst, name);
 		break;
 	case -ENOTCONN:
-		rc = krdma_session_explain(sess, why);
+		rc = krdma_session_explain(sess, -ENOTCONN, why);
 		break;
 	default:
 		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: %s", name, &sess->dst,

@@ -96,7 +96,8 @@ void krdma_session_up(struct krdma_session *sess)
  * @sess: session
  * @err: negative errno
  * @why: a phrase, static
- * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use
+ * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use,
+ *	KRDMA_BYE_QUIET where the peer has ended it in peace
  * @done: transfers that ended by it
  *
  * Context: session->lock held.
@@ -110,7 +111,8 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	sess->err = err;
 	sess->why = why;
 	sess->bye = sess->state == KRDMA_SESSION_UP ? bye : -1;
-	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE) {
+	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE &&
+	    bye != KRDMA_BYE_QUIET) {
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_LOST);
 		pr_info_ratelimited("krdma_mover: session %llu with %pISpc ends: %s\n",
 				    sess->serial, &sess->dst, why);
@@ -184,19 +186,20 @@ void krdma_session_protocol(struct krdma_session *sess, const char *why)
 /**
  * krdma_session_explain - the sentence for a session that is not up
  * @sess: session
+ * @err: errno that the user gets
  * @why: explanation
  *
  * Context: any.
- * Return: -ENOTCONN
+ * Return: @err
  */
-int krdma_session_explain(struct krdma_session *sess, struct krdma_why *why)
+int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_why *why)
 {
 	const char *reason;
 
 	spin_lock_bh(&sess->lock);
 	reason = sess->why;
 	spin_unlock_bh(&sess->lock);
-	return krdma_explain(why, -ENOTCONN, "the session with %pISpc is lost: %s", &sess->dst,
+	return krdma_explain(why, err, "the session with %pISpc is lost: %s", &sess->dst,
 			     reason ?: "it is not up");
 }
 
@@ -415,6 +418,7 @@ struct krdma_session *krdma_session_new(void)
 	sess->ch = ch;
 	ch->sess = sess;
 	init_completion(&ch->cm_done);
+	ch->last_wc = jiffies;
 	init_waitqueue_head(&ch->tx_wait);
 	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
 	INIT_LIST_HEAD(&ch->free);

@@ -154,7 +154,7 @@ static int krdma_op_prepare(struct krdma_ctx *ctx, const struct krdma_op *op, st
 	/* The device must not go while its mapping is made. */
 	dev = krdma_session_device(x->sess);
 	if (!dev)
-		return krdma_session_explain(x->sess, why);
+		return krdma_session_explain(x->sess, -ENOTCONN, why);
 	x->map = krdma_mem_map(x->mem, dev, why);
 	if (IS_ERR(x->map))
 		rc = PTR_ERR(x->map);

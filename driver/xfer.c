@@ -307,16 +307,18 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 				     &x->sess->dst);
 	case -ECANCELED:
 		return krdma_explain(why, x->status, "the region '%s' was closed", region->name);
-	case -EDQUOT:
 	case -ENOMEM:
+		return krdma_explain(why, x->status,
+				     "'%s' of %pISpc at %llu: not enough memory there, or here",
+				     region->name, &x->sess->dst, x->offset + x->posted);
+	case -EDQUOT:
 	case -EIO:
 		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",
 				     &x->sess->dst, region->name, x->offset + x->posted,
 				     krdma_proto_status_text(krdma_proto_status(x->status)));
 	case -ECONNRESET:
 	case -ENOTCONN:
-		krdma_session_explain(x->sess, why);
-		return x->status;
+		return krdma_session_explain(x->sess, x->status, why);
 	default:
 		return krdma_explain(why, x->status, "'%s' of %pISpc: transfer failed (%pe)",
 				     region->name, &x->sess->dst, ERR_PTR(x->status));

@@ -25,14 +25,18 @@
  *  - ERANGE: outside the region, buffer or export
  *  - EACCES: the right was not granted
  *  - EPERM: the caller lacks the capability
- *  - ESTALE: the export was revoked, or the peer is a new incarnation
+ *  - ESTALE: the export was revoked
  *  - ETIMEDOUT: the deadline passed, the peer did not answer
  *  - ECANCELED: the object was destroyed under the call
  *  - ECONNREFUSED: nobody listens there, or the peer refuses this host
- *  - ENOTCONN: the session has no path to the peer; nothing was sent
+ *  - ENOTCONN: the session has no path to the peer; no data was sent
  *  - ECONNRESET: the path was lost under way; the outcome is unknown
  *  - ENOMEM: memory, or RLIMIT_MEMLOCK
  *  - EDQUOT: a limit of this module
+ *  - EPROTO: the peer's module speaks another protocol, or a wrong one
+ *  - EIO: the peer's memory can't be reached
+ *  - EBADF: no such file descriptor
+ *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: of a listener's address, from rdma_cm
  *  - EINTR: a fatal signal
  *
  * After a failed call KRDMA_IOC_LAST_ERROR returns a sentence that names the
@@ -186,7 +190,7 @@ struct krdma_unlisten {
 	struct krdma_sockaddr addr;
 };
 
-/* A peer's READ may put bytes into the buffer: it is pinned writable. */
+/* A READ may put bytes into the buffer: it is pinned writable. */
 #define KRDMA_BUFFER_WRITABLE (1U << 0)
 
 /**
@@ -210,7 +214,7 @@ struct krdma_buffer {
 	__u32 reserved;
 };
 
-/* @fd is a memfd; @addr is the offset in it. */
+/* @fd is a memfd (not of huge pages); @addr is the offset in it. */
 #define KRDMA_EXPORT_FD (1U << 0)
 
 /**
@@ -254,7 +258,8 @@ struct krdma_export {
  * @flags: KRDMA_CONNECT_PRIVATE
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
  * @src: local address, AF_UNSPEC lets routing choose
- * @timeout_ms: give up after this many milliseconds; 0 means 10,000
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000, which is
+ *	also the most that a new connection takes
  * @id: out: the session
  * @serial: out: its number on this host, as in struct krdma_session_info
  *

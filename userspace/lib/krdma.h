@@ -100,8 +100,9 @@ int krdma_query(struct krdma *krdma, struct krdma_query *query);
  * @krdma: the handle
  * @id: the object
  *
- * Operations under way keep what they use until they end. Ending an export
- * waits until the peers have stopped, for a bounded time.
+ * Operations under way keep what they use until they end. An export can't be
+ * found any more when this returns; its memory stays pinned until its peers
+ * have stopped, which is bounded.
  *
  * Return: 0, or -ENOENT.
  */
