@@ -584,10 +584,10 @@ static int krdma_ioc_submit(struct krdma_call *call)
 	return rc ?: krdma_reply(call, sizeof(call->cmd.submit));
 }
 
-#define KRDMA_IOC(_cmd, _struct, _last, _fn)                                    \
-	{                                                                       \
-		.cmd = _cmd, .size = sizeof(struct _struct),                    \
-		.min_size = offsetofend(struct _struct, _last), .handler = _fn, \
+/* The command, the size of its struct now and in its first version, who handles it. */
+#define KRDMA_IOC(_cmd, _size, _min_size, _handler)                                     \
+	{                                                                               \
+		.cmd = _cmd, .size = _size, .min_size = _min_size, .handler = _handler, \
 	}
 
 static const struct krdma_ioc {
@@ -596,18 +596,30 @@ static const struct krdma_ioc {
 	u32 min_size;
 	int (*handler)(struct krdma_call *call);
 } krdma_iocs[] = {
-	KRDMA_IOC(KRDMA_IOC_QUERY, krdma_query, version, krdma_ioc_query),
-	KRDMA_IOC(KRDMA_IOC_LAST_ERROR, krdma_last_error, text, krdma_ioc_last_error),
-	KRDMA_IOC(KRDMA_IOC_DESTROY, krdma_destroy, id, krdma_ioc_destroy),
-	KRDMA_IOC(KRDMA_IOC_LIST, krdma_list, cursor, krdma_ioc_list),
-	KRDMA_IOC(KRDMA_IOC_LISTEN, krdma_listen, reserved, krdma_ioc_listen),
-	KRDMA_IOC(KRDMA_IOC_UNLISTEN, krdma_unlisten, addr, krdma_ioc_unlisten),
-	KRDMA_IOC(KRDMA_IOC_CONNECT, krdma_connect, serial, krdma_ioc_connect),
-	KRDMA_IOC(KRDMA_IOC_PING, krdma_ping, rtt_ns, krdma_ioc_ping),
-	KRDMA_IOC(KRDMA_IOC_BUFFER, krdma_buffer, reserved, krdma_ioc_buffer),
-	KRDMA_IOC(KRDMA_IOC_EXPORT, krdma_export, name, krdma_ioc_export),
-	KRDMA_IOC(KRDMA_IOC_OPEN, krdma_open, name, krdma_ioc_open),
-	KRDMA_IOC(KRDMA_IOC_SUBMIT, krdma_submit, failed, krdma_ioc_submit),
+	KRDMA_IOC(KRDMA_IOC_QUERY, sizeof(struct krdma_query),
+		  offsetofend(struct krdma_query, version), krdma_ioc_query),
+	KRDMA_IOC(KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_last_error),
+		  offsetofend(struct krdma_last_error, text), krdma_ioc_last_error),
+	KRDMA_IOC(KRDMA_IOC_DESTROY, sizeof(struct krdma_destroy),
+		  offsetofend(struct krdma_destroy, id), krdma_ioc_destroy),
+	KRDMA_IOC(KRDMA_IOC_LIST, sizeof(struct krdma_list), offsetofend(struct krdma_list, cursor),
+		  krdma_ioc_list),
+	KRDMA_IOC(KRDMA_IOC_LISTEN, sizeof(struct krdma_listen),
+		  offsetofend(struct krdma_listen, reserved), krdma_ioc_listen),
+	KRDMA_IOC(KRDMA_IOC_UNLISTEN, sizeof(struct krdma_unlisten),
+		  offsetofend(struct krdma_unlisten, addr), krdma_ioc_unlisten),
+	KRDMA_IOC(KRDMA_IOC_CONNECT, sizeof(struct krdma_connect),
+		  offsetofend(struct krdma_connect, serial), krdma_ioc_connect),
+	KRDMA_IOC(KRDMA_IOC_PING, sizeof(struct krdma_ping), offsetofend(struct krdma_ping, rtt_ns),
+		  krdma_ioc_ping),
+	KRDMA_IOC(KRDMA_IOC_BUFFER, sizeof(struct krdma_buffer),
+		  offsetofend(struct krdma_buffer, reserved), krdma_ioc_buffer),
+	KRDMA_IOC(KRDMA_IOC_EXPORT, sizeof(struct krdma_export),
+		  offsetofend(struct krdma_export, name), krdma_ioc_export),
+	KRDMA_IOC(KRDMA_IOC_OPEN, sizeof(struct krdma_open), offsetofend(struct krdma_open, name),
+		  krdma_ioc_open),
+	KRDMA_IOC(KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit),
+		  offsetofend(struct krdma_submit, failed), krdma_ioc_submit),
 };
 
 static void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)

@@ -248,16 +248,15 @@ struct krdma_seg {
 
 /* ---- transfers ---- */
 
-/**
- * struct krdma_xfer - one operation under way
- *
- * Owned by whoever submitted it until krdma_xfer_submit, by the session until
- * ->done is called, exactly once, and by the submitter again from there.
+/*
+ * One operation under way. Owned by whoever submitted it until
+ * krdma_xfer_submit, by the session until ->done is called, exactly once, and
+ * by the submitter again from there.
  */
 struct krdma_xfer {
 	struct list_head node;       /* session->ready, region->waiters, or a local list */
 	struct list_head all;        /* session->xfers */
-	struct krdma_session *sess;  /* holds a reference */
+	struct krdma_session *sess;  /* of the region */
 	struct krdma_region *region; /* holds a reference */
 	struct krdma_mem *mem;       /* holds a reference */
 	struct krdma_mapping *map;
@@ -386,15 +385,9 @@ struct krdma_request {
 
 /* ---- session ---- */
 
-/**
- * struct krdma_session - the relation with one peer
- *
- * @ref: memory: 1 while on krdma_sessions, 1 for each handle, region,
- *	transfer
- * @users: handles of contexts, krdma_sessions_lock
- */
+/* The relation with one peer. */
 struct krdma_session {
-	struct kref ref;
+	struct kref ref;       /* 1 while listed, 1 for each handle and region */
 	struct list_head node; /* krdma_sessions, by serial */
 	u64 serial;
 	bool inbound;

@@ -60,6 +60,7 @@ struct krdma_wire_hello {
 	__le32 heartbeat_ms; /* the sender's interval */
 	__u8 reserved1[12];
 };
+
 static_assert(sizeof(struct krdma_wire_hello) == 56);
 
 /* Private data of a reject. */
@@ -69,6 +70,7 @@ struct krdma_wire_reject {
 	__u8 reason;  /* enum krdma_wire_reason */
 	__le16 reserved;
 };
+
 static_assert(sizeof(struct krdma_wire_reject) == 8);
 
 /* Why a connection was refused or ended. */
@@ -119,6 +121,7 @@ struct krdma_wire_hdr {
 	__le32 tag;    /* chosen by the asker, repeated in the answer */
 	__le32 reserved1;
 };
+
 static_assert(sizeof(struct krdma_wire_hdr) == 16);
 
 /* PING and its answer: up to KRDMA_WIRE_PING_MAX bytes, returned as they came. */
@@ -139,6 +142,7 @@ struct krdma_wire_list_answer {
 	__le32 reserved;
 	struct krdma_wire_list_entry entry[];
 };
+
 static_assert(sizeof(struct krdma_wire_list_entry) == 80);
 static_assert(sizeof(struct krdma_wire_list_answer) == 16);
 
@@ -159,6 +163,7 @@ struct krdma_wire_open_answer {
 	 */
 	__le32 segment_shift;
 };
+
 static_assert(sizeof(struct krdma_wire_open) == 72);
 static_assert(sizeof(struct krdma_wire_open_answer) == 24);
 
@@ -187,6 +192,7 @@ struct krdma_wire_segs_answer {
 	__le32 reserved;
 	struct krdma_wire_seg seg[];
 };
+
 static_assert(sizeof(struct krdma_wire_segs) == 24);
 static_assert(sizeof(struct krdma_wire_seg) == 24);
 static_assert(sizeof(struct krdma_wire_segs_answer) == 16);
@@ -199,6 +205,7 @@ struct krdma_wire_recall {
 	__le32 reserved;
 	__le64 index[];
 };
+
 static_assert(sizeof(struct krdma_wire_recall) == 16);
 
 /* CLOSE, REVOKE, and the answers to CLOSE, REVOKE and RECALL. */
@@ -206,6 +213,7 @@ struct krdma_wire_grant {
 	__le32 grant;
 	__le32 generation;
 };
+
 static_assert(sizeof(struct krdma_wire_grant) == 8);
 
 /* BYE */
@@ -213,6 +221,7 @@ struct krdma_wire_bye {
 	__le32 reason; /* enum krdma_wire_reason */
 	__le32 reserved;
 };
+
 static_assert(sizeof(struct krdma_wire_bye) == 8);
 
 /*

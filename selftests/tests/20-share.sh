@@ -17,7 +17,8 @@ hold() {
 	local n=$1
 	shift
 	mkfifo "$dir/fifo$n"
-	"$@" <"$dir/fifo$n" >"$dir/out$n" 2>&1 &
+	# Without the other holders' fifos, or they would never come to an end.
+	(exec 21>&- 22>&- 23>&- 24>&- && exec "$@") <"$dir/fifo$n" >"$dir/out$n" 2>&1 &
 	holder[$n]=$!
 	eval "exec 2$n>\"\$dir/fifo\$n\""
 }
@@ -40,14 +41,19 @@ flags_are() {
 	[ "$(status A "/sessions/$1/flags")" = "$2" ]
 }
 
-load_module
+fresh_module
 listen_on B
 export_on B scratch --size 16M
 remember_leftovers
 
 hold 1 krdma put -q - nodeB/scratch
+has_region() {
+	[ "$(status A /regions/#)" = 1 ]
+}
+wait_for 30 has_region
+one=$(status A /sessions/0/users)
 hold 2 krdma put -q - nodeB/scratch@8M
-check "two processes are users of one session" wait_for 30 users_are 0 2
+check "two processes are users of one session" wait_for 30 users_are 0 $((2 * one))
 check "there is one session here" sessions_are A 1
 check "there is one session there" sessions_are B 1
 is "it is inbound there" "$(status B /sessions/0/flags/0)" inbound
@@ -57,7 +63,7 @@ made=$(counter A sessions_made)
 hold 3 mover hold -p "$ADDRESS" scratch
 check "a private session is one more" wait_for 30 sessions_are A 2
 check "it is marked as private" flags_are 1 '[ "private" ]'
-is "the shared one has its users still" "$(status A /sessions/0/users)" 2
+is "the shared one has its users still" "$(status A /sessions/0/users)" $((2 * one))
 let_go 3
 check "a private session ends with its user" wait_for 30 sessions_are A 1
 
@@ -76,7 +82,7 @@ let_go 4
 head -c 5000 /dev/urandom >"$dir/data"
 cat "$dir/data" >&21
 let_go 1
-check "who stays is a user still" wait_for 30 users_are 0 1
+check "who stays is a user still" wait_for 30 users_are 0 "$one"
 let_go 2
 check "without users it lingers" flags_are 0 '[ "lingering" ]'
 krdma get -q nodeB/scratch@0+5000 "$dir/back"

@@ -12,7 +12,7 @@ at_end rm -rf "$dir"
 head -c 6000000 /dev/urandom >"$dir/data"
 events=/sys/kernel/tracing/events/krdma
 
-load_module
+fresh_module
 listen_on B
 export_on B scratch --size 64M
 

@@ -10,7 +10,7 @@ LIMIT=${LIMIT:-60}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 
-load_module
+fresh_module
 listen_on B
 export_on B scratch --size 64M
 remember_leftovers

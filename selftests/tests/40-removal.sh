@@ -132,7 +132,7 @@ remove_listener() {
 	on -n B krdma listen --remove 0.0.0.0 && on -n B krdma listen 0.0.0.0
 }
 
-load_module
+fresh_module
 listen_on B
 remember_leftovers
 diag "$(leftovers A)"

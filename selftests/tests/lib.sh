@@ -173,6 +173,15 @@ unload_module() {
 	done
 }
 
+# fresh_module [NODE...]: loaded just now, so that nothing is left of tests before.
+fresh_module() {
+	wait_for 30 unload_module "$@" || {
+		echo "Bail out! The module is busy: $(on_nodes cat /sys/module/krdma_mover/refcnt)"
+		exit 1
+	}
+	load_module "$@"
+}
+
 # ----------------------------------------------------------- time and cleanup
 
 # wait_for SECONDS COMMAND...: poll until the command succeeds; fails in the end.
@@ -293,7 +302,7 @@ end_sessions() {
 export_on() {
 	# shellcheck disable=SC2016 # for the node's shell
 	background "$1" sh -c 'echo $$ && exec krdma export "$@"' export "${@:2}"
-	if ! wait_for 30 grep -q '^exported ' "$BACKGROUND_LOG"; then
+	if ! wait_for 30 grep -Eq '^exported |"schema"' "$BACKGROUND_LOG"; then
 		diag "export $2: $(cat "$BACKGROUND_LOG")"
 		return 1
 	fi

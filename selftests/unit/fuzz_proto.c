@@ -11,12 +11,12 @@
 
 #include "wire.h"
 
-#define REQUIRE(cond) \
-	do { \
-		if (!(cond)) { \
+#define REQUIRE(cond)                                                              \
+	do {                                                                       \
+		if (!(cond)) {                                                     \
 			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-			abort(); \
-		} \
+			abort();                                                   \
+		}                                                                  \
 	} while (0)
 
 static struct krdma_msg msg;

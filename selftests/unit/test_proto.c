@@ -29,14 +29,14 @@
 static struct krdma_msg msg_in, msg_out;
 
 /* Names of the case at hand, for the messages of failures. */
-#define require(cond, ...) \
-	do { \
-		if (!(cond)) { \
+#define require(cond, ...)                                    \
+	do {                                                  \
+		if (!(cond)) {                                \
 			print_error("not true: %s; ", #cond); \
-			print_error(__VA_ARGS__); \
-			print_error("\n"); \
-			fail(); \
-		} \
+			print_error(__VA_ARGS__);             \
+			print_error("\n");                    \
+			fail();                               \
+		}                                             \
 	} while (0)
 
 /* ---------------------------------------------------------------- bytes */
@@ -258,16 +258,17 @@ struct golden {
 
 /* The messages, then what is none and has no function to fill it. */
 static const struct golden golden[] = {
-	{ "ping", fill_ping,
-	  { "01 00 00 00 15 00 00 00 01 00 00 00 00 00 00 00",
-	    "68 65 6c 6c 6f" } },
-	{ "ping-answer", fill_ping_answer,
-	  { "81 00 00 00 15 00 00 00 01 00 00 00 00 00 00 00",
-	    "68 65 6c 6c 6f" } },
-	{ "list", fill_list,
-	  { "02 00 00 00 18 00 00 00 02 00 00 00 00 00 00 00",
-	    "01 02 03 04 05 06 07 08" } },
-	{ "list-answer", fill_list_answer,
+	{ "ping",
+	  fill_ping,
+	  { "01 00 00 00 15 00 00 00 01 00 00 00 00 00 00 00", "68 65 6c 6c 6f" } },
+	{ "ping-answer",
+	  fill_ping_answer,
+	  { "81 00 00 00 15 00 00 00 01 00 00 00 00 00 00 00", "68 65 6c 6c 6f" } },
+	{ "list",
+	  fill_list,
+	  { "02 00 00 00 18 00 00 00 02 00 00 00 00 00 00 00", "01 02 03 04 05 06 07 08" } },
+	{ "list-answer",
+	  fill_list_answer,
 	  { "82 00 00 00 70 00 00 00 02 00 00 00 00 00 00 00",
 	    "11 12 13 14 15 16 17 18 01 00 00 00 00 00 00 00",
 	    "89 67 45 23 01 00 00 00 03 00 00 00 00 00 00 00",
@@ -275,61 +276,62 @@ static const struct golden golden[] = {
 	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
 	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
 	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00" } },
-	{ "open", fill_open,
+	{ "open",
+	  fill_open,
 	  { "03 00 00 00 58 00 00 00 06 05 04 03 00 00 00 00",
 	    "01 00 00 00 00 00 00 00 73 63 72 61 74 63 68 00",
 	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
 	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
-	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
-	    "00 00 00 00 00 00 00 00" } },
-	{ "open-answer", fill_open_answer,
+	    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00", "00 00 00 00 00 00 00 00" } },
+	{ "open-answer",
+	  fill_open_answer,
 	  { "83 00 00 00 28 00 00 00 06 05 04 03 00 00 00 00",
-	    "89 67 45 23 01 00 00 00 01 00 00 00 24 23 22 21",
-	    "34 33 32 31 14 00 00 00" } },
-	{ "open-failed", fill_open_failed,
-	  { "83 00 02 00 10 00 00 00 06 05 04 03 00 00 00 00" } },
-	{ "segs", fill_segs,
+	    "89 67 45 23 01 00 00 00 01 00 00 00 24 23 22 21", "34 33 32 31 14 00 00 00" } },
+	{ "open-failed", fill_open_failed, { "83 00 02 00 10 00 00 00 06 05 04 03 00 00 00 00" } },
+	{ "segs",
+	  fill_segs,
 	  { "04 00 00 00 28 00 00 00 04 00 00 00 00 00 00 00",
-	    "24 23 22 21 34 33 32 31 33 12 00 00 00 00 00 00",
-	    "02 00 00 00 06 00 00 00" } },
-	{ "segs-answer", fill_segs_answer,
+	    "24 23 22 21 34 33 32 31 33 12 00 00 00 00 00 00", "02 00 00 00 06 00 00 00" } },
+	{ "segs-answer",
+	  fill_segs_answer,
 	  { "84 00 00 00 50 00 00 00 04 00 00 00 00 00 00 00",
 	    "24 23 22 21 34 33 32 31 02 00 00 00 00 00 00 00",
 	    "33 12 00 00 00 00 00 00 00 40 46 45 44 43 42 41",
 	    "00 00 10 00 54 53 52 51 34 12 00 00 00 00 00 00",
 	    "00 60 66 65 64 63 62 61 89 67 05 00 74 73 72 71" } },
-	{ "close", fill_close,
-	  { "05 00 00 00 18 00 00 00 05 00 00 00 00 00 00 00",
-	    "24 23 22 21 34 33 32 31" } },
-	{ "close-answer", fill_close_answer,
-	  { "85 00 00 00 18 00 00 00 05 00 00 00 00 00 00 00",
-	    "24 23 22 21 34 33 32 31" } },
-	{ "recall", fill_recall,
+	{ "close",
+	  fill_close,
+	  { "05 00 00 00 18 00 00 00 05 00 00 00 00 00 00 00", "24 23 22 21 34 33 32 31" } },
+	{ "close-answer",
+	  fill_close_answer,
+	  { "85 00 00 00 18 00 00 00 05 00 00 00 00 00 00 00", "24 23 22 21 34 33 32 31" } },
+	{ "recall",
+	  fill_recall,
 	  { "06 00 00 00 30 00 00 00 06 00 00 00 00 00 00 00",
 	    "24 23 22 21 34 33 32 31 02 00 00 00 00 00 00 00",
 	    "34 12 00 00 00 00 00 00 07 00 00 00 00 00 00 00" } },
-	{ "recall-answer", fill_recall_answer,
-	  { "86 00 00 00 18 00 00 00 06 00 00 00 00 00 00 00",
-	    "24 23 22 21 34 33 32 31" } },
-	{ "revoke", fill_revoke,
-	  { "07 00 00 00 18 00 00 00 07 00 00 00 00 00 00 00",
-	    "24 23 22 21 34 33 32 31" } },
-	{ "revoke-answer", fill_revoke_answer,
-	  { "87 00 00 00 18 00 00 00 07 00 00 00 00 00 00 00",
-	    "24 23 22 21 34 33 32 31" } },
-	{ "bye", fill_bye,
-	  { "08 00 00 00 18 00 00 00 00 00 00 00 00 00 00 00",
-	    "05 00 00 00 00 00 00 00" } },
-	{ "hello-request", NULL,
+	{ "recall-answer",
+	  fill_recall_answer,
+	  { "86 00 00 00 18 00 00 00 06 00 00 00 00 00 00 00", "24 23 22 21 34 33 32 31" } },
+	{ "revoke",
+	  fill_revoke,
+	  { "07 00 00 00 18 00 00 00 07 00 00 00 00 00 00 00", "24 23 22 21 34 33 32 31" } },
+	{ "revoke-answer",
+	  fill_revoke_answer,
+	  { "87 00 00 00 18 00 00 00 07 00 00 00 00 00 00 00", "24 23 22 21 34 33 32 31" } },
+	{ "bye",
+	  fill_bye,
+	  { "08 00 00 00 18 00 00 00 00 00 00 00 00 00 00 00", "05 00 00 00 00 00 00 00" } },
+	{ "hello-request",
+	  NULL,
 	  { "4b 52 44 4d 01 00 00 00 05 00 00 00 00 00 00 00",
 	    "88 77 66 55 44 33 22 11 18 17 16 15 14 13 12 11",
-	    "e8 03 00 00 20 00 00 04 d0 07 00 00 00 00 00 00",
-	    "00 00 00 00 00 00 00 00" } },
-	{ "hello-accept", NULL,
+	    "e8 03 00 00 20 00 00 04 d0 07 00 00 00 00 00 00", "00 00 00 00 00 00 00 00" } },
+	{ "hello-accept",
+	  NULL,
 	  { "4b 52 44 4d 01 00 00 00 00 00 00 00 00 00 00 00",
 	    "a8 a7 a6 a5 a4 a3 a2 a1 18 17 16 15 14 13 12 11",
-	    "00 00 00 00 40 00 00 04 b8 0b 00 00 00 00 00 00",
-	    "00 00 00 00 00 00 00 00" } },
+	    "00 00 00 00 40 00 00 04 b8 0b 00 00 00 00 00 00", "00 00 00 00 00 00 00 00" } },
 	{ "reject", NULL, { "4b 52 44 4d 01 03 00 00" } },
 };
 
@@ -501,13 +503,13 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-	{ KRDMA_WIRE_PING, false, 0, 1, 0, 512 },  { KRDMA_WIRE_PING, true, 0, 1, 0, 512 },
-	{ KRDMA_WIRE_LIST, false, 8, 0, 0, 0 },	   { KRDMA_WIRE_LIST, true, 16, 80, 0, 12 },
-	{ KRDMA_WIRE_OPEN, false, 72, 0, 0, 0 },   { KRDMA_WIRE_OPEN, true, 24, 0, 0, 0 },
-	{ KRDMA_WIRE_SEGS, false, 24, 0, 0, 0 },   { KRDMA_WIRE_SEGS, true, 16, 24, 1, 32 },
-	{ KRDMA_WIRE_CLOSE, false, 8, 0, 0, 0 },   { KRDMA_WIRE_CLOSE, true, 8, 0, 0, 0 },
+	{ KRDMA_WIRE_PING, false, 0, 1, 0, 512 },   { KRDMA_WIRE_PING, true, 0, 1, 0, 512 },
+	{ KRDMA_WIRE_LIST, false, 8, 0, 0, 0 },     { KRDMA_WIRE_LIST, true, 16, 80, 0, 12 },
+	{ KRDMA_WIRE_OPEN, false, 72, 0, 0, 0 },    { KRDMA_WIRE_OPEN, true, 24, 0, 0, 0 },
+	{ KRDMA_WIRE_SEGS, false, 24, 0, 0, 0 },    { KRDMA_WIRE_SEGS, true, 16, 24, 1, 32 },
+	{ KRDMA_WIRE_CLOSE, false, 8, 0, 0, 0 },    { KRDMA_WIRE_CLOSE, true, 8, 0, 0, 0 },
 	{ KRDMA_WIRE_RECALL, false, 16, 8, 1, 64 }, { KRDMA_WIRE_RECALL, true, 8, 0, 0, 0 },
-	{ KRDMA_WIRE_REVOKE, false, 8, 0, 0, 0 },  { KRDMA_WIRE_REVOKE, true, 8, 0, 0, 0 },
+	{ KRDMA_WIRE_REVOKE, false, 8, 0, 0, 0 },   { KRDMA_WIRE_REVOKE, true, 8, 0, 0, 0 },
 	{ KRDMA_WIRE_BYE, false, 8, 0, 0, 0 },
 };
 
@@ -820,24 +822,13 @@ static const struct {
 	u8 type;
 } flip_accepted[] = {
 	{ "ping", 0x81 }, /* a question became an answer */
-	{ "ping-answer", 0x01 },
-	{ "open", 0x01 },
-	{ "open-answer", 0x81 },
+	{ "ping-answer", 0x01 },   { "open", 0x01 },          { "open-answer", 0x81 },
 	{ "open-failed", 0x81 }, /* a failed answer is a header alone */
-	{ "open-failed", 0x82 },
-	{ "open-failed", 0x87 },
-	{ "close", 0x01 },
-	{ "close", 0x07 },
-	{ "close", 0x85 },
-	{ "close-answer", 0x05 },
-	{ "close-answer", 0x81 },
-	{ "close-answer", 0x87 },
-	{ "recall-answer", 0x87 },
-	{ "revoke", 0x05 },
-	{ "revoke", 0x87 },
-	{ "revoke-answer", 0x07 },
-	{ "revoke-answer", 0x85 },
-	{ "revoke-answer", 0x86 },
+	{ "open-failed", 0x82 },   { "open-failed", 0x87 },   { "close", 0x01 },
+	{ "close", 0x07 },         { "close", 0x85 },         { "close-answer", 0x05 },
+	{ "close-answer", 0x81 },  { "close-answer", 0x87 },  { "recall-answer", 0x87 },
+	{ "revoke", 0x05 },        { "revoke", 0x87 },        { "revoke-answer", 0x07 },
+	{ "revoke-answer", 0x85 }, { "revoke-answer", 0x86 },
 };
 
 static bool type_flip_accepted(const char *name, u8 type)
@@ -1005,13 +996,16 @@ static void test_reserved_bytes(void **state)
 struct field {
 	const char *name;
 	u32 at, width; /* in the bytes */
-	u32 host_at; /* in the struct, of the same width */
+	u32 host_at;   /* in the struct, of the same width */
 	u64 value;
 	const char *why;
 };
 
-#define FIELD(golden_name, wire_at, wire_width, member, number, reason) \
-	{ golden_name, wire_at, wire_width, offsetof(struct krdma_msg, member), number, reason }
+#define FIELD(golden_name, wire_at, wire_width, member, number, reason)                       \
+	{                                                                                     \
+		golden_name, wire_at, wire_width, offsetof(struct krdma_msg, member), number, \
+			reason                                                                \
+	}
 
 static const struct field fields[] = {
 	/* the header */
@@ -1283,8 +1277,8 @@ static void test_open_answer_long_segment(void **state)
 
 static bool char_allowed(int c)
 {
-	return c && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:+=",
-			   c);
+	return c &&
+	       strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:+=", c);
 }
 
 /* The same answer from the function, from both directions of OPEN and of LIST. */
@@ -1458,8 +1452,7 @@ static void test_random_bytes(void **state)
 
 /* -------------------------------------------------------- hello and reject */
 
-static int decode_hello_exact(const u8 *bytes, u32 len, struct krdma_hello *hello,
-			      const char **why)
+static int decode_hello_exact(const u8 *bytes, u32 len, struct krdma_hello *hello, const char **why)
 {
 	u8 *copy = malloc(len ? len : 1);
 	int rc;
@@ -1712,8 +1705,8 @@ static void test_status_and_errno(void **state)
 		u16 status;
 		int err;
 	} pairs[] = {
-		{ 0, 0 },	    { 1, -ENOENT }, { 2, -EACCES }, { 3, -ESTALE }, { 4, -EDQUOT },
-		{ 5, -ERANGE },	    { 6, -ENOMEM }, { 7, -EOPNOTSUPP }, { 8, -EIO },
+		{ 0, 0 },       { 1, -ENOENT }, { 2, -EACCES },     { 3, -ESTALE }, { 4, -EDQUOT },
+		{ 5, -ERANGE }, { 6, -ENOMEM }, { 7, -EOPNOTSUPP }, { 8, -EIO },
 	};
 	u32 i;
 
@@ -1742,8 +1735,8 @@ static void phrase_ok(const char *text)
 
 static void test_texts(void **state)
 {
-	static const char *const types[] = { "unknown", "PING",	  "LIST",   "OPEN", "SEGS",
-					     "CLOSE",	"RECALL", "REVOKE", "BYE" };
+	static const char *const types[] = { "unknown", "PING",   "LIST",   "OPEN", "SEGS",
+					     "CLOSE",   "RECALL", "REVOKE", "BYE" };
 	u32 i, k;
 
 	for (i = 0; i < 256; i++) {

@@ -30,7 +30,7 @@ typedef __u64 u64;
 #define le32_to_cpu(x) le32toh(x)
 #define le64_to_cpu(x) le64toh(x)
 
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define ARRAY_SIZE(array)               (sizeof(array) / sizeof((array)[0]))
 #define array_index_nospec(index, size) (index) /* the caller has compared them */
 
 /* The kernel's takes one argument; before C23 the language's takes two. */

@@ -112,14 +112,12 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 /* A message of this type that nothing is wrong with; answers too. */
 void question(struct conn *c, struct msg *m, u8 type)
 {
-	static const u16 sizes[] = {
-		[PING] = 21,   [LIST] = 24,	     [OPEN] = 88,	   [SEGS] = 40,
-		[CLOSE] = 24,  [RECALL] = 40,	     [REVOKE] = 24,	   [BYE] = 24,
-		[0x81] = 21,   [ANSWER | LIST] = 32, [ANSWER | OPEN] = 40, [ANSWER | SEGS] = 56,
-		[0x85] = 24,   [ANSWER | RECALL] = 24, [ANSWER | REVOKE] = 24, [ANSWER | BYE] = 24,
-	};
+	/* By type, questions and answers. */
+	static const u8 sizes[2][9] = { { 0, 21, 24, 88, 40, 24, 40, 24, 24 },
+					{ 0, 21, 32, 40, 56, 24, 24, 24, 24 } };
+	u8 plain = type & 0x7f;
 
-	header(m, type, type < ARRAY_SIZE(sizes) && sizes[type] ? sizes[type] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= BYE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case ANSWER | PING:
@@ -614,7 +612,8 @@ const char *ask(struct conn *c, const struct msg *q, struct msg *a, int ms)
 
 	while (!why) {
 		if (!receive(c, a, until - now_ms()))
-			return bad("type %#x is not answered%s", q->b[0], c->down ? ", but disconnected" : "");
+			return bad("type %#x is not answered%s", q->b[0],
+				   c->down ? ", but disconnected" : "");
 		if (a->b[0] == BYE)
 			return bad("BYE with reason %u", (u32)get(a, 16, 4));
 		if (a->b[0] == (q->b[0] | ANSWER) && !memcmp(a->b + 8, q->b + 8, 4))

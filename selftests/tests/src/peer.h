@@ -29,17 +29,51 @@ typedef int64_t s64;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-#define MAGIC	 0x4d44524bU
-#define HELLO	 56
-#define HEADER	 16
-#define MSG_MAX	 1024
-#define WINDOW	 32 /* questions that this side takes, and asks, at a time */
+#define MAGIC    0x4d44524bU
+#define HELLO    56
+#define HEADER   16
+#define MSG_MAX  1024
+#define WINDOW   32 /* questions that this side takes, and asks, at a time */
 #define SEGS_MAX 32
 
-enum { PING = 1, LIST, OPEN, SEGS, CLOSE, RECALL, REVOKE, BYE, ANSWER = 0x80 };
-enum { OK, NOENT, ACCES, STALE, LIMIT, RANGE, NOMEM, UNSUPPORTED, IO };
-enum { NONE, MALFORMED, VERSION, NOT_ADMITTED, NO_ROOM, SHUTDOWN, PROTOCOL, TIMEOUT, TRANSPORT };
-enum { READ = 1, WRITE = 2, ATOMIC = 4 };
+enum {
+	PING = 1,
+	LIST,
+	OPEN,
+	SEGS,
+	CLOSE,
+	RECALL,
+	REVOKE,
+	BYE,
+	ANSWER = 0x80
+};
+enum {
+	OK,
+	NOENT,
+	ACCES,
+	STALE,
+	LIMIT,
+	RANGE,
+	NOMEM,
+	UNSUPPORTED,
+	IO
+};
+enum {
+	NONE,
+	MALFORMED,
+	VERSION,
+	NOT_ADMITTED,
+	NO_ROOM,
+	SHUTDOWN,
+	PROTOCOL,
+	TIMEOUT,
+	TRANSPORT
+};
+enum {
+	READ = 1,
+	WRITE = 2,
+	ATOMIC = 4
+};
 
 /* Room for more than may be sent. */
 struct msg {
@@ -61,16 +95,16 @@ struct patch {
 	u8 at;
 	u8 size; /* of the number; 0: none is changed */
 	u64 value;
-	u16 len; /* so many bytes are sent, 0 for as many as it has */
+	u16 len;  /* so many bytes are sent, 0 for as many as it has */
 	bool fix; /* and the length field says so too */
 };
 
 #define RX_COUNT  (2 * WINDOW + 1)
 #define TX_COUNT  16
-#define TX_SIZE	  4096
+#define TX_SIZE   4096
 #define SEND_MAX  400
-#define TX_AT	  (RX_COUNT * MSG_MAX)
-#define DATA_AT	  (TX_AT + TX_COUNT * TX_SIZE)
+#define TX_AT     (RX_COUNT * MSG_MAX)
+#define DATA_AT   (TX_AT + TX_COUNT * TX_SIZE)
 #define DATA_SIZE (128 << 10)
 
 struct conn {
@@ -88,17 +122,17 @@ struct conn {
 	u8 hello[256];
 	u32 hello_len;
 	u8 reads; /* responder resources, and initiator depth */
-	u8 rnr; /* RNR retry count that the other side is to use */
+	u8 rnr;   /* RNR retry count that the other side is to use */
 	u8 rnr_timer;
 	bool no_receives;
 	bool no_rtu; /* never say that the connection is established */
-	bool early; /* a PING before that is said */
+	bool early;  /* a PING before that is said */
 
 	/* What the other side said. */
 	int event; /* the last of rdma_cm */
 	u8 priv[256];
 	u32 priv_len;
-	bool down; /* disconnected, or never connected */
+	bool down;                 /* disconnected, or never connected */
 	enum ibv_wc_status broken; /* the first error that was not a flush */
 
 	u32 rx[RX_COUNT]; /* received: buffer << 16 | length */
@@ -163,7 +197,7 @@ const char *ends(struct conn *c, int reason, int ms);
 
 /* ---- the initiator ---- */
 /* An attempt that is not about a timeout ends within this, in ms. */
-#define SOON 5000
+#define SOON 8000
 u8 pattern(u64 at);
 const char *attempt(attempt_fn fn, const void *arg);
 const char *begin(struct conn *c, const char *name);

@@ -12,9 +12,9 @@ static const struct hello {
 	const char *name;
 	u8 at, size;
 	u64 value;
-	u8 len; /* so many bytes are sent; of InfiniBand's private data the rest is zero */
+	u8 len;    /* so many bytes are sent; of InfiniBand's private data the rest is zero */
 	u8 reason; /* of the reject, 0: accepted */
-	u16 port; /* 1: where nobody is admitted */
+	u16 port;  /* 1: where nobody is admitted */
 } hellos[] = {
 	{ "another magic", 0, 4, 0x4d44524c, 56, MALFORMED },
 	{ "version 0", 4, 1, 0, 56, VERSION },
@@ -234,13 +234,18 @@ static void failing_questions(void)
 	result(fails(&c, &q, ACCES, ACCES), "OPEN to write what is read only: ACCES");
 	open_question(&c, &q, "data", READ | ATOMIC);
 	result(fails(&c, &q, ACCES, ACCES), "OPEN for atomics: ACCES");
+	question(&c, &q, LIST);
+	put(&q, 16, 8, ~0ULL);
+	result(fails(&c, &q, OK, OK), "LIST from a cursor that there is not: no harm");
 	question(&c, &q, CLOSE);
 	put(&q, 16, 4, c.grant + 1000);
 	result(fails(&c, &q, NOENT, STALE), "CLOSE of an unknown grant: NOENT");
 	question(&c, &q, CLOSE);
 	put(&q, 20, 4, c.generation + 1);
 	result(fails(&c, &q, NOENT, STALE), "CLOSE of the next generation: NOENT or STALE");
-	result(get_keys(&c, 0, 1, 0) ?: memcmp(&key, &c.key[0], sizeof(key)) ? "another key" : NULL,
+	result(get_keys(&c, 0, 1, 0)                        ?:
+		       memcmp(&key, &c.key[0], sizeof(key)) ? "another key" :
+							      NULL,
 	       "nothing is changed: the same key again");
 	result(say_bye(&c), "BYE after them");
 	conn_end(&c);
@@ -317,14 +322,21 @@ static const char *tag_twice(struct conn *c, const void *arg)
 	return why ?: send_msg(c, &q) ?: send_msg(c, &q) ?: ends(c, PROTOCOL, SOON);
 }
 
-/* What wire.rst says under "Why this can't deadlock": LIST and OPEN do not wait. */
-static const char *not_waiting(struct conn *c, const void *arg)
+/* PING is answered at once; LIST and OPEN may have to wait their turn. */
+static const char *while_waiting(struct conn *c, const void *arg)
 {
-	struct msg q, a;
-	const char *why = until_recall(c, "tight", &q);
+	u8 type = *(const u8 *)arg;
+	struct msg r, q, a;
+	const char *why = until_recall(c, "tight", &r);
 
-	question(c, &q, *(const u8 *)arg);
-	return why ?: ask(c, &q, &a, SOON);
+	question(c, &q, type);
+	why = why ?: send_msg(c, &q);
+	if (!why && type != PING)
+		answer_politely(c, &r);
+	while (!why && receive(c, &a, SOON))
+		if (a.b[0] == (type | ANSWER))
+			return !memcmp(a.b + 8, q.b + 8, 4) ? say_bye(c) : "another tag";
+	return why ?: "it is not answered";
 }
 
 static const char *revoked(struct conn *c, const void *arg)
@@ -361,8 +373,9 @@ static const char *revoked(struct conn *c, const void *arg)
 	if (why)
 		return why;
 	status = move(c, false, 0, 100, c->key[0].address, c->key[0].rkey);
-	return status == IBV_WC_REM_ACCESS_ERR ? NULL :
-						  bad("READ after it: %s", ibv_wc_status_str(status));
+	return status == IBV_WC_REM_ACCESS_ERR ?
+		       NULL :
+		       bad("READ after it: %s", ibv_wc_status_str(status));
 }
 
 /* ---- READs and WRITEs that must not be ---- */
@@ -377,7 +390,11 @@ static const struct access {
 	bool last; /* of the last segment, not the first */
 	bool end;
 	u32 key; /* xor */
-	enum { PLAIN, CLOSED, FOREIGN } how;
+	enum {
+		PLAIN,
+		CLOSED,
+		FOREIGN
+	} how;
 } accesses[] = {
 	{ "WRITE one byte before", "data", 0, IBV_WR_RDMA_WRITE, -1, 1 },
 	{ "READ one byte before", "data", 0, IBV_WR_RDMA_READ, -1, 1 },
@@ -393,7 +410,8 @@ static const struct access {
 	{ "WRITE whose end wraps around", "data", 0, IBV_WR_RDMA_WRITE, -4, 8 },
 	{ "WRITE with another variant of the key", "data", 0, IBV_WR_RDMA_WRITE, 0, 8, .key = 1 },
 	{ "READ with another key", "data", 0, IBV_WR_RDMA_READ, 0, 8, .key = 0xff00 },
-	{ "WRITE with a key of another session", "data", 0, IBV_WR_RDMA_WRITE, 0, 8, .how = FOREIGN },
+	{ "WRITE with a key of another session", "data", 0, IBV_WR_RDMA_WRITE, 0, 8,
+	  .how = FOREIGN },
 	{ "READ with a key of another session", "data", 0, IBV_WR_RDMA_READ, 0, 8, .how = FOREIGN },
 	{ "WRITE to what is read only", "ro", 0, IBV_WR_RDMA_WRITE, 0, 8 },
 	{ "WRITE when opened to read", "data", READ, IBV_WR_RDMA_WRITE, 0, 8 },
@@ -522,7 +540,8 @@ void misbehave(void)
 		       reasons[hellos[i].reason]);
 	for (i = 0; i < ARRAY_SIZE(cut); i += 2) {
 		result(truncate_all(cut[i], cut[i + 1], false), "type %u cut short", cut[i]);
-		result(truncate_all(cut[i], cut[i + 1], true), "type %u cut short, and says so", cut[i]);
+		result(truncate_all(cut[i], cut[i + 1], true), "type %u cut short, and says so",
+		       cut[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(violations); i++)
 		result(attempt(violate, &violations[i]), "%s", violations[i].name);
@@ -539,7 +558,9 @@ void misbehave(void)
 	result(attempt(over_window, NULL), "one question more than the window");
 	result(attempt(tag_twice, NULL), "two questions under way with the same tag");
 	for (i = 0; i < ARRAY_SIZE(types); i++)
-		result(attempt(not_waiting, &types[i]), "type %u is answered while a SEGS waits", types[i]);
+		result(attempt(while_waiting, &types[i]),
+		       "type %u is answered, though a SEGS waits%s", types[i],
+		       types[i] == PING ? "" : ", when its turn comes");
 	result(attempt(revoked, &yes), "REVOKE, answered: then the key is dead");
 	result(attempt(revoked, &no), "REVOKE, with an answer that is not OK");
 	for (i = 0; i < ARRAY_SIZE(accesses); i++)
