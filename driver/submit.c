@@ -211,8 +211,11 @@ static int krdma_submit_report(struct krdma_batch *b, struct krdma_submit *cmd,
 			krdma_xfer_explain(&b->x[i], why);
 		}
 		if (copy_to_user(to, &comp, head) ||
-		    clear_user(to + head, cmd->completion_stride - head))
-			return krdma_explain(why, -EFAULT, "a completion can't be written");
+		    clear_user(to + head, cmd->completion_stride - head)) {
+			/* That is why the call fails, whatever an operation came to. */
+			why->err = 0;
+			return krdma_explain(why, -EFAULT, "completion %u can't be written", i);
+		}
 	}
 	return 0;
 }
