@@ -302,6 +302,41 @@ static void krdma_ctl_answered(struct krdma_session *sess, struct krdma_rx *rx,
 
 /* ---- the peer's questions ---- */
 
+/* A place of our window. Return: NULL, or how the peer broke the protocol. */
+static const char *krdma_question_begin(struct krdma_session *sess, u32 tag)
+{
+	const char *why = "more questions than the window";
+	u32 i, *place = NULL;
+
+	spin_lock_bh(&sess->lock);
+	for (i = 0; i < KRDMA_WINDOW; i++) {
+		if (sess->tags[i] == tag) {
+			why = "two questions with the same tag";
+			goto out;
+		}
+		if (!sess->tags[i])
+			place = &sess->tags[i];
+	}
+	if (place) {
+		*place = tag;
+		why = NULL;
+	}
+out:
+	spin_unlock_bh(&sess->lock);
+	return why;
+}
+
+static void krdma_question_end(struct krdma_session *sess, u32 tag)
+{
+	u32 i;
+
+	spin_lock_bh(&sess->lock);
+	for (i = 0; i < KRDMA_WINDOW; i++)
+		if (sess->tags[i] == tag)
+			sess->tags[i] = 0;
+	spin_unlock_bh(&sess->lock);
+}
+
 /**
  * krdma_answer - answer a question of the peer
  * @sess: session
@@ -325,9 +360,7 @@ int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg)
 		return len;
 	}
 	trace_krdma_message(sess->serial, true, msg->type, true, msg->tag);
-	spin_lock_bh(&sess->lock);
-	sess->questions--;
-	spin_unlock_bh(&sess->lock);
+	krdma_question_end(sess, msg->tag);
 	return krdma_post_tx(sess->ch, tx, len, false);
 }
 
@@ -362,9 +395,7 @@ static void krdma_ctl_ping(struct krdma_session *sess, struct krdma_rx *rx, stru
 		return;
 	}
 	trace_krdma_message(sess->serial, true, msg->type, true, msg->tag);
-	spin_lock_bh(&sess->lock);
-	sess->questions--;
-	spin_unlock_bh(&sess->lock);
+	krdma_question_end(sess, msg->tag);
 	krdma_post_tx(sess->ch, tx, len, false);
 }
 
@@ -390,18 +421,16 @@ static void krdma_ctl_request(struct krdma_session *sess, const struct krdma_msg
 static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 			       struct krdma_msg *msg)
 {
-	bool over;
+	const char *why;
 
 	if (msg->type == KRDMA_WIRE_BYE) {
 		krdma_session_fail(sess, -ECONNRESET, krdma_proto_reason_text(msg->bye.reason),
 				   msg->bye.reason ? -1 : KRDMA_BYE_QUIET);
 		return;
 	}
-	spin_lock_bh(&sess->lock);
-	over = ++sess->questions > KRDMA_WINDOW;
-	spin_unlock_bh(&sess->lock);
-	if (over) {
-		krdma_session_protocol(sess, "more questions than the window");
+	why = krdma_question_begin(sess, msg->tag);
+	if (why) {
+		krdma_session_protocol(sess, why);
 		return;
 	}
 	if (msg->type == KRDMA_WIRE_PING) {

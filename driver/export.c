@@ -235,6 +235,20 @@ static u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **
 	return n;
 }
 
+/* RECALL or REVOKE. Without the right answer the keys are in use: the session ends. */
+static int krdma_grant_ask(struct krdma_grant *grant, struct krdma_msg *msg)
+{
+	struct krdma_session *sess = grant->sess;
+	int rc;
+
+	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+	if (!rc && (msg->grant.grant != grant->id || msg->grant.generation != grant->generation))
+		rc = -EPROTO;
+	if (rc && rc != -ENOTCONN)
+		krdma_session_protocol(sess, "keys are not given back");
+	return rc;
+}
+
 /* Take back up to @want segments of a grant. Return: how many, or an errno. */
 static int krdma_grant_recall(struct krdma_grant *grant, u32 want)
 {
@@ -256,13 +270,10 @@ static int krdma_grant_recall(struct krdma_grant *grant, u32 want)
 	msg->recall.count = n;
 	for (i = 0; i < n; i++)
 		msg->recall.index[i] = segs[i]->index;
-	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+	rc = krdma_grant_ask(grant, msg);
 	kfree(msg);
-	if (rc) {
-		krdma_session_fail(sess, rc, "the peer does not give keys back",
-				   KRDMA_WIRE_REASON_PROTOCOL);
+	if (rc)
 		return -ENOTCONN;
-	}
 	krdma_stat_add(KRDMA_STAT_RECALLS, n);
 	atomic64_add(n, &grant->exp->recalls);
 	return krdma_segments_release(sess, segs, n) ?: n;
@@ -303,7 +314,6 @@ static int krdma_grant_end(struct krdma_grant *grant)
 
 static void krdma_grant_revoke(struct krdma_grant *grant)
 {
-	struct krdma_session *sess = grant->sess;
 	/* Small, and a revocation has nobody to report a failure to. */
 	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL | __GFP_NOFAIL);
 	int rc;
@@ -311,13 +321,10 @@ static void krdma_grant_revoke(struct krdma_grant *grant)
 	msg->type = KRDMA_WIRE_REVOKE;
 	msg->grant.grant = grant->id;
 	msg->grant.generation = grant->generation;
-	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+	rc = krdma_grant_ask(grant, msg);
 	kfree(msg);
 	krdma_stat_inc(KRDMA_STAT_REVOKES);
-	if (rc)
-		krdma_session_fail(sess, rc, "the peer does not let go of an export",
-				   KRDMA_WIRE_REASON_PROTOCOL);
-	else
+	if (!rc)
 		krdma_grant_end(grant);
 }
 

@@ -78,7 +78,7 @@
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
 #define KRDMA_FOREVER_MS   0x7fffffffU
-#define KRDMA_SHED_MS      5000
+#define KRDMA_SHED_MS      15000
 
 /* Why a call failed: the sentence of KRDMA_IOC_LAST_ERROR. */
 struct krdma_why {
@@ -422,7 +422,7 @@ struct krdma_session {
 	u32 next_tag;
 
 	/* the peer's questions */
-	u32 questions; /* not answered yet */
+	u32 tags[KRDMA_WINDOW]; /* of those not answered yet, 0 where free */
 	struct list_head requests;
 	u32 nrequests;
 
