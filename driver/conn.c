@@ -258,6 +258,8 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 		if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
 			sess->why = ch->cm_reason ? krdma_proto_reason_text(ch->cm_reason) :
 						    "nobody listens there";
+		else if (ch->cm_err == -EPROTO || ch->cm_err == -EPROTONOSUPPORT)
+			sess->why = "the peer's greeting can't be understood";
 		else
 			sess->why = what;
 		return ch->cm_err;
@@ -320,7 +322,8 @@ int krdma_conn_connect(struct krdma_session *sess)
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ESTABLISHED, "the peer does not answer", until);
 	if (rc)
 		return rc;
-	if (ch->peer.channel || ch->peer.session != sess->serial) {
+	if (ch->peer.channel || ch->peer.session != sess->serial || ch->peer.features ||
+	    ch->peer.uid) {
 		sess->why = "the peer's greeting does not fit";
 		return -EPROTO;
 	}

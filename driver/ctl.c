@@ -34,6 +34,9 @@ struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg)
 	INIT_LIST_HEAD(&ask->node);
 	init_completion(&ask->done);
 	ask->type = type;
+	/* What the owner's service answers may wait for other peers. */
+	ask->service = type == KRDMA_WIRE_LIST || type == KRDMA_WIRE_OPEN ||
+		       type == KRDMA_WIRE_SEGS || type == KRDMA_WIRE_CLOSE;
 	ask->fn = fn;
 	ask->arg = arg;
 	return ask;
@@ -89,10 +92,7 @@ static void krdma_ask_place_put(struct krdma_session *sess)
 int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
 		   u32 wait_ms)
 {
-	/* What the owner's service answers may wait for other peers. */
-	bool service = msg->type == KRDMA_WIRE_LIST || msg->type == KRDMA_WIRE_OPEN ||
-		       msg->type == KRDMA_WIRE_SEGS || msg->type == KRDMA_WIRE_CLOSE;
-	u32 answer_ms = service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS;
+	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS;
 	struct krdma_tx *tx;
 	bool got, listed;
 	int rc, len;
@@ -251,9 +251,9 @@ bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 
 		/*
 		 * The owner's service answers one after the other: as long as it
-		 * answers, none is late. But a key must come back in time.
+		 * answers, none is late.
 		 */
-		if (ask->type != KRDMA_WIRE_RECALL && ask->type != KRDMA_WIRE_REVOKE &&
+		if (ask->service &&
 		    time_before(due, sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS)))
 			due = sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS);
 		if (time_after_eq(jiffies, due))
@@ -567,6 +567,8 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 		*rtt_ns = rtt;
 	else if (rc == -ENOTCONN)
 		rc = krdma_session_explain(sess, -ENOTCONN, why);
+	else if (rc == -EILSEQ)
+		krdma_explain(why, rc, "%pISpc answers the ping with other bytes", &sess->dst);
 	else
 		krdma_explain(why, rc, "%pISpc does not answer the ping (%pe)", &sess->dst,
 			      ERR_PTR(rc));

@@ -367,6 +367,7 @@ struct krdma_ask {
 	refcount_t refs;       /* asker, and session->asks */
 	u8 type;
 	u32 tag;
+	bool service; /* the owner's service answers it */
 	ktime_t posted;
 	ktime_t answered;
 	unsigned long expires; /* jiffies; then the session ends */

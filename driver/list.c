@@ -357,6 +357,14 @@ static int krdma_list_peer(struct krdma_emit *e)
 			      ERR_PTR(rc));
 		goto out;
 	}
+	/* Else a peer could keep us asking. */
+	if (msg->list_answer.cursor &&
+	    (msg->list_answer.cursor <= e->cmd->cursor || !msg->list_answer.count)) {
+		krdma_session_protocol(h->sess, "a list that does not go on");
+		rc = krdma_explain(e->why, -EPROTO, "%pISpc gives a list that does not go on",
+				   &h->sess->dst);
+		goto out;
+	}
 	e->skip = 0;
 	for (i = 0; i < msg->list_answer.count; i++) {
 		struct krdma_peer_export_info info = {

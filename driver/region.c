@@ -321,13 +321,14 @@ void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key)
 
 /* ---- RECALL and REVOKE ---- */
 
+/* A generation of 0, which no grant has, stands for any. */
 static struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 grant, u32 generation)
 {
 	struct krdma_region *region;
 
 	lockdep_assert_held(&sess->lock);
 	list_for_each_entry(region, &sess->regions, node)
-		if (region->grant == grant && region->generation == generation)
+		if (region->grant == grant && (!generation || region->generation == generation))
 			return region;
 	return NULL;
 }
@@ -551,7 +552,10 @@ static void krdma_region_close_work(struct work_struct *work)
 		msg->grant.grant = region->grant;
 		msg->grant.generation = region->generation;
 		/* As long as the session is up: the owner must hear of it. */
-		krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, NULL, NULL);
+		if (!krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, NULL, NULL) &&
+		    (msg->grant.grant != region->grant ||
+		     msg->grant.generation != region->generation))
+			krdma_session_protocol(sess, "the close of another grant");
 	}
 	kfree(msg);
 	krdma_region_unlist(region);
@@ -637,7 +641,7 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		region->rights = msg->open_answer.rights;
 		region->length = msg->open_answer.length;
 		region->segment_shift = msg->open_answer.segment_shift;
-		if (krdma_region_find(sess, region->grant, region->generation))
+		if (krdma_region_find(sess, region->grant, 0))
 			err = -EPROTO;
 	}
 	if (!err) {
@@ -734,6 +738,14 @@ out:
 		break;
 	case -ENOTCONN:
 		rc = krdma_session_explain(sess, -ENOTCONN, why);
+		break;
+	case -ETIMEDOUT:
+	case -EINTR:
+		krdma_explain(why, rc, "%pISpc did not open '%s' in time", &sess->dst, name);
+		break;
+	case -ENOMEM:
+		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: no memory there, or here",
+			      name, &sess->dst);
 		break;
 	default:
 		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: %s", name, &sess->dst,

@@ -12,8 +12,9 @@
 
 #define COUNTERS "/sys/class/misc/krdma_mover/counters"
 
-/* Objects that one call fetches. */
+/* Objects that one call fetches, and what a peer can make us fetch at most. */
 #define ITER_ROOM 64
+#define ITER_MAX  65536
 
 struct krdma_iter {
 	struct krdma *krdma;
@@ -22,6 +23,7 @@ struct krdma_iter {
 	uint32_t stride;
 	uint32_t count; /* in entries now */
 	uint32_t next;  /* the first of them not handed out */
+	uint32_t total; /* fetched so far */
 	uint64_t cursor;
 	bool end; /* the kernel has no more */
 	int error;
@@ -72,8 +74,12 @@ static void iter_fill(struct krdma_iter *iter)
 	iter->next = 0;
 	iter->count = 0;
 	iter->error = krdma__ioctl(iter->krdma, KRDMA_IOC_LIST, &arg);
-	if (!iter->error)
+	if (!iter->error) {
 		iter->count = arg.count;
+		iter->total += arg.count;
+	}
+	if (iter->total > ITER_MAX && arg.cursor)
+		iter->error = krdma__fail(EOVERFLOW, "the list has more than %d entries", ITER_MAX);
 	iter->end = iter->error || !arg.cursor;
 	iter->cursor = arg.cursor;
 }
