@@ -110,13 +110,12 @@ works "ls" ls nodeB
 check "ls shows name, size and rights" grep -Eqx 'model +2.9 MiB +read *' out
 
 # ext4 wants to know which pages are dirty.
-# shellcheck disable=SC2016 # for the node's shell
-if on -n B sh -c 'command -v mkfs.ext4 && truncate -s 16M /tmp/img && mkfs.ext4 -q /tmp/img &&
+if on -n B sh -c 'command -v mkfs.ext4 && modprobe -a loop ext4 && truncate -s 16M /tmp/img && mkfs.ext4 -q /tmp/img &&
 	mkdir -p /tmp/ext4 && mount -o loop /tmp/img /tmp/ext4 && head -c 100000 /dev/zero >/tmp/ext4/file' \
 	>/dev/null 2>&1; then
 	check "export a file of ext4 to write: refused" fails_on_so B 'file system' \
 		export ext4 --file /tmp/ext4/file
-	check "export a file of ext4 to read" export_on B ext4 --file /tmp/ext4/file --read-only
+	check_here "export a file of ext4 to read" export_on B ext4 --file /tmp/ext4/file --read-only
 	works "get from ext4" get -q nodeB/ext4 back
 	check "the bytes are those of the file" cmp -n 100000 back /dev/zero
 	on -n B kill "$EXPORT_PID"
@@ -200,7 +199,7 @@ for command in 'ls nodeB' devices version status 'status --transfers' listen 'pi
 	# shellcheck disable=SC2086 # words are wanted
 	check "$command -j" schema $command -j
 done
-check "export -j" export_on B json -j --size 1M
+check_here "export -j" export_on B json -j --size 1M
 check "export -j is JSON" json_at /schema < <(tail -n +2 "$BACKGROUND_LOG")
 is "status -j: the peer's exports" "$(on -n B krdma status -j | json_at /exports/#)" \
 	"$(krdma ls -j nodeB | json_at /exports/#)"

@@ -21,6 +21,7 @@ head -c 100000 /dev/urandom >"$dir/data"
 # export open; its sentence goes to $dir/err.
 start_user() {
 	local before
+	wait_for 30 no_region
 	case $1 in
 	idle)
 		rm -f "$dir/fifo"
@@ -46,6 +47,10 @@ has_region() {
 	krdma status | grep -q '^region '
 }
 
+no_region() {
+	! has_region
+}
+
 has_written() {
 	[ "$(counter A write_bytes)" -gt $(($1 + (4 << 20))) ]
 }
@@ -64,24 +69,28 @@ kill_user() {
 }
 
 works_again() {
-	on -n B krdma listen | grep -q '^0.0.0.0:7471 *up' || return
 	krdma put -q "$dir/data" "nodeB/$NAME@12345" && krdma get -q "nodeB/$NAME@12345+100000" "$dir/back" &&
 		cmp "$dir/data" "$dir/back"
 }
 
+exporter=''
+
 have_export() {
-	on -n B krdma status | grep -q "^export $NAME " || export_on B "$NAME" --size 64M
+	is_over "$exporter" || return 0
+	export_on B "$NAME" --size 64M
+	exporter=$BACKGROUND_PID
 }
 
 # ------------------------------------------------------------------- the steps
 
-# removal NAME idle|busy REGEX ACTION...: REGEX is what the user is told, or "-"
-# if the user is the one who goes.
+# removal NODE NAME REGEX ACTION...: what happens on that node. REGEX is what the
+# user is told, or "-" if the user is the one who goes. MODE says what the user
+# does, AFTER whether the session is lost with it or has to be ended.
 removal() {
-	local what="$1, $2" mode=$2 regex=$3
+	local node=$1 what="$2, $MODE" regex=$3
 	shift 3
 	have_export
-	start_user "$mode"
+	start_user "$MODE"
 	"$@" || not_ok "$what: $*" "failed"
 	wake_user 2>/dev/null
 	if [ "$regex" != - ]; then
@@ -89,10 +98,13 @@ removal() {
 		kill -KILL "$USER_PID" 2>/dev/null
 		wait "$USER_PID" 2>/dev/null
 	fi
-	wait_for "$LIMIT" sessions_are_lost || not_ok "$what: both sides notice" "$(on_nodes krdma status)"
-	restore_link A
-	restore_link B
-	[ "$AFTER" != end ] || end_sessions B
+	if [ "$AFTER" = end ]; then
+		end_sessions B
+	else
+		wait_for "$LIMIT" sessions_are_lost ||
+			not_ok "$what: both sides notice" "$(on_nodes krdma status)"
+		restore_link "$node"
+	fi
 	check_nothing_left "$what: nothing is left" "$LIMIT"
 	have_export
 	if wait_for "$LIMIT" works_again; then
@@ -100,7 +112,6 @@ removal() {
 	else
 		not_ok "$what: a new connect works" "$(works_again 2>&1)"
 	fi
-	end_sessions B
 }
 
 # What is lost has to be noticed on both sides without the link coming back. The
@@ -108,7 +119,6 @@ removal() {
 # this node's network device, and rxe keeps a queue pair until they are gone.
 sessions_are_lost() {
 	local node
-	[ "$AFTER" = lost ] || return 0
 	for node in A B; do
 		! on -n "$node" krdma status | grep -q '^session .* state up ' || return
 	done
@@ -116,7 +126,7 @@ sessions_are_lost() {
 
 end_export() {
 	on -n B kill "-$1" "$EXPORT_PID"
-	wait "$BACKGROUND_PID" 2>/dev/null
+	wait "$exporter" 2>/dev/null
 	return 0
 }
 
@@ -138,19 +148,22 @@ remember_leftovers
 diag "$(leftovers A)"
 diag "$(leftovers B)"
 
-for mode in ${MODES:-idle busy}; do
-	# AFTER: the session is lost with it, or has to be ended.
+for MODE in ${MODES:-idle busy}; do
 	AFTER=end
-	removal "SIGTERM of the exporter" "$mode" 'revoked' end_export TERM
-	removal "SIGKILL of the exporter" "$mode" 'revoked' end_export KILL
-	removal "SIGKILL of the initiator" "$mode" - kill_user
+	removal B "SIGTERM of the exporter" "revoked" end_export TERM
+	removal B "SIGKILL of the exporter" "revoked" end_export KILL
+	removal A "SIGKILL of the initiator" - kill_user
 	AFTER=lost
 	lost='the session with 10.77.0.2:7471 is lost: '
-	removal "the initiator's link deleted" "$mode" "$lost" delete_link A
-	removal "the exporter's link deleted" "$mode" "$lost" delete_link B
-	removal "the initiator's wire down" "$mode" "$lost" data_down A
-	removal "the exporter's wire down" "$mode" "$lost" data_down B
-	removal "the listener removed" "$mode" "$lost" remove_listener
+	removal A "the initiator's link deleted" "$lost" delete_link A
+	removal B "the exporter's link deleted" "$lost" delete_link B
+	removal A "the initiator's wire down" "$lost" data_down A
+	removal B "the exporter's wire down" "$lost" data_down B
+	removal B "the listener removed" "$lost" remove_listener
 done
+end_sessions B
+check_nothing_left "nothing is left in the end" "$LIMIT"
+end_export TERM
+check "both modules can be unloaded" wait_for "$LIMIT" unload_module
 
 done_testing

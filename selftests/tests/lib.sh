@@ -79,6 +79,17 @@ check() {
 	fi
 }
 
+# The same in this shell, for a command that sets variables or waits for a job.
+check_here() {
+	local description=$1
+	shift
+	if "$@"; then
+		ok "$description"
+	else
+		not_ok "$description" "$* failed"
+	fi
+}
+
 check_fails() {
 	local description=$1 output
 	shift
@@ -173,13 +184,13 @@ unload_module() {
 	done
 }
 
-# fresh_module [NODE...]: loaded just now, so that nothing is left of tests before.
+# Loaded just now on all nodes, so that nothing is left of the tests before.
 fresh_module() {
-	wait_for 30 unload_module "$@" || {
-		echo "Bail out! The module is busy: $(on_nodes cat /sys/module/krdma_mover/refcnt)"
+	wait_for 30 unload_module || {
+		echo "Bail out! The module is busy"
 		exit 1
 	}
-	load_module "$@"
+	load_module
 }
 
 # ----------------------------------------------------------- time and cleanup

@@ -4,10 +4,11 @@
  *
  *   mover hold [-p] ADDRESS NAME
  *	open NAME, print a line, wait for the end of the standard input
- *   mover scatter [-p] [-n COUNT] [-b BYTES] [-s SEED] [-c] ADDRESS NAME
+ *   mover scatter [-pcw] [-n COUNT] [-b BYTES] [-s SEED] ADDRESS NAME
  *	write COUNT pieces of BYTES at different random places, each with a
  *	pattern of its own, then read all of them in another order and compare;
- *	-c: only read and compare what another run with this SEED has written
+ *	-c: only read and compare what another run with this SEED has written;
+ *	-w: then wait for the end of the standard input
  *
  * -p asks for a private session. ADDRESS is IPv4 or IPv6, the port the default.
  * Exit status: 0 done, 1 failed with a sentence, 2 usage, 3 wrong data.
@@ -44,7 +45,7 @@ static void fail(const char *what)
 static void usage(void)
 {
 	fputs("usage: mover hold [-p] ADDRESS NAME\n"
-	      "       mover scatter [-p] [-n COUNT] [-b BYTES] [-s SEED] [-c] ADDRESS NAME\n",
+	      "       mover scatter [-pcw] [-n COUNT] [-b BYTES] [-s SEED] ADDRESS NAME\n",
 	      stderr);
 	exit(2);
 }
@@ -188,6 +189,15 @@ static void pass(const struct scatter *s, enum krdma_opcode opcode, uint64_t ste
 	free(expected);
 }
 
+static void await_end(void)
+{
+	char byte;
+
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+}
+
 static uint64_t number(const char *text)
 {
 	char *end;
@@ -201,8 +211,7 @@ static uint64_t number(const char *text)
 int main(int argc, char **argv)
 {
 	struct scatter s = { .count = 100, .bytes = 4096, .seed = 1 };
-	bool private = false, check = false, hold;
-	char byte;
+	bool private = false, check = false, wait = false, hold;
 	int c;
 
 	if (argc < 2)
@@ -210,7 +219,7 @@ int main(int argc, char **argv)
 	hold = !strcmp(argv[1], "hold");
 	if (!hold && strcmp(argv[1], "scatter"))
 		usage();
-	while ((c = getopt(argc - 1, argv + 1, "pn:b:s:c")) != -1) {
+	while ((c = getopt(argc - 1, argv + 1, "pn:b:s:cw")) != -1) {
 		switch (c) {
 		case 'p':
 			private = true;
@@ -227,6 +236,9 @@ int main(int argc, char **argv)
 		case 'c':
 			check = true;
 			break;
+		case 'w':
+			wait = true;
+			break;
 		default:
 			usage();
 		}
@@ -241,9 +253,7 @@ int main(int argc, char **argv)
 	s.region = open_region(connect_to(argv[0], private), argv[1]);
 	if (hold) {
 		puts("open");
-		fflush(stdout);
-		while (read(STDIN_FILENO, &byte, 1) > 0)
-			;
+		await_end();
 		return 0;
 	}
 
@@ -257,5 +267,7 @@ int main(int argc, char **argv)
 	pass(&s, KRDMA_OP_READ, s.count / 5 + 3);
 	printf("%llu pieces of %llu bytes are right\n", (unsigned long long)s.count,
 	       (unsigned long long)s.bytes);
+	if (wait)
+		await_end();
 	return 0;
 }

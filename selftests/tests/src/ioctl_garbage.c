@@ -42,8 +42,8 @@ static bool chance(unsigned int percent)
 static __u32 any_word(void)
 {
 	static const __u32 likely[] = {
-		0, 1, 2, 3, 4, 7, 8, 16, 64, 96, 112, 512, 4095, 4096, 4097, 8192, 65536,
-		0x7fffffff, 0x80000000, ~0U, ~0U - 1,
+		0,   1,    2,    3,    4,    7,     8,          16,         64,  96,      112,
+		512, 4095, 4096, 4097, 8192, 65536, 0x7fffffff, 0x80000000, ~0U, ~0U - 1,
 	};
 
 	return chance(70) ? likely[any() % KST_ARRAY_SIZE(likely)] : any();
@@ -77,8 +77,22 @@ static __u64 any_pointer(void)
 static __u64 any_length(void)
 {
 	static const __u64 likely[] = {
-		0, 1, 2, 64, 4095, 4096, 4097, 8192, 65536, 1ULL << 30, (1ULL << 32) - 1,
-		1ULL << 32, 1ULL << 40, 1ULL << 63, ~0ULL, ~0ULL - 4095,
+		0,
+		1,
+		2,
+		64,
+		4095,
+		4096,
+		4097,
+		8192,
+		65536,
+		1ULL << 30,
+		(1ULL << 32) - 1,
+		1ULL << 32,
+		1ULL << 40,
+		1ULL << 63,
+		~0ULL,
+		~0ULL - 4095,
 	};
 
 	return likely[any() % KST_ARRAY_SIZE(likely)];
@@ -149,7 +163,9 @@ static void garbage_op(struct krdma_op *op)
 {
 	*op = (struct krdma_op){
 		.opcode = chance(90) ? KRDMA_OP_READ + any() % 2 : any(),
-		.flags = chance(80) ? 0 : chance(80) ? KRDMA_OP_BUFFER : any(),
+		.flags = chance(80) ? 0 :
+			 chance(80) ? KRDMA_OP_BUFFER :
+				      any(),
 		.region = chance(80) ? region : any_id(),
 		.offset = chance(80) ? any() % KST_PAGE : any_length(),
 		.length = chance(60) ? any() % 512 : any_length(),

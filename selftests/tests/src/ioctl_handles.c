@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,14 +93,14 @@ static bool nobody_takes(int file, __u32 id, __u32 region, int kinds)
 	char word[16];
 
 	snprintf(word, sizeof(word), "%u", id);
-#define REFUSES(_call)                                                       \
-	do {                                                                 \
-		int rc = _call;                                              \
-									     \
-		if (rc != -ENOENT || !kst_sentence(file, -ENOENT, word)) {   \
-			kst_diag(#_call " of %u: %s", id, strerror(-rc));    \
-			good = false;                                        \
-		}                                                            \
+#define REFUSES(_call)                                                     \
+	do {                                                               \
+		int rc = _call;                                            \
+                                                                           \
+		if (rc != -ENOENT || !kst_sentence(file, -ENOENT, word)) { \
+			kst_diag(#_call " of %u: %s", id, strerror(-rc));  \
+			good = false;                                      \
+		}                                                          \
 	} while (0)
 	if (kinds & 1) {
 		REFUSES(ping(file, id));
@@ -394,7 +395,8 @@ static void test_names(__u32 session)
 	for (c = 1; c < 256; c++) {
 		char one[2] = { 'a', c };
 
-		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || strchr("0123456789._-:+=", c))
+		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		    strchr("0123456789._-:+=", c))
 			continue;
 		if (export_raw(one, 2, &id) == -EINVAL &&
 		    (!session || open_raw(session, one, 2) == -EINVAL))
@@ -412,16 +414,81 @@ static void test_names(__u32 session)
 	kst_settled(&before, "none of them is there now");
 
 	kst_is(export_raw("twice", 5, &id), 0, "a name");
-	kst_fails(fd, export_raw("twice", 5, &other), -EEXIST, "'twice'", "is EEXIST a second time");
+	kst_fails(fd, export_raw("twice", 5, &other), -EEXIST, "'twice'",
+		  "is EEXIST a second time");
 	kst_is(export_raw("Twice", 5, &other), 0, "case matters");
 	kst_destroy(fd, other);
 	kst_destroy(fd, id);
 	kst_settled(&before, "and EEXIST leaves nothing");
 }
 
+/* ---- other users ---- */
+
+static bool session_of(const void *entry, void *arg)
+{
+	const struct krdma_session_info *s = entry;
+	const __u32 *uid = arg;
+
+	return s->uid == *uid && s->users == 1 && !(s->flags & KRDMA_SESSION_INBOUND);
+}
+
+/* As a user who is nobody: exit status tells the step that went wrong. */
+static int as_nobody(void)
+{
+	struct krdma_listen listen = {
+		.size = sizeof(listen),
+		.addr = kst_ipv4("0.0.0.0", KST_PORT + 4),
+	};
+	struct krdma_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
+	__u32 id, uid = 65534;
+
+	if (setresuid(uid, uid, uid))
+		return 1;
+	fd = kst_open();
+	if (kst_call(fd, KRDMA_IOC_LISTEN, &listen) != -EPERM ||
+	    !kst_sentence(fd, -EPERM, "CAP_NET_ADMIN"))
+		return 2;
+	if (kst_call(fd, KRDMA_IOC_UNLISTEN, &unlisten) != -EPERM ||
+	    !kst_sentence(fd, -EPERM, "CAP_NET_ADMIN"))
+		return 3;
+	if (kst_count(KRDMA_LIST_SESSIONS, NULL, NULL) ||
+	    kst_count(KRDMA_LIST_CHANNELS, NULL, NULL) ||
+	    kst_count(KRDMA_LIST_REGIONS, NULL, NULL) || kst_count(KRDMA_LIST_EXPORTS, NULL, NULL))
+		return 4;
+	if (!have_peer)
+		return 0;
+	if (kst_connect(fd, 0, &id))
+		return 5;
+	if (kst_count(KRDMA_LIST_SESSIONS, NULL, NULL) != 1 ||
+	    kst_count(KRDMA_LIST_SESSIONS, session_of, &uid) != 1)
+		return 6;
+	return 0;
+}
+
+static void test_users(void)
+{
+	struct kst_state before = kst_now();
+	struct stat st;
+	int status;
+	pid_t pid;
+
+	if (stat("/dev/krdma_mover", &st) || chmod("/dev/krdma_mover", 0666))
+		kst_bail("/dev/krdma_mover: %s", strerror(errno));
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(as_nobody());
+	waitpid(pid, &status, 0);
+	chmod("/dev/krdma_mover", st.st_mode & 07777);
+	if (!kst_ok(WIFEXITED(status) && !WEXITSTATUS(status),
+		    "another user can't listen, sees nothing of root's, has a session of its own"))
+		kst_diag("step %d of as_nobody() went wrong", WEXITSTATUS(status));
+	kst_settled(&before, "nothing is left of the other user");
+}
+
 /* ---- at the same time ---- */
 
-#define RACERS 3
+#define RACERS       3
 #define RACE_SECONDS 0.7
 
 static volatile bool race_over;
@@ -498,6 +565,7 @@ int main(int argc, char **argv)
 	test_passing();
 	test_copies();
 	test_names(o.session);
+	test_users();
 	test_race();
 	close(fd);
 	kst_settled(&begin, "at the end everything is as it was");

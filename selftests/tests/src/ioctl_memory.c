@@ -21,8 +21,8 @@
 
 #include "kst.h"
 
-#define RW (PROT_READ | PROT_WRITE)
-#define HUGE (2UL << 20)
+#define RW           (PROT_READ | PROT_WRITE)
+#define HUGE         (2UL << 20)
 #define REGION_BYTES (8UL << 20)
 
 static int fd;
@@ -37,13 +37,13 @@ enum way {
 	EXPORT_READ,
 	EXPORT_WRITE,
 	OP_WRITE, /* an operation that reads the memory */
-	OP_READ, /* one that writes it */
+	OP_READ,  /* one that writes it */
 	WAYS
 };
 
 static const char *const way_names[WAYS] = {
-	"as a buffer", "as a writable buffer", "as a read-only export", "as a writable export",
-	"as the source of a WRITE", "as the sink of a READ",
+	"as a buffer",          "as a writable buffer",     "as a read-only export",
+	"as a writable export", "as the source of a WRITE", "as the sink of a READ",
 };
 
 /* Does it and undoes it. */
@@ -128,28 +128,36 @@ static void try_all(const char *what, const void *mem, __u64 length, struct want
 	kst_ok(good && same, "%s", what);
 }
 
-#define ALL(_rc)                                          \
-	(struct want)                                     \
-	{                                                 \
-		{ _rc, _rc, _rc, _rc, _rc, _rc }          \
+#define ALL(_rc)                                     \
+	(struct want)                                \
+	{                                            \
+		{                                    \
+			_rc, _rc, _rc, _rc, _rc, _rc \
+		}                                    \
 	}
 /* May be read but not be written. */
-#define READ_ONLY                                         \
-	(struct want)                                     \
-	{                                                 \
-		{ 0, -EFAULT, 0, -EFAULT, 0, -EFAULT }    \
+#define READ_ONLY                                          \
+	(struct want)                                      \
+	{                                                  \
+		{                                          \
+			0, -EFAULT, 0, -EFAULT, 0, -EFAULT \
+		}                                          \
 	}
 /* The same of private memory: a long-term pin would be of another page one day. */
 #define PRIVATE_READ_ONLY                                                      \
 	(struct want)                                                          \
 	{                                                                      \
-		{ -EOPNOTSUPP, -EFAULT, -EOPNOTSUPP, -EFAULT, 0, -EFAULT }     \
+		{                                                              \
+			-EOPNOTSUPP, -EFAULT, -EOPNOTSUPP, -EFAULT, 0, -EFAULT \
+		}                                                              \
 	}
 /* Files whose file system must know who writes. */
-#define TRACKED                                                                \
-	(struct want)                                                          \
-	{                                                                      \
-		{ 0, -EOPNOTSUPP, 0, -EOPNOTSUPP, 0, 0 }                       \
+#define TRACKED                                              \
+	(struct want)                                        \
+	{                                                    \
+		{                                            \
+			0, -EOPNOTSUPP, 0, -EOPNOTSUPP, 0, 0 \
+		}                                            \
 	}
 
 static char *map_fd(int file, size_t length, int prot, int flags)
@@ -274,9 +282,9 @@ static void test_huge(void)
 			was = 0;
 		fclose(file);
 	}
-	mem = write_number(pool, was + 4) ? mmap(NULL, 2 * HUGE, RW,
-						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) :
-					    MAP_FAILED;
+	mem = write_number(pool, was + 4) ?
+		      mmap(NULL, 2 * HUGE, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0) :
+		      MAP_FAILED;
 	if (mem == MAP_FAILED) {
 		kst_skip("no huge pages can be reserved", "hugetlb memory");
 	} else {
@@ -320,11 +328,11 @@ static void try_mappings(const char *fs, int file, const char *path, struct want
 	int reader = open(path, O_RDONLY | O_CLOEXEC);
 	char *mem = map_fd(file, 8 * KST_PAGE, RW, MAP_SHARED), what[96];
 
-#define TRY(_sort, _want)                                                \
-	do {                                                             \
-		snprintf(what, sizeof(what), "%s, " _sort, fs);          \
-		try_all(what, mem, 4 * KST_PAGE, _want);                 \
-		munmap(mem, 8 * KST_PAGE);                               \
+#define TRY(_sort, _want)                                       \
+	do {                                                    \
+		snprintf(what, sizeof(what), "%s, " _sort, fs); \
+		try_all(what, mem, 4 * KST_PAGE, _want);        \
+		munmap(mem, 8 * KST_PAGE);                      \
 	} while (0)
 	TRY("shared", shared);
 	mem = map_fd(file, 8 * KST_PAGE, PROT_READ, MAP_SHARED);

@@ -18,8 +18,8 @@
 
 #define KST_PAGE 4096UL
 /* Of the listener in node B; not the default, which other tests use. */
-#define KST_PORT 7480
-#define KST_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define KST_PORT           7480
+#define KST_ARRAY_SIZE(a)  (sizeof(a) / sizeof((a)[0]))
 #define __kst_printf(f, a) __attribute__((format(printf, f, a)))
 
 /* ---- results ---- */
@@ -54,8 +54,7 @@ const char *kst_last_error(int fd, int *err);
 /* ok if @rc is @want; says what it was if not. */
 bool kst_is(int rc, int want, const char *fmt, ...) __kst_printf(3, 4);
 /* The same of a failure, and its sentence: about that errno, with @word in it. */
-bool kst_fails(int fd, int rc, int want, const char *word, const char *fmt, ...)
-	__kst_printf(5, 6);
+bool kst_fails(int fd, int rc, int want, const char *word, const char *fmt, ...) __kst_printf(5, 6);
 /* Is it a sentence, and not the name of an errno? */
 bool kst_sentence(int fd, int want, const char *word);
 
@@ -65,18 +64,20 @@ bool kst_documented(int rc);
 /* ---- what a failed call must leave as it was ---- */
 
 struct kst_state {
-	long pins; /* nr_foll_pin_acquired - nr_foll_pin_released */
-	long vmpin; /* VmPin of this process, KiB */
+	long pins;      /* nr_foll_pin_acquired - nr_foll_pin_released */
+	long vmpin;     /* VmPin of this process, KiB */
 	long accounted; /* pinned_bytes in sysfs, all files */
 	unsigned int listeners;
 	unsigned int sessions; /* ours, in use */
-	unsigned int users; /* of those */
+	unsigned int users;    /* of those */
 	unsigned int exports;
 	unsigned int regions;
 	unsigned int transfers;
 };
 
 struct kst_state kst_now(void);
+/* VmPin of this process, KiB. */
+long kst_vmpin(void);
 /* Waits until it is as before; says what is not. */
 bool kst_same(const struct kst_state *before);
 bool kst_settled(const struct kst_state *before, const char *fmt, ...) __kst_printf(2, 3);
@@ -105,5 +106,7 @@ bool kst_peer_start(void);
 void kst_peer_stop(void);
 /* A command to the helper: what it answers behind "ok", NULL if it says no. */
 const char *kst_peer(const char *fmt, ...) __kst_printf(1, 2);
+/* Has its export this pattern there? Says where not. */
+bool kst_peer_has(const char *name, __u64 offset, __u64 length, unsigned int seed);
 
 #endif /* KST_H */

@@ -112,7 +112,7 @@ static int peer_look(struct peer_export *e, bool fill, __u64 offset, size_t leng
 		*wrong = kst_check(mem, offset, length, seed);
 		return 0;
 	}
-	mem = malloc(length);
+	mem = malloc(length + 1);
 	if (!mem || pread(e->fd, mem, length, offset) != (ssize_t)length) {
 		free(mem);
 		return -EIO;
@@ -232,6 +232,18 @@ const char *kst_peer(const char *fmt, ...)
 		return line + 3;
 	kst_diag("node B: %s", line);
 	return NULL;
+}
+
+bool kst_peer_has(const char *name, __u64 offset, __u64 length, unsigned int seed)
+{
+	const char *answer = kst_peer("check %s %llu %llu %u", name, (unsigned long long)offset,
+				      (unsigned long long)length, seed);
+
+	if (answer && !strcmp(answer, "-1"))
+		return true;
+	kst_diag("node B, %llu bytes at %llu of %s: wrong at %s", (unsigned long long)length,
+		 (unsigned long long)offset, name, answer ? answer : "?");
+	return false;
 }
 
 bool kst_peer_start(void)

@@ -8,7 +8,7 @@
  *	data		DATA_LENGTH bytes, read and write
  *	good		1 MiB, for the session beside
  *	ro		1 MiB, read only
- *	tight, tight2, tight3	1 segment registered at a time
+ *	tight, tight2 to tight4	1 segment registered at a time
  *	gone1, gone2, gone3	any, killed on the way
  *	more0 to more5	any, so that LIST needs more than one answer
  */
@@ -379,7 +379,7 @@ out:
 }
 
 /* The session beside. */
-static volatile bool beside_stop;
+static _Atomic bool beside_stop;
 static u32 beside_rounds;
 
 static const char *beside(struct conn *c, const void *arg)
@@ -415,7 +415,7 @@ static const char *never_recall(struct conn *c, const void *arg)
 	const char *why = until_recall(c, "tight2", &q);
 	s64 since = now_ms();
 
-	return why ?: ends(c, TIMEOUT, 20000) ?: within(since, 9000, 13000);
+	return why ?: ends(c, TIMEOUT, 20000) ?: within(since, 9000, 15000);
 }
 
 static const char *never_revoke(struct conn *c, const void *arg)
@@ -429,7 +429,24 @@ static const char *never_revoke(struct conn *c, const void *arg)
 	if (why || !receive(c, &q, SOON) || q.b[0] != REVOKE)
 		return why ?: "no REVOKE";
 	since = now_ms();
-	return ends(c, TIMEOUT, 20000) ?: within(since, 9000, 13000);
+	return ends(c, TIMEOUT, 20000) ?: within(since, 9000, 15000);
+}
+
+/* One keeps the only segment: it is ended, and who waits for it gets a key. */
+static const char *starved(struct conn *c, const void *arg)
+{
+	struct conn other;
+	const char *why;
+
+	conn_init(&other);
+	other.polite = false;
+	why = begin(&other, "tight4")              ?:
+		      conn_connect(c)              ?:
+		      try_open(c, "tight4", 0, OK) ?:
+		      get_keys(c, 1, 1, 0)         ?:
+						     ends(&other, TIMEOUT, SOON);
+	conn_end(&other);
+	return why;
 }
 
 static const char *too_many_at_once(struct conn *c, const void *arg)
@@ -459,7 +476,7 @@ static const char *flood(struct conn *c, const void *arg)
 		question(c, &q, PING);
 		why = send_msg(c, &q);
 	}
-	return why ?: ends(c, -1, 20000) ?: within(since, 0, 13000);
+	return why ?: ends(c, -1, 20000) ?: within(since, 0, 15000);
 }
 
 static const char *silent_adapter(struct conn *c, const void *arg)
@@ -468,7 +485,7 @@ static const char *silent_adapter(struct conn *c, const void *arg)
 	s64 since = now_ms();
 
 	conn_break(c);
-	return why ?: ends(c, -1, 20000) ?: within(since, 0, 13000);
+	return why ?: ends(c, -1, 20000) ?: within(since, 0, 15000);
 }
 
 static const char *no_reads(struct conn *c, const void *arg)
@@ -510,7 +527,7 @@ static const char *half_open(struct conn *unused, const void *arg)
 			why = bad("connection %u: %s", i, why);
 	}
 	if (!why && no_rtu)
-		why = within(first, 9000, 60000) ?: within(last, 0, 14000);
+		why = within(first, 9000, 60000) ?: within(last, 0, 15000);
 	for (u32 i = 0; i < n; i++)
 		conn_end(&c[i]);
 	return why;
@@ -524,9 +541,10 @@ static struct slow {
 } slow[] = {
 	{ "RECALL that is never answered: BYE TIMEOUT after 10 s", never_recall },
 	{ "REVOKE that is never answered: BYE TIMEOUT after 10 s", never_revoke },
+	{ "RECALL that is never answered: who waits for the segment gets its key", starved },
 	{ "SEGS of more segments than can be registered at a time: LIMIT", too_many_at_once },
-	{ "300 questions, no receives and RNR retries without end: ended within 13 s", flood },
-	{ "an adapter that falls silent: ended within 13 s", silent_adapter },
+	{ "300 questions, no receives and RNR retries without end: ended within 15 s", flood },
+	{ "an adapter that falls silent: ended within 15 s", silent_adapter },
 	{ "no responder resources: refused, ended or served", no_reads },
 	{ "25 connects that never complete: ended after 10 s", half_open, "h" },
 	{ "25 connections without a message: they live", half_open, "e" },
