@@ -237,11 +237,33 @@ static int krdma_reply(struct krdma_call *call, size_t size)
 	return 0;
 }
 
-/* The last step of making an object: tell the user, then let the id be found. */
-static int krdma_id_publish(struct krdma_call *call, u32 id, struct krdma_handle *h, size_t size)
+/* First step of making an object: a handle, and an id that nobody finds yet. */
+static struct krdma_handle *krdma_object_begin(struct krdma_call *call, enum krdma_handle_type type,
+					       u32 *id)
 {
-	int rc = krdma_reply(call, size);
+	struct krdma_handle *h = krdma_handle_new(type);
+	int rc;
 
+	if (!h)
+		return ERR_PTR(-ENOMEM);
+	rc = krdma_id_reserve(call, id);
+	if (rc) {
+		kfree(h);
+		return ERR_PTR(rc);
+	}
+	return h;
+}
+
+/* Last step: tell the user, then let the id be found. Or, with @rc, give it up. */
+static int krdma_object_end(struct krdma_call *call, u32 id, struct krdma_handle *h, int rc,
+			    size_t size)
+{
+	if (rc) {
+		krdma_id_release(call->ctx, id);
+		kfree(h);
+		return rc;
+	}
+	rc = krdma_reply(call, size);
 	if (rc) {
 		krdma_id_release(call->ctx, id);
 		krdma_handle_put(h);
@@ -417,26 +439,14 @@ static int krdma_ioc_connect(struct krdma_call *call)
 		return rc;
 	krdma_addr_default_port(&dst);
 
-	h = krdma_handle_new(KRDMA_HANDLE_SESSION);
-	if (!h)
-		return -ENOMEM;
-	rc = krdma_id_reserve(call, &cmd->id);
-	if (rc)
-		goto out_handle;
+	h = krdma_object_begin(call, KRDMA_HANDLE_SESSION, &cmd->id);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
 	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags & KRDMA_CONNECT_PRIVATE,
 					krdma_timeout(cmd->timeout_ms), &call->why);
-	if (IS_ERR(h->sess)) {
-		rc = PTR_ERR(h->sess);
-		goto out_id;
-	}
-	cmd->serial = h->sess->serial;
-	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
-
-out_id:
-	krdma_id_release(call->ctx, cmd->id);
-out_handle:
-	kfree(h);
-	return rc;
+	if (!IS_ERR(h->sess))
+		cmd->serial = h->sess->serial;
+	return krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->sess), sizeof(*cmd));
 }
 
 static int krdma_ioc_ping(struct krdma_call *call)
@@ -474,32 +484,21 @@ static int krdma_ioc_open(struct krdma_call *call)
 	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
 	if (IS_ERR(sh))
 		return PTR_ERR(sh);
-	rc = -ENOMEM;
-	h = krdma_handle_new(KRDMA_HANDLE_REGION);
-	if (!h)
-		goto out_session;
-	rc = krdma_id_reserve(call, &cmd->id);
-	if (rc)
-		goto out_handle;
+	h = krdma_object_begin(call, KRDMA_HANDLE_REGION, &cmd->id);
+	if (IS_ERR(h)) {
+		rc = PTR_ERR(h);
+		goto out;
+	}
 	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
 				      krdma_timeout(cmd->timeout_ms), &call->why);
-	if (IS_ERR(h->region)) {
-		rc = PTR_ERR(h->region);
-		goto out_id;
+	if (!IS_ERR(h->region)) {
+		krdma_session_join(sh->sess);
+		cmd->length = h->region->length;
+		cmd->segment_size = 1ULL << h->region->segment_shift;
+		cmd->granted = h->region->rights;
 	}
-	krdma_session_join(sh->sess);
-	cmd->length = h->region->length;
-	cmd->segment_size = 1ULL << h->region->segment_shift;
-	cmd->granted = h->region->rights;
-	rc = krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
-	krdma_handle_put(sh);
-	return rc;
-
-out_id:
-	krdma_id_release(call->ctx, cmd->id);
-out_handle:
-	kfree(h);
-out_session:
+	rc = krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->region), sizeof(*cmd));
+out:
 	krdma_handle_put(sh);
 	return rc;
 }
@@ -510,31 +509,17 @@ static int krdma_ioc_buffer(struct krdma_call *call)
 {
 	struct krdma_buffer *cmd = &call->cmd.buffer;
 	struct krdma_handle *h;
-	int rc;
 
 	if (cmd->flags & ~KRDMA_BUFFER_WRITABLE)
 		return -EOPNOTSUPP;
 	if (cmd->reserved)
 		return -EINVAL;
-	h = krdma_handle_new(KRDMA_HANDLE_BUFFER);
-	if (!h)
-		return -ENOMEM;
-	rc = krdma_id_reserve(call, &cmd->id);
-	if (rc)
-		goto out_handle;
+	h = krdma_object_begin(call, KRDMA_HANDLE_BUFFER, &cmd->id);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
 	h->mem = krdma_mem_pin(call->ctx, cmd->addr, cmd->length,
 			       cmd->flags & KRDMA_BUFFER_WRITABLE, true, &call->why);
-	if (IS_ERR(h->mem)) {
-		rc = PTR_ERR(h->mem);
-		goto out_id;
-	}
-	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
-
-out_id:
-	krdma_id_release(call->ctx, cmd->id);
-out_handle:
-	kfree(h);
-	return rc;
+	return krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->mem), sizeof(*cmd));
 }
 
 static int krdma_ioc_export(struct krdma_call *call)
@@ -547,29 +532,17 @@ static int krdma_ioc_export(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	if (!(cmd->flags & KRDMA_EXPORT_FD) && cmd->fd)
 		return -EINVAL;
-	h = krdma_handle_new(KRDMA_HANDLE_EXPORT);
-	if (!h)
-		return -ENOMEM;
-	rc = krdma_id_reserve(call, &cmd->id);
-	if (rc)
-		goto out_handle;
+	h = krdma_object_begin(call, KRDMA_HANDLE_EXPORT, &cmd->id);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
 	h->exp = krdma_export_new(call->ctx, cmd, &call->why);
-	if (IS_ERR(h->exp)) {
-		rc = PTR_ERR(h->exp);
-		goto out_id;
+	rc = PTR_ERR_OR_ZERO(h->exp);
+	if (!rc) {
+		rc = krdma_export_publish(h->exp, &call->why);
+		if (rc)
+			krdma_export_put(h->exp);
 	}
-	rc = krdma_export_publish(h->exp, &call->why);
-	if (rc) {
-		krdma_export_put(h->exp);
-		goto out_id;
-	}
-	return krdma_id_publish(call, cmd->id, h, sizeof(*cmd));
-
-out_id:
-	krdma_id_release(call->ctx, cmd->id);
-out_handle:
-	kfree(h);
-	return rc;
+	return krdma_object_end(call, cmd->id, h, rc, sizeof(*cmd));
 }
 
 /* ---- dispatch ---- */
