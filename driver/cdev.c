@@ -232,8 +232,11 @@ static void krdma_id_release(struct krdma_ctx *ctx, u32 id)
 
 static int krdma_reply(struct krdma_call *call, size_t size)
 {
-	if (copy_to_user(call->user, &call->cmd, min_t(size_t, size, call->user_size)))
+	if (copy_to_user(call->user, &call->cmd, min_t(size_t, size, call->user_size))) {
+		/* That is why it fails, whatever an operation came to. */
+		call->why.err = 0;
 		return krdma_explain(&call->why, -EFAULT, "the answer can't be written");
+	}
 	return 0;
 }
 
@@ -477,8 +480,11 @@ static int krdma_ioc_open(struct krdma_call *call)
 
 	if (cmd->flags)
 		return -EOPNOTSUPP;
-	if (cmd->reserved || cmd->rights & ~KRDMA_WIRE_RIGHTS)
+	if (cmd->reserved)
 		return -EINVAL;
+	if (cmd->rights & ~KRDMA_WIRE_RIGHTS)
+		return krdma_explain(&call->why, -EINVAL, "there are no such rights as %#x",
+				     cmd->rights);
 	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
 		return krdma_explain(&call->why, -EINVAL, "that is no name of an export");
 	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
@@ -595,10 +601,30 @@ static const struct krdma_ioc {
 		  offsetofend(struct krdma_submit, failed), krdma_ioc_submit),
 };
 
+/* Where nobody has said more. */
+static const char *krdma_sentence(int rc)
+{
+	switch (rc) {
+	case -EFAULT:
+		return "memory of the command can't be read";
+	case -E2BIG:
+		return "the command has fields that this module does not know";
+	case -EOPNOTSUPP:
+		return "the command has flags that this module does not know";
+	case -EINVAL:
+		return "a reserved field of the command is not zero";
+	case -ENOMEM:
+		return "this host is out of memory";
+	case -EINTR:
+		return "a fatal signal ended the call";
+	default:
+		return "the call failed";
+	}
+}
+
 static void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
 {
-	if (!why->err)
-		krdma_explain(why, rc, "%pe", ERR_PTR(rc));
+	krdma_explain(why, rc, "%s", krdma_sentence(rc));
 	spin_lock(&ctx->error_lock);
 	ctx->error = *why;
 	spin_unlock(&ctx->error_lock);

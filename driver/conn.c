@@ -124,13 +124,14 @@ void krdma_conn_qp_work(struct work_struct *work)
 {
 	struct krdma_channel *ch = container_of(work, struct krdma_channel, qp_event_work);
 	enum ib_event_type event = READ_ONCE(ch->qp_event);
+	struct rdma_cm_id *id = READ_ONCE(ch->id);
 
 	/* ORDER: the id is there while the session is not taken apart. */
-	if (READ_ONCE(ch->sess->state) > KRDMA_SESSION_UP)
+	if (!id || READ_ONCE(ch->sess->state) > KRDMA_SESSION_UP)
 		return;
 	/* The peer's first message overtook the end of the handshake. */
 	if (event == IB_EVENT_COMM_EST)
-		rdma_notify(ch->id, IB_EVENT_COMM_EST);
+		rdma_notify(id, IB_EVENT_COMM_EST);
 	else
 		krdma_session_broken(ch->sess, ib_event_msg(event));
 }
@@ -144,12 +145,12 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	int rc;
 
 	if (!krdma_device_attach(ib, sess)) {
-		sess->why = "the RDMA device is being removed";
+		ch->why = "the RDMA device is being removed";
 		return -ENOTCONN;
 	}
 	unusable = krdma_device_unusable(ib, id->port_num);
 	if (unusable) {
-		sess->why = unusable;
+		ch->why = unusable;
 		return -EOPNOTSUPP;
 	}
 
@@ -166,7 +167,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	attr.cap.max_recv_sge = 1;
 	if (attr.cap.max_send_wr > ib->attrs.max_qp_wr ||
 	    attr.cap.max_send_wr + attr.cap.max_recv_wr > ib->attrs.max_cqe) {
-		sess->why = "the RDMA device's queues are too short";
+		ch->why = "the RDMA device's queues are too short";
 		return -EOPNOTSUPP;
 	}
 
@@ -202,7 +203,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	return krdma_post_receives(ch);
 
 out:
-	sess->why = "a queue pair could not be made";
+	ch->why = "a queue pair could not be made";
 	return rc;
 }
 
@@ -250,18 +251,18 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	if (READ_ONCE(sess->state) != KRDMA_SESSION_CONNECTING)
 		return -ECANCELED;
 	if (left <= 0 || !wait_for_completion_timeout(&ch->cm_done, left)) {
-		sess->why = what;
+		ch->why = what;
 		return -ETIMEDOUT;
 	}
 	reinit_completion(&ch->cm_done);
 	if (ch->cm_err) {
 		if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
-			sess->why = ch->cm_reason ? krdma_proto_reason_text(ch->cm_reason) :
-						    "nobody listens there";
+			ch->why = ch->cm_reason ? krdma_proto_reason_text(ch->cm_reason) :
+						  "nobody listens there";
 		else if (ch->cm_err == -EPROTO || ch->cm_err == -EPROTONOSUPPORT)
-			sess->why = "the peer's greeting can't be understood";
+			ch->why = "the peer's greeting can't be understood";
 		else
-			sess->why = what;
+			ch->why = what;
 		return ch->cm_err;
 	}
 	return ch->cm_event == want ? 0 : -EPROTO;
@@ -271,7 +272,7 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
  * krdma_conn_connect - connect the first channel of a session
  * @sess: session, connecting
  *
- * Bounded by KRDMA_CONNECT_MS. On failure sess->why says what went wrong, and
+ * Bounded by KRDMA_CONNECT_MS. On failure ch->why says what went wrong, and
  * krdma_conn_destroy cleans up.
  *
  * Context: the session's connect work.
@@ -286,7 +287,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 	struct rdma_cm_id *id;
 	int rc;
 
-	sess->why = "no route over an RDMA device";
+	ch->why = "no route over an RDMA device";
 	id = rdma_create_id(sess->net, krdma_conn_handler, ch, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
@@ -315,7 +316,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
 
 	krdma_conn_param(sess, &wire, &param);
-	sess->why = "the connect was not accepted by rdma_cm";
+	ch->why = "the connect was not accepted by rdma_cm";
 	rc = rdma_connect(id, &param);
 	if (rc)
 		return rc;
@@ -324,10 +325,10 @@ int krdma_conn_connect(struct krdma_session *sess)
 		return rc;
 	if (ch->peer.channel || ch->peer.session != sess->serial || ch->peer.features ||
 	    ch->peer.uid) {
-		sess->why = "the peer's greeting does not fit";
+		ch->why = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
-	sess->why = NULL;
+	ch->why = NULL;
 	krdma_conn_adopt(sess);
 	return 0;
 }
@@ -367,8 +368,11 @@ int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	param.responder_resources = min(param.responder_resources, peer->responder_resources);
 	param.initiator_depth = min(param.initiator_depth, peer->initiator_depth);
 	rc = rdma_accept(id, &param);
-	if (rc)
-		ch->id = NULL;
+	if (rc) {
+		/* ORDER: the id is freed when the handler returns. */
+		WRITE_ONCE(ch->id, NULL);
+		cancel_work_sync(&ch->qp_event_work);
+	}
 	return rc;
 }
 

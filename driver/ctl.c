@@ -96,11 +96,12 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 	struct krdma_tx *tx;
 	bool got, listed;
 	int rc, len;
+	long left;
 
-	rc = wait_event_killable_timeout(sess->wait, krdma_ask_place(sess, &got),
-					 msecs_to_jiffies(wait_ms));
-	if (rc <= 0)
-		return rc ? -EINTR : -ETIMEDOUT;
+	left = wait_event_killable_timeout(sess->wait, krdma_ask_place(sess, &got),
+					   msecs_to_jiffies(wait_ms));
+	if (left <= 0)
+		return left ? -EINTR : -ETIMEDOUT;
 	if (!got)
 		return -ENOTCONN;
 	tx = krdma_post_tx_get(sess->ch, false);
@@ -256,6 +257,10 @@ bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 		if (ask->service &&
 		    time_before(due, sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS)))
 			due = sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS);
+		/* Nor can it answer others for ever instead. */
+		if (ask->service &&
+		    time_after(due, ask->expires + msecs_to_jiffies(KRDMA_SERVICE_MAX_MS)))
+			due = ask->expires + msecs_to_jiffies(KRDMA_SERVICE_MAX_MS);
 		if (time_after_eq(jiffies, due))
 			return true;
 		if (time_before(due, *next))

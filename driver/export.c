@@ -24,6 +24,7 @@ DEFINE_MUTEX(krdma_exports_lock); /* list of exports and the grants of each */
 LIST_HEAD(krdma_exports);
 static u64 krdma_export_serial;
 static DECLARE_WAIT_QUEUE_HEAD(krdma_segments_wait);
+static atomic_t krdma_segments_waiting;
 
 /**
  * krdma_segments_wake - a segment was released, or a session goes down
@@ -426,31 +427,37 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n)
 	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS);
 	struct krdma_grant *other;
 	unsigned long i;
+	int rc;
 
-	if (!krdma_segment_shed(grant, n))
+	/* Those who can shed need a worker too. */
+	if (!atomic_add_unless(&krdma_segments_waiting, 1, KRDMA_SHED_WAITERS))
 		return -EDQUOT;
-	while (atomic_read(&grant->exp->released) == released) {
+	rc = krdma_segment_shed(grant, n) ? 1 : -EDQUOT;
+	while (rc > 0 && atomic_read(&grant->exp->released) == released) {
 		long left = until - jiffies;
 
-		if (left <= 0)
-			return -EDQUOT;
+		if (left <= 0) {
+			rc = -EDQUOT;
+			break;
+		}
 		wait_event_timeout(krdma_segments_wait,
 				   atomic_read(&grant->exp->released) != released ||
 					   krdma_service_noted(sess) || READ_ONCE(grant->revoke) ||
 					   !krdma_session_is_up(sess),
 				   left);
 		if (!krdma_session_is_up(sess))
-			return -ENOTCONN;
-		if (READ_ONCE(grant->revoke))
-			return -ESTALE;
+			rc = -ENOTCONN;
+		else if (READ_ONCE(grant->revoke))
+			rc = -ESTALE;
 		xa_for_each(&sess->grants, i, other) {
 			u32 shed = xchg(&other->shed, 0);
 
-			if (shed && krdma_grant_recall(other, shed) < 0)
-				return -ENOTCONN;
+			if (rc > 0 && shed && krdma_grant_recall(other, shed) < 0)
+				rc = -ENOTCONN;
 		}
 	}
-	return 1;
+	atomic_dec(&krdma_segments_waiting);
+	return rc;
 }
 
 static int krdma_segment_room(struct krdma_grant *grant)

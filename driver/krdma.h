@@ -79,6 +79,10 @@
 #define KRDMA_BYE_MS       1000
 #define KRDMA_FOREVER_MS   0x7fffffffU
 #define KRDMA_SHED_MS      15000
+/* A service answers others first for no longer than this. */
+#define KRDMA_SERVICE_MAX_MS 90000
+/* Services that wait for others at a time. */
+#define KRDMA_SHED_WAITERS 64
 
 /* Why a call failed: the sentence of KRDMA_IOC_LAST_ERROR. */
 struct krdma_why {
@@ -321,6 +325,7 @@ struct krdma_channel {
 	/* connection set-up, conn.c */
 	struct completion cm_done;
 	const char *broken; /* lost while connecting; session->lock */
+	const char *why;    /* the step that failed; the connect work's */
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
 	u8 cm_reason; /* of a reject, enum krdma_wire_reason */
@@ -466,9 +471,9 @@ struct krdma_listener {
 	u64 serial;
 	struct net *net;
 	struct sockaddr_storage addr;
-	struct rdma_cm_id *id;      /* NULL: waits for a device */
-	struct rdma_cm_id *removed; /* its device went while it was started */
-	struct krdma_ctx *ctx;      /* owner outside init_net, else NULL */
+	struct rdma_cm_id *id; /* NULL: waits for a device; krdma_listeners_start */
+	bool removed;          /* the id's device goes: it must be destroyed */
+	struct krdma_ctx *ctx; /* owner outside init_net, else NULL */
 	atomic64_t accepted;
 	atomic64_t refused;
 	u32 nallow;
@@ -549,6 +554,7 @@ extern u64 krdma_incarnation;
 extern struct workqueue_struct *krdma_wq;      /* never waits for a peer */
 extern struct workqueue_struct *krdma_wait_wq; /* may wait for an answer */
 extern struct workqueue_struct *krdma_connect_wq;
+extern struct workqueue_struct *krdma_close_wq;
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
 
 /* cdev.c */

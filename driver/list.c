@@ -143,7 +143,7 @@ static int krdma_list_listeners(struct krdma_emit *e)
 	mutex_lock(&krdma_listeners_lock);
 	list_for_each_entry(l, &krdma_listeners, node) {
 		struct krdma_listener_info info = {
-			.flags = (l->id ? 0 : KRDMA_LISTENER_DOWN) |
+			.flags = (READ_ONCE(l->id) ? 0 : KRDMA_LISTENER_DOWN) |
 				 (l->ctx ? KRDMA_LISTENER_FILE : 0),
 			.sessions = krdma_listener_sessions(l->serial),
 			.accepted = atomic64_read(&l->accepted),

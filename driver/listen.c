@@ -18,7 +18,6 @@
 DEFINE_MUTEX(krdma_listeners_lock); /* list of listeners and their ids */
 LIST_HEAD(krdma_listeners);
 static DEFINE_MUTEX(krdma_listeners_start); /* who starts and ends listeners */
-static DEFINE_SPINLOCK(krdma_listener_ids); /* listener->id, ->removed */
 static u64 krdma_listener_serial;
 
 static void krdma_listeners_retry_work(struct work_struct *work);
@@ -98,7 +97,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
 	}
 	rc = krdma_conn_accept(sess, id, &hello, param);
-	why = sess->why ?: "it could not be accepted";
+	why = sess->ch->why ?: "it could not be accepted";
 	krdma_session_accepted(sess, rc);
 	if (rc)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, why);
@@ -109,29 +108,30 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct krdma_listener *l = id->context;
-	bool ours;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return krdma_connect_request(l, id, &event->param.conn);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* Only of an id that is bound to the device. */
-		spin_lock(&krdma_listener_ids);
-		l->removed = id;
-		ours = l->id == id;
-		if (ours)
-			l->id = NULL;
-		spin_unlock(&krdma_listener_ids);
-		if (!ours)
-			return 0; /* who starts or ends the listener destroys it */
-		krdma_listeners_retry();
-		return 1; /* rdma_cm destroys it */
+		/* Only of an id that is bound to the device, which waits for the work. */
+		WRITE_ONCE(l->removed, true);
+		mod_delayed_work(krdma_wq, &krdma_retry, 0);
+		return 0;
 	default:
 		return 0;
 	}
 }
 
 /* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
+static void krdma_listener_stop(struct krdma_listener *l)
+{
+	lockdep_assert_held(&krdma_listeners_start);
+	if (l->id)
+		rdma_destroy_id(l->id);
+	WRITE_ONCE(l->id, NULL);
+	WRITE_ONCE(l->removed, false);
+}
+
 static int krdma_listener_start(struct krdma_listener *l, const char **what)
 {
 	struct rdma_cm_id *id;
@@ -142,6 +142,7 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	id = rdma_create_id(l->net, krdma_listen_handler, l, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
+	WRITE_ONCE(l->id, id);
 	if (l->addr.ss_family == AF_INET6) {
 		rc = rdma_set_afonly(id, 1);
 		if (rc)
@@ -154,18 +155,9 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	rc = rdma_listen(id, KRDMA_BACKLOG);
 	if (rc)
 		goto out;
-
-	spin_lock(&krdma_listener_ids);
-	if (l->removed == id)
-		rc = -ENODEV;
-	else
-		l->id = id;
-	spin_unlock(&krdma_listener_ids);
-	if (!rc)
-		return 0;
+	return 0;
 out:
-	rdma_destroy_id(id);
-	l->removed = NULL;
+	krdma_listener_stop(l);
 	return rc;
 }
 
@@ -177,9 +169,12 @@ static void krdma_listeners_retry_work(struct work_struct *work)
 
 	/* The list is changed under krdma_listeners_start alone. */
 	mutex_lock(&krdma_listeners_start);
-	list_for_each_entry(l, &krdma_listeners, node)
-		if (!READ_ONCE(l->id) && krdma_listener_start(l, &what))
+	list_for_each_entry(l, &krdma_listeners, node) {
+		if (READ_ONCE(l->removed))
+			krdma_listener_stop(l);
+		if (!l->id && krdma_listener_start(l, &what))
 			down = true;
+	}
 	mutex_unlock(&krdma_listeners_start);
 	if (down)
 		krdma_listeners_retry();
@@ -260,19 +255,11 @@ out:
 
 static void krdma_listener_end(struct krdma_listener *l)
 {
-	struct rdma_cm_id *id;
-
 	lockdep_assert_held(&krdma_listeners_start);
 	mutex_lock(&krdma_listeners_lock);
 	list_del(&l->node);
 	mutex_unlock(&krdma_listeners_lock);
-
-	spin_lock(&krdma_listener_ids);
-	id = l->id;
-	l->id = NULL;
-	spin_unlock(&krdma_listener_ids);
-	if (id)
-		rdma_destroy_id(id);
+	krdma_listener_stop(l);
 	krdma_sessions_fail_listener(l->serial);
 	kfree(l->allow);
 	kfree(l);

@@ -17,6 +17,7 @@ u64 krdma_incarnation;
 struct workqueue_struct *krdma_wq;
 struct workqueue_struct *krdma_wait_wq;
 struct workqueue_struct *krdma_connect_wq;
+struct workqueue_struct *krdma_close_wq;
 
 /**
  * krdma_explain - say why a call fails
@@ -44,12 +45,15 @@ int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...)
 
 /*
  * What can end a wait must not queue behind those who wait: so what never waits
- * for a peer has a queue of its own, and connects don't hold up answers.
+ * for a peer has a queue of its own, and a peer that is slow to connect or to
+ * close does not hold up the others.
  */
 static void krdma_wqs_destroy(void)
 {
 	if (krdma_connect_wq)
 		destroy_workqueue(krdma_connect_wq);
+	if (krdma_close_wq)
+		destroy_workqueue(krdma_close_wq);
 	if (krdma_wait_wq)
 		destroy_workqueue(krdma_wait_wq);
 	if (krdma_wq)
@@ -61,7 +65,8 @@ static int krdma_wqs_create(void)
 	krdma_wq = alloc_workqueue("krdma", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	krdma_wait_wq = alloc_workqueue("krdma_wait", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	krdma_connect_wq = alloc_workqueue("krdma_connect", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	return krdma_wq && krdma_wait_wq && krdma_connect_wq ? 0 : -ENOMEM;
+	krdma_close_wq = alloc_workqueue("krdma_close", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	return krdma_wq && krdma_wait_wq && krdma_connect_wq && krdma_close_wq ? 0 : -ENOMEM;
 }
 
 static int __init krdma_init(void)

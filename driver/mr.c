@@ -159,6 +159,7 @@ void krdma_seg_free(struct krdma_seg *seg)
 		/* The key may live: better lose the memory than give it away. */
 		pr_err("krdma_mover: %s keeps a registration (%pe), its memory is lost\n",
 		       dev_name(&sess->dev->ib->dev), ERR_PTR(rc));
+		kref_get(&grant->exp->ref);
 		return;
 	}
 	ib_dma_unmap_sgtable_attrs(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);

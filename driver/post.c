@@ -173,9 +173,9 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
  */
 int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done)
 {
-	const struct ib_send_wr *bad = NULL;
-	struct krdma_chunk *c, *next;
 	struct krdma_chunk *first = list_first_entry(chain, struct krdma_chunk, node);
+	const struct ib_send_wr *bad = &first->wr.wr;
+	struct krdma_chunk *c, *next;
 	int rc;
 
 	lockdep_assert_held(&ch->sess->lock);
@@ -423,7 +423,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 {
 	struct krdma_session *sess = ch->sess;
-	const struct ib_send_wr *bad = NULL, *wr;
+	const struct ib_send_wr *bad = first, *wr;
 	LIST_HEAD(done);
 	u32 posted = 0;
 

@@ -582,7 +582,7 @@ void krdma_region_close(struct krdma_region *region)
 	krdma_xfers_finish(&done);
 	/* The handle's reference goes to the work. */
 	if (last)
-		queue_work(krdma_wait_wq, &region->close_work);
+		queue_work(krdma_close_wq, &region->close_work);
 	else
 		krdma_region_put(region);
 }
@@ -657,7 +657,7 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 	if (!err && abandoned) {
 		/* The opener went away: give the grant back. */
 		kref_get(&region->ref);
-		queue_work(krdma_wait_wq, &region->close_work);
+		queue_work(krdma_close_wq, &region->close_work);
 	}
 	ask->err = err;
 	complete_all(&ask->done);

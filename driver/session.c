@@ -365,7 +365,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 	int rc = krdma_conn_connect(sess);
 
 	if (rc)
-		krdma_session_fail(sess, rc, sess->why, -1);
+		krdma_session_fail(sess, rc, sess->ch->why, -1);
 	else
 		krdma_session_up(sess);
 }

@@ -14,7 +14,7 @@
 
 /* Objects that one call fetches, and what a peer can make us fetch at most. */
 #define ITER_ROOM 64
-#define ITER_MAX  16384
+#define ITER_MAX  8192
 
 struct krdma_iter {
 	struct krdma *krdma;
@@ -78,7 +78,7 @@ static void iter_fill(struct krdma_iter *iter)
 		iter->count = arg.count;
 		iter->total += arg.count;
 	}
-	if (iter->total > ITER_MAX && arg.cursor)
+	if (iter->kind == KRDMA_LIST_PEER_EXPORTS && iter->total > ITER_MAX && arg.cursor)
 		iter->error = krdma__fail(EOVERFLOW, "the list has more than %d entries", ITER_MAX);
 	iter->end = iter->error || !arg.cursor;
 	iter->cursor = arg.cursor;
