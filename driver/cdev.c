@@ -299,14 +299,26 @@ static int krdma_ioc_query(struct krdma_call *call)
 	return krdma_reply(call, sizeof(*cmd));
 }
 
+static struct krdma_error *krdma_error_of(struct krdma_ctx *ctx, pid_t tid)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_ERRORS; i++)
+		if (ctx->errors[i].tid == tid)
+			return &ctx->errors[i];
+	return NULL;
+}
+
 static int krdma_ioc_last_error(struct krdma_call *call)
 {
 	struct krdma_last_error *cmd = &call->cmd.last_error;
+	struct krdma_error *error;
 	struct krdma_ctx *ctx = call->ctx;
 
 	spin_lock(&ctx->error_lock);
-	cmd->error = ctx->error.err;
-	memcpy(cmd->text, ctx->error.text, sizeof(cmd->text));
+	error = krdma_error_of(ctx, task_pid_nr(current)) ?: &ctx->errors[ctx->last_error];
+	cmd->error = error->why.err;
+	memcpy(cmd->text, error->why.text, sizeof(cmd->text));
 	spin_unlock(&ctx->error_lock);
 	return krdma_reply(call, sizeof(*cmd));
 }
@@ -624,9 +636,16 @@ static const char *krdma_sentence(int rc)
 
 static void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
 {
+	struct krdma_error *error;
+
 	krdma_explain(why, rc, "%s", krdma_sentence(rc));
 	spin_lock(&ctx->error_lock);
-	ctx->error = *why;
+	error = krdma_error_of(ctx, task_pid_nr(current));
+	if (!error)
+		error = &ctx->errors[ctx->next_error++ % KRDMA_ERRORS];
+	ctx->last_error = error - ctx->errors;
+	error->tid = task_pid_nr(current);
+	error->why = *why;
 	spin_unlock(&ctx->error_lock);
 }
 

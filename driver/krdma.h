@@ -501,6 +501,14 @@ struct krdma_handle {
 	};
 };
 
+/* Threads of a file whose last error is kept. */
+#define KRDMA_ERRORS 8
+
+struct krdma_error {
+	pid_t tid; /* 0: free */
+	struct krdma_why why;
+};
+
 /* One open file. */
 struct krdma_ctx {
 	struct kref ref; /* the file, accounts, short pins */
@@ -511,7 +519,9 @@ struct krdma_ctx {
 	atomic64_t pinned; /* pages */
 	u64 pinned_limit;  /* pages */
 	spinlock_t error_lock;
-	struct krdma_why error;
+	struct krdma_error errors[KRDMA_ERRORS];
+	u32 next_error;
+	u32 last_error;
 	struct work_struct close_work;
 };
 

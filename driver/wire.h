@@ -85,6 +85,7 @@ enum krdma_wire_reason {
 	KRDMA_WIRE_REASON_TIMEOUT = 7,   /* a question was not answered in time */
 	KRDMA_WIRE_REASON_TRANSPORT = 8, /* lost the queue pair */
 };
+
 #define KRDMA_WIRE_REASON_LAST KRDMA_WIRE_REASON_TRANSPORT
 
 enum krdma_wire_type {
@@ -97,6 +98,7 @@ enum krdma_wire_type {
 	KRDMA_WIRE_REVOKE = 0x07, /* owner */
 	KRDMA_WIRE_BYE = 0x08,    /* either side, has no answer */
 };
+
 #define KRDMA_WIRE_ANSWER 0x80 /* set in the type of an answer */
 
 /* Status of an answer; an answer that is not OK has no payload. */
@@ -111,6 +113,7 @@ enum krdma_wire_status {
 	KRDMA_WIRE_UNSUPPORTED = 7, /* not a question that this side answers */
 	KRDMA_WIRE_IO = 8,          /* the owner's memory can't be reached */
 };
+
 #define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_IO
 
 struct krdma_wire_hdr {
@@ -130,12 +133,14 @@ static_assert(sizeof(struct krdma_wire_hdr) == 16);
 struct krdma_wire_list {
 	__le64 cursor; /* 0 to begin */
 };
+
 struct krdma_wire_list_entry {
 	__le64 length;
 	__le32 rights;
 	__le32 reserved;
 	__u8 name[KRDMA_WIRE_NAME_MAX]; /* NUL-terminated, the rest zero */
 };
+
 struct krdma_wire_list_answer {
 	__le64 cursor; /* where to go on, 0 at the end */
 	__le32 count;
@@ -152,6 +157,7 @@ struct krdma_wire_open {
 	__le32 reserved;
 	__u8 name[KRDMA_WIRE_NAME_MAX];
 };
+
 struct krdma_wire_open_answer {
 	__le64 length;
 	__le32 rights;
@@ -179,12 +185,14 @@ struct krdma_wire_segs {
 	__le32 count; /* 1 to KRDMA_WIRE_SEGS_MAX */
 	__le32 extra; /* count + extra <= KRDMA_WIRE_SEGS_MAX */
 };
+
 struct krdma_wire_seg {
 	__le64 index;
 	__le64 address; /* the key's address of the segment's first byte */
 	__le32 length;  /* bytes that the key covers, from that byte */
 	__le32 rkey;
 };
+
 struct krdma_wire_segs_answer {
 	__le32 grant;
 	__le32 generation;

@@ -115,7 +115,9 @@ struct krdma_query {
  * @error: out: the positive errno that the sentence belongs to, 0 if none
  * @text: out: one sentence, NUL-terminated
  *
- * The sentence is the last one of the file, whichever thread failed.
+ * The sentence is that of the calling thread's last failure on this file, kept
+ * for the eight threads that failed last; for a thread without one, the last of
+ * the file. @error is 0 if nothing has failed.
  */
 struct krdma_last_error {
 	__u32 size;
@@ -548,7 +550,7 @@ enum krdma_session_state {
  * @state: enum krdma_session_state
  * @flags: KRDMA_SESSION_*
  * @uid: user on this host, or as the peer's kernel asserts (inbound)
- * @users: files and kernel clients that hold it
+ * @users: ids of files that hold it: of the session, and of regions in it
  * @in_flight: transfers under way
  * @waiting: transfers that wait to be posted
  * @regions: regions open on the peer

@@ -145,9 +145,10 @@ static int put_run(int argc, char **argv)
 		return rc;
 	job.remote = &remote;
 	if (job.length > remote.length)
-		rc = fail("%s has %s (%llu bytes), the range has %s (%llu bytes)", argv[optind],
-			  size_text(job.length, length), (unsigned long long)job.length,
-			  size_text(remote.length, room), (unsigned long long)remote.length);
+		rc = fail("%s has %s (%llu bytes), the range has %s (%llu bytes)",
+			  job.path ? job.path : "standard input", size_text(job.length, length),
+			  (unsigned long long)job.length, size_text(remote.length, room),
+			  (unsigned long long)remote.length);
 	else
 		rc = copy_run(&cmd_put, &opts, &job, job.path ? job.path : "standard input");
 	if (!rc)

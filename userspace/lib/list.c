@@ -14,7 +14,7 @@
 
 /* Objects that one call fetches, and what a peer can make us fetch at most. */
 #define ITER_ROOM 64
-#define ITER_MAX  8192
+#define ITER_MAX  4096
 
 struct krdma_iter {
 	struct krdma *krdma;

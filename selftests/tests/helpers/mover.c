@@ -59,11 +59,11 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-static uint32_t connect_to(const char *address, bool private)
+static uint32_t connect_to(const char *address, bool own_session)
 {
 	struct krdma_connect cmd = {
 		.size = sizeof(cmd),
-		.flags = private ? KRDMA_CONNECT_PRIVATE : 0,
+		.flags = own_session ? KRDMA_CONNECT_PRIVATE : 0,
 	};
 
 	cmd.dst.family = strchr(address, ':') ? AF_INET6 : AF_INET;
@@ -211,7 +211,7 @@ static uint64_t number(const char *text)
 int main(int argc, char **argv)
 {
 	struct scatter s = { .count = 100, .bytes = 4096, .seed = 1 };
-	bool private = false, check = false, wait = false, hold;
+	bool own_session = false, check = false, wait = false, hold;
 	int c;
 
 	if (argc < 2)
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 	while ((c = getopt(argc - 1, argv + 1, "pn:b:s:cw")) != -1) {
 		switch (c) {
 		case 'p':
-			private = true;
+			own_session = true;
 			break;
 		case 'n':
 			s.count = number(optarg);
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 	fd = open("/dev/krdma_mover", O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		fail("/dev/krdma_mover");
-	s.region = open_region(connect_to(argv[0], private), argv[1]);
+	s.region = open_region(connect_to(argv[0], own_session), argv[1]);
 	if (hold) {
 		puts("open");
 		await_end();
