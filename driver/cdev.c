@@ -472,7 +472,9 @@ static int krdma_ioc_ping(struct krdma_call *call)
 
 	if (cmd->flags)
 		return -EOPNOTSUPP;
-	if (cmd->reserved || cmd->length > KRDMA_PING_MAX)
+	if (cmd->reserved)
+		return -EINVAL;
+	if (cmd->length > KRDMA_PING_MAX)
 		return krdma_explain(&call->why, -EINVAL, "a ping carries at most %u bytes",
 				     KRDMA_PING_MAX);
 	h = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);

@@ -265,7 +265,8 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_w
 	if (cmd->op_stride < sizeof(struct krdma_op) || cmd->op_stride > PAGE_SIZE ||
 	    cmd->completion_stride < sizeof(struct krdma_completion) ||
 	    cmd->completion_stride > PAGE_SIZE)
-		return krdma_explain(why, -EINVAL, "a stride is shorter than its struct");
+		return krdma_explain(why, -EINVAL,
+				     "a stride is shorter than its struct, or longer than a page");
 
 	b = kvzalloc(struct_size(b, x, cmd->count), GFP_KERNEL_ACCOUNT);
 	ops = kvcalloc(cmd->count, sizeof(*ops), GFP_KERNEL_ACCOUNT);

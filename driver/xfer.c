@@ -110,6 +110,7 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done)
 void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 {
 	struct krdma_channel *ch = sess->ch;
+	ktime_t now = ktime_get();
 	struct krdma_xfer *x;
 	LIST_HEAD(chain);
 
@@ -121,6 +122,11 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 		struct krdma_chunk *c;
 		struct krdma_key *key;
 
+		/* The tick ends those that wait; nothing is posted behind its back. */
+		if (ktime_compare(x->deadline, now) <= 0) {
+			krdma_xfer_end(x, -ETIMEDOUT, done);
+			continue;
+		}
 		key = xa_load(&region->keys, (x->offset + x->posted) >> region->segment_shift);
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);

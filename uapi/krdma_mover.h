@@ -16,7 +16,7 @@
  *
  * Errors, the same for all commands:
  *  - ENOTTY: no such command
- *  - E2BIG: the unknown tail of the struct is not zero
+ *  - E2BIG: the unknown tail of the struct is not zero, or it exceeds a page
  *  - EOPNOTSUPP: unknown flag, or not available on this transport
  *  - EINVAL: a value that can't be right (short struct, reserved not zero)
  *  - EFAULT: memory that can't be read or written

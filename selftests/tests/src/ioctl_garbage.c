@@ -248,7 +248,9 @@ static void garbage_fix(unsigned long nr, union garbage *g)
 		g->unlisten.addr = any_address();
 		break;
 	case KRDMA_IOC_CONNECT:
-		g->connect.dst = kst_ipv4("10.77.0.2", KST_PORT + (chance(10) ? 9 : 0));
+		/* Without node B there is no route, so that nobody waits. */
+		g->connect.dst = kst_ipv4(have_peer ? "10.77.0.2" : "203.0.113.1",
+					  KST_PORT + (chance(10) ? 9 : 0));
 		if (chance(20))
 			g->connect.dst.family = any_word();
 		if (chance(20))

@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -145,6 +146,33 @@ static void test_list_entries(void)
 		kst_destroy(fd, ids[i]);
 	munmap(room, KST_PAGE);
 	munmap(mem, KST_PAGE);
+}
+
+/* ---- LAST_ERROR ---- */
+
+/* A thread that fails and then asks: is it told of its own failure? */
+static void *fail_in_thread(void *arg)
+{
+	*(bool *)arg = kst_destroy(fd, 4001) == -ENOENT && kst_sentence(fd, -ENOENT, "4001");
+	return NULL;
+}
+
+static void test_last_error(void)
+{
+	int file = kst_open(), err = -1;
+	pthread_t thread;
+	bool good = false;
+
+	kst_last_error(file, &err);
+	kst_is(err, 0, "a file without a failure has no error");
+	close(file);
+	kst_destroy(fd, 4002);
+	pthread_create(&thread, NULL, fail_in_thread, &good);
+	pthread_join(thread, NULL);
+	kst_ok(good && kst_sentence(fd, -ENOENT, "4002"), "each thread is told of its own failure");
+	good = !kst_call(fd, KRDMA_IOC_QUERY,
+			 &(struct krdma_query){ .size = sizeof(struct krdma_query) });
+	kst_ok(good && kst_sentence(fd, -ENOENT, "4002"), "a call that works does not clear it");
 }
 
 /* ---- LISTEN, UNLISTEN ---- */
@@ -367,6 +395,7 @@ int main(int argc, char **argv)
 	fd = kst_open();
 
 	test_query();
+	test_last_error();
 	before = kst_now();
 	test_list_values();
 	test_list_entries();

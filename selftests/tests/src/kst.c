@@ -407,7 +407,7 @@ struct kst_state kst_now(void)
 		kst_bail("/proc/vmstat has no nr_foll_pin_acquired");
 	now.pins = acquired - kst_number("/proc/vmstat", "nr_foll_pin_released ");
 	now.vmpin = kst_vmpin();
-	now.accounted = kst_number("/sys/class/misc/krdma_mover/pinned_bytes", "");
+	now.accounted = kst_number("/sys/class/misc/krdma_mover/counters/pinned_bytes", "");
 	now.listeners = kst_count(KRDMA_LIST_LISTENERS, NULL, NULL);
 	now.sessions = kst_count(KRDMA_LIST_SESSIONS, kst_session_ours, &now.users);
 	now.exports = kst_count(KRDMA_LIST_EXPORTS, NULL, NULL);
