@@ -234,7 +234,7 @@ static void krdma_conn_adopt(struct krdma_session *sess)
 	struct krdma_channel *ch = sess->ch;
 
 	sess->peer_incarnation = ch->peer.incarnation;
-	sess->window = min_t(u32, ch->peer.window, KRDMA_WINDOW);
+	sess->window.size = min_t(u32, ch->peer.window, KRDMA_WINDOW);
 	memcpy(&sess->local, &ch->id->route.addr.src_addr, sizeof(sess->local));
 	if (sess->inbound)
 		memcpy(&sess->dst, &ch->id->route.addr.dst_addr, sizeof(sess->dst));

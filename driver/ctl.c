@@ -61,9 +61,7 @@ static bool krdma_ask_place(struct krdma_session *sess, bool *got)
 
 	spin_lock_bh(&sess->lock);
 	over = sess->state != KRDMA_SESSION_UP;
-	*got = !over && sess->nasks < sess->window;
-	if (*got)
-		sess->nasks++;
+	*got = !over && krdma_window_take(&sess->window);
 	spin_unlock_bh(&sess->lock);
 	return *got || over;
 }
@@ -71,7 +69,7 @@ static bool krdma_ask_place(struct krdma_session *sess, bool *got)
 static void krdma_ask_place_put(struct krdma_session *sess)
 {
 	spin_lock_bh(&sess->lock);
-	sess->nasks--;
+	krdma_window_put(&sess->window);
 	spin_unlock_bh(&sess->lock);
 	wake_up(&sess->wait);
 }
@@ -112,9 +110,7 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 
 	refcount_inc(&ask->refs);
 	spin_lock_bh(&sess->lock);
-	if (!++sess->next_tag)
-		sess->next_tag = 1;
-	ask->tag = sess->next_tag;
+	ask->tag = krdma_window_tag(&sess->window);
 	msg->tag = ask->tag;
 	ask->posted = ktime_get();
 	ask->expires = jiffies + msecs_to_jiffies(answer_ms);
@@ -223,7 +219,7 @@ void krdma_asks_fail(struct krdma_session *sess)
 			return;
 		}
 		list_del_init(&ask->node);
-		sess->nasks--;
+		krdma_window_put(&sess->window);
 		fn = ask->fn;
 		ask->fn = NULL;
 		spin_unlock_bh(&sess->lock);
@@ -310,35 +306,18 @@ static void krdma_ctl_answered(struct krdma_session *sess, struct krdma_rx *rx,
 /* A place of our window. Return: NULL, or how the peer broke the protocol. */
 static const char *krdma_question_begin(struct krdma_session *sess, u32 tag)
 {
-	const char *why = "more questions than the window";
-	u32 i, *place = NULL;
+	const char *why;
 
 	spin_lock_bh(&sess->lock);
-	for (i = 0; i < KRDMA_WINDOW; i++) {
-		if (sess->tags[i] == tag) {
-			why = "two questions with the same tag";
-			goto out;
-		}
-		if (!sess->tags[i])
-			place = &sess->tags[i];
-	}
-	if (place) {
-		*place = tag;
-		why = NULL;
-	}
-out:
+	why = krdma_tags_begin(&sess->tags, tag);
 	spin_unlock_bh(&sess->lock);
 	return why;
 }
 
 static void krdma_question_end(struct krdma_session *sess, u32 tag)
 {
-	u32 i;
-
 	spin_lock_bh(&sess->lock);
-	for (i = 0; i < KRDMA_WINDOW; i++)
-		if (sess->tags[i] == tag)
-			sess->tags[i] = 0;
+	krdma_tags_end(&sess->tags, tag);
 	spin_unlock_bh(&sess->lock);
 }
 

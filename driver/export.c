@@ -114,7 +114,6 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 				   struct krdma_why *why)
 {
 	struct krdma_exp *exp;
-	u64 end;
 	int rc;
 
 	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
@@ -125,7 +124,7 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 		return ERR_PTR(krdma_explain(why, -EINVAL, "the rights %#x of '%s' make no sense",
 					     cmd->rights, cmd->name));
 	if (!cmd->length || offset_in_page(cmd->addr) ||
-	    check_add_overflow(cmd->addr, cmd->length, &end))
+	    !krdma_range_ok(cmd->addr, cmd->length, U64_MAX))
 		return ERR_PTR(krdma_explain(
 			why, -EINVAL, "'%s' must begin at a page and have a length", cmd->name));
 
@@ -615,8 +614,8 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 		return -ENOENT;
 	if (READ_ONCE(grant->revoke))
 		return -ESTALE;
-	total = ((grant->exp->length - 1) >> shift) + 1;
-	if (first >= total || count > total - first)
+	total = krdma_segments(grant->exp->length, shift);
+	if (!krdma_range_ok(first, count, total))
 		return -ERANGE;
 	if (count > grant->exp->max_segments)
 		return -EDQUOT;

@@ -33,12 +33,12 @@
 #include <rdma/rdma_cm.h>
 
 #include "krdma_mover.h"
+#include "range.h"
+#include "window.h"
 #include "wire.h"
 
 #define KRDMA_VERSION "0.1"
 
-/* Questions that a peer may have under way here. */
-#define KRDMA_WINDOW 32
 /* Data work requests of a channel. */
 #define KRDMA_DATA_SLOTS 128
 /* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
@@ -422,13 +422,11 @@ struct krdma_session {
 
 	/* our questions */
 	struct list_head asks;
-	u32 nasks;
 	unsigned long last_answer; /* jiffies */
-	u32 window;                /* the peer's */
-	u32 next_tag;
+	struct krdma_window window;
 
 	/* the peer's questions */
-	u32 tags[KRDMA_WINDOW]; /* of those not answered yet, 0 where free */
+	struct krdma_tags tags;
 	struct list_head requests;
 	u32 nrequests;
 
@@ -657,6 +655,11 @@ void krdma_xfers_fail(struct krdma_session *sess, struct list_head *done);
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct list_head *done);
 void krdma_xfers_finish(struct list_head *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
+
+/* split.c: no verbs, no locks, no allocation, no state */
+u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered);
+u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
+		     u32 max, u32 *used);
 
 /* post.c: the only file that posts to a data or control queue */
 int krdma_post_setup(struct krdma_channel *ch);

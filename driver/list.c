@@ -174,7 +174,7 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		.regions = sess->nregions,
 		.grants = READ_ONCE(sess->ngrants),
 		.segments = READ_ONCE(sess->nsegs),
-		.questions = sess->nasks,
+		.questions = sess->window.used,
 		.age_ms = ktime_ms_delta(ktime_get(), sess->made),
 		.idle_ms = jiffies_to_msecs(jiffies - sess->ch->last_wc),
 		.bytes_read = sess->bytes_read,
@@ -214,8 +214,8 @@ static void krdma_emit_channel(struct krdma_emit *e, struct krdma_session *sess)
 		.port = ch->port,
 		.slots = ch->slots,
 		.slots_used = ch->slots_used,
-		.questions_max = sess->window,
-		.questions = sess->nasks,
+		.questions_max = sess->window.size,
+		.questions = sess->window.used,
 	};
 
 	if (sess->dev)

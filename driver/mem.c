@@ -261,20 +261,18 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 {
 	unsigned long start, npages;
 	struct krdma_mem *mem;
-	u64 end;
 	int rc;
 
 	if (!length)
 		return ERR_PTR(krdma_explain(why, -EINVAL, "the length is 0"));
 	addr = untagged_addr(addr);
-	if (check_add_overflow(addr, length, &end) || end > TASK_SIZE_MAX ||
-	    !access_ok((void __user *)addr, length))
+	if (!krdma_range_ok(addr, length, TASK_SIZE_MAX) || !access_ok((void __user *)addr, length))
 		return ERR_PTR(krdma_explain(why, -EFAULT,
 					     "%#llx bytes at %#llx are outside the address space",
 					     length, addr));
 
 	start = addr & PAGE_MASK;
-	npages = (PAGE_ALIGN(end) - start) >> PAGE_SHIFT;
+	npages = krdma_pages(addr, length);
 	/* More than that can't be there; and the table of pages is not for free. */
 	if (npages > totalram_pages())
 		return ERR_PTR(krdma_explain(why, -ENOMEM,
@@ -508,7 +506,6 @@ int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
 {
 	struct inode *inode = file_inode(file);
 	unsigned int seals;
-	u64 end;
 
 	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
 		return krdma_explain(
@@ -523,7 +520,7 @@ int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
 	if (!(file->f_mode & FMODE_READ) || (writable && !(file->f_mode & FMODE_WRITE)))
 		return krdma_explain(why, -EACCES, "the memfd is not open for %s",
 				     writable ? "writing" : "reading");
-	if (check_add_overflow(offset, length, &end) || end > (u64)i_size_read(inode))
+	if (!krdma_range_ok(offset, length, i_size_read(inode)))
 		return krdma_explain(why, -ERANGE,
 				     "%llu bytes at %llu are outside the memfd of %lld bytes",
 				     length, offset, i_size_read(inode));

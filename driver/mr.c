@@ -19,11 +19,12 @@
 static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 {
 	struct krdma_exp *exp = seg->grant->exp;
-	u32 per_segment = 1U << (seg->grant->sess->dev->segment_shift - PAGE_SHIFT);
+	u32 shift = seg->grant->sess->dev->segment_shift;
+	pgoff_t first = krdma_segment_start(seg->index, shift) >> PAGE_SHIFT;
 	int rc;
 
 	if (exp->mem) {
-		*pages = exp->mem->pages + seg->index * per_segment;
+		*pages = exp->mem->pages + first;
 		return 0;
 	}
 	rc = krdma_account_charge(exp->acct, seg->npages, NULL);
@@ -34,8 +35,8 @@ static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 		rc = -ENOMEM;
 		goto out;
 	}
-	rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + seg->index * per_segment,
-				   seg->npages, seg->pages);
+	rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + first, seg->npages,
+				   seg->pages);
 	if (rc)
 		goto out;
 	atomic64_add(seg->npages, &exp->pinned_pages);
@@ -80,7 +81,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 {
 	struct krdma_session *sess = grant->sess;
 	struct krdma_device *dev = sess->dev;
-	u64 size = 1ULL << dev->segment_shift, start = index << dev->segment_shift;
+	u64 start = krdma_segment_start(index, dev->segment_shift);
 	struct page **pages;
 	struct krdma_seg *seg;
 	int rc;
@@ -90,8 +91,8 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 		return ERR_PTR(-ENOMEM);
 	seg->grant = grant;
 	seg->index = index;
-	seg->length = min(size, grant->exp->length - start);
-	seg->npages = DIV_ROUND_UP(seg->length, PAGE_SIZE);
+	seg->length = krdma_segment_length(index, grant->exp->length, dev->segment_shift);
+	seg->npages = krdma_pages(0, seg->length);
 
 	rc = krdma_seg_pages(seg, &pages);
 	if (rc)

@@ -63,7 +63,7 @@ static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bo
 	if (!map->need_sync)
 		return;
 	while (pos < end) {
-		u32 len = min_t(u64, end - pos, PAGE_SIZE - offset_in_page(pos));
+		u32 len = krdma_page_rest(pos, end - pos);
 		dma_addr_t addr = map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
 
 		if (to_device)
@@ -107,9 +107,8 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
 				     struct krdma_key *key)
 {
-	u64 at = x->offset + x->posted, in_seg = at & ((1ULL << x->region->segment_shift) - 1);
-	u64 mem = x->mem->offset + x->mem_offset + x->posted;
-	u32 left, max_sge, n = 0;
+	u64 in_seg = krdma_segment_offset(x->offset + x->posted, x->region->segment_shift);
+	u32 bytes, max_sge, n;
 	struct krdma_chunk *c;
 
 	lockdep_assert_held(&ch->sess->lock);
@@ -117,28 +116,11 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 		return NULL;
 	c = list_first_entry(&ch->free, struct krdma_chunk, node);
 
-	left = min3(x->length - x->posted, key->length - in_seg, (u64)KRDMA_CHUNK_MAX);
+	bytes = krdma_split_bytes(x->length - x->posted, in_seg, key->length);
 	max_sge = x->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
-	c->bytes = 0;
-	c->mem = mem;
-	while (left) {
-		u32 len = min_t(u32, left, PAGE_SIZE - offset_in_page(mem));
-		dma_addr_t addr = x->map->page[mem >> PAGE_SHIFT] + offset_in_page(mem);
-
-		if (n && c->sge[n - 1].addr + c->sge[n - 1].length == addr) {
-			c->sge[n - 1].length += len;
-		} else {
-			if (n == max_sge)
-				break;
-			c->sge[n].addr = addr;
-			c->sge[n].length = len;
-			c->sge[n].lkey = ch->sess->pd->local_dma_lkey;
-			n++;
-		}
-		c->bytes += len;
-		mem += len;
-		left -= len;
-	}
+	c->mem = x->mem->offset + x->mem_offset + x->posted;
+	c->bytes = krdma_split_sges(x->map->page, c->mem, bytes, ch->sess->pd->local_dma_lkey,
+				    c->sge, max_sge, &n);
 
 	memset(&c->wr, 0, sizeof(c->wr));
 	c->wr.wr.wr_cqe = &c->cqe;

@@ -17,6 +17,7 @@
  * a struct before they are looked at, and no number in them is used before it
  * has been compared with the bytes that really came.
  */
+#include "range.h"
 #include "wire.h"
 
 #define KRDMA_PROTO_HELLO_SIZE  ((u32)sizeof(struct krdma_wire_hello))
@@ -281,7 +282,7 @@ static const char *krdma_proto_check_segs(const struct krdma_msg *msg)
 		return "count outside its limits";
 	if (extra > KRDMA_WIRE_SEGS_MAX - count)
 		return "too many extra segments";
-	if (msg->segs.first > U64_MAX - count - extra)
+	if (!krdma_range_ok(msg->segs.first, count + extra, U64_MAX))
 		return "segment indexes wrap around";
 	return krdma_proto_check_grant_ids(msg->segs.grant, msg->segs.generation);
 }
@@ -346,14 +347,14 @@ static const char *krdma_proto_check_segs_answer(const struct krdma_msg *msg)
 	u64 first = seg->index;
 	u32 i;
 
-	if (first > U64_MAX - count)
+	if (!krdma_range_ok(first, count, U64_MAX))
 		return "segment indexes wrap around";
 	for (i = 0; i < count; i++, seg++) {
 		if (seg->index != first + i)
 			return "segments not consecutive";
 		if (!seg->length)
 			return "segment of no length";
-		if (seg->address > U64_MAX - seg->length)
+		if (!krdma_range_ok(seg->address, seg->length, U64_MAX))
 			return "segment address wraps around";
 	}
 	return krdma_proto_check_grant_ids(msg->segs_answer.grant, msg->segs_answer.generation);

@@ -25,7 +25,7 @@ struct krdma_segs_ask {
 
 static u64 krdma_region_segments(const struct krdma_region *region)
 {
-	return ((region->length - 1) >> region->segment_shift) + 1;
+	return krdma_segments(region->length, region->segment_shift);
 }
 
 static void krdma_region_release(struct kref *ref)
@@ -64,13 +64,13 @@ static struct krdma_xfer *krdma_region_next(struct krdma_region *region, struct 
 	list_for_each_entry_safe(x, next, &region->waiters, node) {
 		struct krdma_key *key;
 
-		first = (x->offset + x->posted) >> region->segment_shift;
+		first = krdma_segment_of(x->offset + x->posted, region->segment_shift);
 		key = xa_load(&region->keys, first);
 		if (key && key->valid) {
 			krdma_xfer_ready(x);
 			continue;
 		}
-		last = (x->offset + x->length - 1) >> region->segment_shift;
+		last = krdma_segment_last(x->offset, x->length, region->segment_shift);
 		if (first == region->next || first == 0)
 			last = min(last + KRDMA_PREFETCH, end);
 		memset(msg, 0, sizeof(*msg));
@@ -117,12 +117,12 @@ static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg 
 
 	for (i = 0; i < msg->segs_answer.count; i++) {
 		const struct krdma_msg_seg *seg = &msg->segs_answer.seg[i];
-		u64 start = seg->index << region->segment_shift;
 		struct krdma_key *key, *new = NULL;
 		bool ok = true;
 
 		if (seg->index >= krdma_region_segments(region) ||
-		    seg->length != min(1ULL << region->segment_shift, region->length - start))
+		    seg->length !=
+			    krdma_segment_length(seg->index, region->length, region->segment_shift))
 			return -EPROTO;
 		if (!xa_load(&region->keys, seg->index)) {
 			new = kzalloc(sizeof(*new), GFP_KERNEL);
@@ -176,9 +176,9 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
 	list_for_each_entry_safe(x, next, &region->waiters, node) {
-		u64 first = (x->offset + x->posted) >> region->segment_shift;
+		u64 first = krdma_segment_of(x->offset + x->posted, region->segment_shift);
 
-		if (first - sa->first >= sa->count)
+		if (!krdma_range_has(sa->first, sa->count, first))
 			continue;
 		/* The owner's error is about the first; the others ask again. */
 		if (err && first == sa->first)

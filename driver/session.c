@@ -411,7 +411,7 @@ struct krdma_session *krdma_session_new(void)
 	sess->made = ktime_get();
 	sess->tick_at = KTIME_MAX;
 	sess->bye = -1;
-	sess->window = KRDMA_WINDOW;
+	sess->window.size = KRDMA_WINDOW;
 	sess->last_answer = jiffies;
 	sess->generation = get_random_u32();
 	sess->rx_msg = msg;

@@ -73,7 +73,6 @@ static int krdma_op_check(struct krdma_ctx *ctx, const struct krdma_op *op, stru
 {
 	u32 right = op->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE;
 	struct krdma_handle *h;
-	u64 end;
 
 	if (op->opcode != KRDMA_OP_READ && op->opcode != KRDMA_OP_WRITE)
 		return krdma_explain(why, -EOPNOTSUPP, "there is no operation %u", op->opcode);
@@ -93,7 +92,7 @@ static int krdma_op_check(struct krdma_ctx *ctx, const struct krdma_op *op, stru
 	kref_get(&x->region->ref);
 	krdma_handle_put(h);
 	x->sess = x->region->sess;
-	if (check_add_overflow(op->offset, op->length, &end) || end > x->region->length)
+	if (!krdma_range_ok(op->offset, op->length, x->region->length))
 		return krdma_explain(why, -ERANGE,
 				     "%llu bytes at %llu are outside '%s', which has %llu",
 				     op->length, op->offset, x->region->name, x->region->length);
@@ -108,7 +107,7 @@ static int krdma_op_check(struct krdma_ctx *ctx, const struct krdma_op *op, stru
 		x->mem = h->mem;
 		kref_get(&x->mem->ref);
 		krdma_handle_put(h);
-		if (check_add_overflow(op->addr, op->length, &end) || end > x->mem->length)
+		if (!krdma_range_ok(op->addr, op->length, x->mem->length))
 			return krdma_explain(
 				why, -ERANGE,
 				"%llu bytes at %llu are outside buffer %u, which has %llu",

@@ -127,7 +127,8 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 			krdma_xfer_end(x, -ETIMEDOUT, done);
 			continue;
 		}
-		key = xa_load(&region->keys, (x->offset + x->posted) >> region->segment_shift);
+		key = xa_load(&region->keys,
+			      krdma_segment_of(x->offset + x->posted, region->segment_shift));
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);
 			krdma_xfer_wait(x, KRDMA_WAIT_CREDIT);

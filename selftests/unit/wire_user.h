@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What driver/wire.h and driver/proto.c take from the kernel's headers, for
+ * What driver/wire.h, range.h and proto.c take from the kernel's headers, for
  * building them in userspace, where they are tested and fuzzed alone.
  */
 #ifndef KRDMA_WIRE_USER_H
@@ -22,6 +22,11 @@ typedef __u64 u64;
 
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
+
+#define PAGE_SHIFT 12
+#define PAGE_SIZE  (1UL << PAGE_SHIFT)
+
+#define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
 
 #define cpu_to_le16(x) htole16(x)
 #define cpu_to_le32(x) htole32(x)

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How an operation is cut into work requests, and their bytes into SGEs. Numbers
+ * only: nothing is posted here, and no lock is needed.
+ */
+#include "krdma.h"
+
+/**
+ * krdma_split_bytes - how much the next work request may carry
+ * @left: bytes of the operation that are not posted yet
+ * @in_segment: where in its segment the first of them is
+ * @covered: bytes of the segment that the key covers, more than @in_segment
+ *
+ * Context: any.
+ * Return: the bytes: to the end of the operation or of the key, and at most
+ *	KRDMA_CHUNK_MAX.
+ */
+u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
+{
+	return min3(left, covered - in_segment, (u64)KRDMA_CHUNK_MAX);
+}
+
+/**
+ * krdma_split_sges - the SGEs of one work request
+ * @page: DMA address of each page of the local memory
+ * @mem: first byte, counted from the beginning of the first page
+ * @bytes: how many to carry
+ * @lkey: for all of them
+ * @sge: out: room for @max
+ * @max: most SGEs, at least 1
+ * @used: out: SGEs that were needed
+ *
+ * Pages whose addresses follow each other share an SGE.
+ *
+ * Context: any.
+ * Return: the bytes that they cover: fewer than @bytes where @max is reached
+ */
+u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
+		     u32 max, u32 *used)
+{
+	u32 done = 0, n = 0;
+
+	while (done < bytes) {
+		u32 len = krdma_page_rest(mem, bytes - done);
+		dma_addr_t addr = page[mem >> PAGE_SHIFT] + offset_in_page(mem);
+
+		if (n && sge[n - 1].addr + sge[n - 1].length == addr) {
+			sge[n - 1].length += len;
+		} else {
+			if (n == max)
+				break;
+			sge[n].addr = addr;
+			sge[n].length = len;
+			sge[n].lkey = lkey;
+			n++;
+		}
+		done += len;
+		mem += len;
+	}
+	*used = n;
+	return done;
+}
