@@ -162,6 +162,10 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->max_sge_rd = sess->dev->max_sge_rd;
 
 	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
+	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
+	ch->patience = ch->iwarp ? KRDMA_IWARP_PATIENCE : 1;
+	if (ch->iwarp && ch->slots)
+		attr.cap.max_send_wr += ch->slots + KRDMA_SINKS + 1;
 	attr.cap.max_recv_wr = ch->nrx + 1;
 	attr.cap.max_send_sge = ch->slots ? ch->max_sge : 1;
 	attr.cap.max_recv_sge = 1;
@@ -415,6 +419,7 @@ void krdma_conn_destroy(struct krdma_session *sess)
 	if (ch->qp)
 		ib_destroy_qp(ch->qp);
 	ch->qp = NULL;
+	krdma_post_stuck(ch);
 	/* Since the first time it could only find the session closing. */
 	cancel_work_sync(&ch->qp_event_work);
 }

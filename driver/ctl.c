@@ -90,7 +90,7 @@ static void krdma_ask_place_put(struct krdma_session *sess)
 int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
 		   u32 wait_ms)
 {
-	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS;
+	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS * sess->ch->patience;
 	struct krdma_tx *tx;
 	bool got, listed;
 	int rc, len;
@@ -516,6 +516,78 @@ static void krdma_ping_answer(struct krdma_ask *ask, const struct krdma_msg *msg
 		err = -EILSEQ;
 	ask->err = err;
 	complete(&ask->done);
+}
+
+static void krdma_heartbeat_answer(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
+{
+	struct krdma_session *sess = ask->arg;
+
+	spin_lock_bh(&sess->lock);
+	sess->ch->heartbeat = false;
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_ctl_heartbeat - ask the peer for a sign of life, on iWARP
+ * @sess: session that is up
+ *
+ * There a WRITE completes without the peer, and siw answers a READ of no bytes
+ * with others (siw_activate_tx). If the window is full, questions are under way
+ * that serve as well.
+ *
+ * Context: the session's tick.
+ */
+void krdma_ctl_heartbeat(struct krdma_session *sess)
+{
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	struct krdma_ask *ask = krdma_ask_new(KRDMA_WIRE_PING, krdma_heartbeat_answer, sess);
+
+	if (!msg || !ask)
+		goto out;
+	spin_lock_bh(&sess->lock);
+	sess->ch->heartbeat = true;
+	spin_unlock_bh(&sess->lock);
+	msg->type = KRDMA_WIRE_PING;
+	if (!krdma_ask_send(sess, ask, msg, 0)) {
+		krdma_stat_inc(KRDMA_STAT_HEARTBEATS);
+	} else {
+		spin_lock_bh(&sess->lock);
+		sess->ch->heartbeat = false;
+		spin_unlock_bh(&sess->lock);
+	}
+out:
+	if (ask)
+		krdma_ask_put(ask);
+	kfree(msg);
+}
+
+/**
+ * krdma_ctl_fence - see that nothing is at the memory of keys that are dead
+ * @sess: session
+ *
+ * On iWARP an invalidation does not wait for a packet that is being placed, nor
+ * for TCP to be through with what a READ of the peer was answered with. The
+ * answer to a question asked after it comes behind both: a stream is received
+ * in order by one after the other, and the peer has got all before the question.
+ *
+ * Context: process; only the session's service.
+ * Return: 0, or -ENOTCONN: the session fails, the queue pair must go first
+ */
+int krdma_ctl_fence(struct krdma_session *sess)
+{
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	int rc = -ENOMEM;
+
+	if (msg) {
+		msg->type = KRDMA_WIRE_PING;
+		rc = krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, krdma_ping_answer, NULL);
+		kfree(msg);
+	}
+	if (!rc)
+		return 0;
+	/* No fence without an answer, whatever the reason. */
+	krdma_session_fail(sess, rc, "a revoked key could not be fenced", KRDMA_WIRE_REASON_LIMIT);
+	return -ENOTCONN;
 }
 
 /**

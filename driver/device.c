@@ -31,9 +31,8 @@ const char *krdma_device_unusable(struct ib_device *ib, u32 port)
 
 	if (!(ib->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
 		return "no fast registration of memory";
-	if (!rdma_cap_ib_cm(ib, port))
-		return rdma_protocol_iwarp(ib, port) ? "iWARP is not supported by this version" :
-						       "no connection manager on this port";
+	if (!rdma_cap_ib_cm(ib, port) && !rdma_cap_iw_cm(ib, port))
+		return "no connection manager on this port";
 	if (ib->attrs.max_fast_reg_page_list_len < 16)
 		return "registrations are too small";
 	if (ib_query_port(ib, port, &attr))

@@ -46,6 +46,8 @@
 /* One work request never carries more. */
 #define KRDMA_CHUNK_MAX SZ_1M
 #define KRDMA_SGE_MAX   32
+/* READs under way where the memory that they fill has to be registered. */
+#define KRDMA_SINKS 32
 /* Registrations or invalidations in one chain. */
 #define KRDMA_REG_SLOTS KRDMA_WIRE_SEGS_MAX
 /* Registered segments: default of an export, and most of a session. */
@@ -78,7 +80,12 @@
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
 #define KRDMA_FOREVER_MS   0x7fffffffU
-#define KRDMA_SHED_MS      15000
+/*
+ * On iWARP all is one stream, so a sign of life comes behind all that was
+ * posted before it, and behind TCP's retransmissions: these times are longer.
+ */
+#define KRDMA_IWARP_PATIENCE 3
+#define KRDMA_SHED_MS        15000
 /* A service answers others first for no longer than this. */
 #define KRDMA_SERVICE_MAX_MS 90000
 /* Services that wait for others at a time. */
@@ -301,15 +308,28 @@ struct krdma_tx {
 	u64 dma;
 };
 
+/* iWARP: memory that a READ fills is known to the peer by a key, for that READ. */
+struct krdma_sink {
+	struct list_head node; /* channel->sinks */
+	struct ib_mr *mr;
+	struct ib_cqe cqe;
+	struct ib_reg_wr reg;
+};
+
 struct krdma_chunk {
 	struct ib_cqe cqe;
-	struct list_head node; /* channel->free, or the chain being built */
+	struct list_head node; /* channel->free, ->placing or ->stuck, or the chain being built */
 	struct krdma_xfer *xfer;
 	struct krdma_key *key;
 	u64 mem; /* where in the memory, from its first page */
 	u32 bytes;
 	struct ib_rdma_wr wr;
 	struct ib_sge sge[KRDMA_SGE_MAX];
+	/* iWARP */
+	struct krdma_sink *sink; /* READ */
+	struct ib_cqe placed_cqe;
+	struct ib_rdma_wr placed; /* the READ behind WRITEs */
+	struct ib_sge placed_sge;
 };
 
 /* One queue pair of a session. Everything that moves is under session->lock. */
@@ -340,6 +360,20 @@ struct krdma_channel {
 	u32 max_sge;
 	u32 max_sge_rd;
 
+	/* data on iWARP */
+	bool iwarp;
+	u32 patience;                /* factor of KRDMA_DEAD_MS, KRDMA_QUESTION_MS */
+	struct list_head placing;    /* WRITEs in order, until a READ behind them is done */
+	struct list_head stuck;      /* chunks that only the end of the queue pair ends */
+	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
+	struct list_head sinks;      /* free */
+	struct scatterlist *sink_sg; /* scratch */
+	u32 sink_pages;
+	struct krdma_sink void_sink; /* of READs behind WRITEs, registered by the first */
+	void *void_buf;
+	u64 void_dma;
+	bool void_ready;
+
 	/* control */
 	struct krdma_tx *tx;
 	u32 ntx;
@@ -349,12 +383,13 @@ struct krdma_channel {
 	struct krdma_rx *rx;
 	u32 nrx;
 	struct list_head rx_list; /* received, not handled yet */
+	bool heard;               /* something was received */
 
 	/* liveness */
 	u32 outstanding;       /* send-queue work requests without a completion */
 	unsigned long last_wc; /* jiffies; or of the post that ended idleness */
 	struct ib_cqe heartbeat_cqe;
-	bool heartbeat;
+	bool heartbeat; /* one is under way */
 
 	enum ib_event_type qp_event;
 	struct work_struct qp_event_work;
@@ -546,6 +581,7 @@ enum krdma_stat {
 	KRDMA_STAT_REVOKES,
 	KRDMA_STAT_HEARTBEATS,
 	KRDMA_STAT_PINNED_BYTES, /* now */
+	KRDMA_STAT_DMA_MAPPINGS, /* now */
 	KRDMA_STATS
 };
 
@@ -583,6 +619,7 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_w
 int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_list *cmd, struct krdma_why *why);
 
 /* stats.c */
+void krdma_stats_exit(void);
 extern const struct attribute_group *krdma_stats_groups[];
 
 /* device.c */
@@ -595,6 +632,8 @@ void krdma_device_put(struct krdma_device *dev);
 const char *krdma_device_unusable(struct ib_device *ib, u32 port);
 
 /* mem.c */
+int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
+void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
 struct krdma_account *krdma_account_new(struct krdma_ctx *ctx);
 void krdma_account_free(struct krdma_account *acct);
 int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why);
@@ -616,6 +655,11 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
 int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
 int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
 void krdma_seg_free(struct krdma_seg *seg);
+int krdma_sinks_setup(struct krdma_channel *ch);
+void krdma_sinks_free(struct krdma_channel *ch);
+int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left);
+void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c);
+void krdma_sink_dereg(struct krdma_chunk *c);
 
 /* export.c: exports and grants */
 extern struct mutex krdma_exports_lock;
@@ -675,6 +719,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
 void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
+void krdma_post_stuck(struct krdma_channel *ch);
 
 /* ctl.c: questions and answers */
 void krdma_ctl_rx_work(struct work_struct *work);
@@ -688,6 +733,8 @@ int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
 void krdma_asks_fail(struct krdma_session *sess);
 bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next);
 void krdma_ctl_bye(struct krdma_session *sess, u8 reason);
+void krdma_ctl_heartbeat(struct krdma_session *sess);
+int krdma_ctl_fence(struct krdma_session *sess);
 int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
 	       struct krdma_why *why);
 

@@ -112,6 +112,7 @@ static void __exit krdma_exit(void)
 	krdma_device_exit();
 	krdma_listeners_exit();
 	krdma_wqs_destroy();
+	krdma_stats_exit();
 }
 
 module_init(krdma_init);

@@ -335,11 +335,43 @@ out_mem:
 
 /* ---- DMA ---- */
 
+/**
+ * krdma_dma_map - let a device reach pages
+ * @ib: the device
+ * @sgt: the pages
+ * @dir: what it does with them
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir)
+{
+	int rc = ib_dma_map_sgtable_attrs(ib, sgt, dir, 0);
+
+	if (!rc)
+		krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
+	return rc;
+}
+
+/**
+ * krdma_dma_unmap - undo krdma_dma_map
+ * @ib: the device
+ * @sgt: the pages
+ * @dir: as when they were mapped
+ *
+ * Context: process.
+ */
+void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir)
+{
+	ib_dma_unmap_sgtable_attrs(ib, sgt, dir, 0);
+	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
+}
+
 static void krdma_mapping_undo(struct krdma_mapping *map)
 {
 	lockdep_assert_held(&krdma_devices_lock);
 	list_del_init(&map->node);
-	ib_dma_unmap_sgtable_attrs(map->dev->ib, &map->sgt, map->dir, 0);
+	krdma_dma_unmap(map->dev->ib, &map->sgt, map->dir);
 	map->dev = NULL;
 }
 
@@ -442,7 +474,7 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 					       GFP_KERNEL_ACCOUNT);
 	if (rc)
 		goto out_page;
-	rc = ib_dma_map_sgtable_attrs(dev->ib, &map->sgt, map->dir, 0);
+	rc = krdma_dma_map(dev->ib, &map->sgt, map->dir);
 	if (rc)
 		goto out_table;
 	krdma_mapping_index(map, mem);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Registered segments: where a peer gets a key to memory of this host.
+ * Registered memory: where a peer gets a key to memory of this host, to a
+ * segment of an export, and on iWARP to what a READ fills.
  *
- * The order that never bends: invalidate and see it complete, ib_dereg_mr
- * (which waits for users where an invalidation is no fence, as on rxe), DMA
- * unmap, give the pages back. Where the queue pair is gone, so are all of its
- * PD, and ib_dereg_mr alone ends the key. A fresh key at each registration;
- * no address of this host on the wire: the key's address is the offset in the
- * export.
+ * The order that never bends: invalidate and see it complete, see that nothing
+ * is still at it where an invalidation is no fence (rxe: ib_dereg_mr waits for
+ * users; iWARP: krdma_ctl_fence), ib_dereg_mr, DMA unmap, give the pages back.
+ * Where the queue pair is gone, so are all of its PD, and ib_dereg_mr alone
+ * ends the key. A fresh key at each registration; no address of this host on
+ * the wire: the key's address is the offset in the export.
  */
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -101,7 +102,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 					       ib_dma_max_seg_size(dev->ib), GFP_KERNEL);
 	if (rc)
 		goto out_pages;
-	rc = ib_dma_map_sgtable_attrs(dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
+	rc = krdma_dma_map(dev->ib, &seg->sgt, krdma_seg_dir(seg));
 	if (rc)
 		goto out_table;
 	seg->mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, dev->segment_pages);
@@ -129,7 +130,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 out_mr:
 	ib_dereg_mr(seg->mr);
 out_map:
-	ib_dma_unmap_sgtable_attrs(dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
+	krdma_dma_unmap(dev->ib, &seg->sgt, krdma_seg_dir(seg));
 out_table:
 	sg_free_table(&seg->sgt);
 out_pages:
@@ -163,7 +164,7 @@ void krdma_seg_free(struct krdma_seg *seg)
 		kref_get(&grant->exp->ref);
 		return;
 	}
-	ib_dma_unmap_sgtable_attrs(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg), 0);
+	krdma_dma_unmap(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg));
 	sg_free_table(&seg->sgt);
 	krdma_seg_put_pages(seg);
 	atomic_dec(&grant->exp->segments);
@@ -281,5 +282,183 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 	for (i = 0; i < n; i++)
 		if (segs[i]->valid)
 			rc = -ENOTCONN;
+	if (!rc && sess->ch->iwarp)
+		rc = krdma_ctl_fence(sess);
 	return rc;
+}
+
+/* ---- iWARP: memory that a READ fills ---- */
+
+static void krdma_sink_reg_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	/* Not signalled, so a failure: that of the READ behind it tells it all. */
+}
+
+/* What is registered, by a key that is new, and how. */
+static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, u32 n, u32 iova)
+{
+	if (ib_map_mr_sg(sink->mr, sg, n, NULL, PAGE_SIZE) != n)
+		return -EIO;
+	sink->mr->iova = iova;
+	ib_update_fast_reg_key(sink->mr, get_random_u8());
+
+	memset(&sink->reg, 0, sizeof(sink->reg));
+	sink->reg.wr.opcode = IB_WR_REG_MR;
+	sink->reg.wr.wr_cqe = &sink->cqe;
+	sink->reg.mr = sink->mr;
+	sink->reg.key = sink->mr->rkey;
+	sink->reg.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE;
+	return 0;
+}
+
+/**
+ * krdma_sinks_setup - allocate the registrations of a channel's READs
+ * @ch: channel on iWARP with a PD
+ *
+ * Context: process.
+ * Return: 0 or a negative errno; krdma_sinks_free cleans up in either case
+ */
+int krdma_sinks_setup(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->sess->dev->ib;
+	struct scatterlist *sg;
+	int rc;
+	u32 i;
+
+	/* A chunk, begun in the middle of a page. */
+	ch->sink_pages = min_t(u32, ch->sess->dev->segment_pages, KRDMA_CHUNK_MAX / PAGE_SIZE + 1);
+	ch->sink = kcalloc(KRDMA_SINKS, sizeof(*ch->sink), GFP_KERNEL);
+	ch->sink_sg = kcalloc(ch->sink_pages, sizeof(*ch->sink_sg), GFP_KERNEL);
+	if (!ch->sink || !ch->sink_sg)
+		return -ENOMEM;
+	for (i = 0; i < KRDMA_SINKS; i++) {
+		struct krdma_sink *sink = &ch->sink[i];
+		struct ib_mr *mr = ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG, ch->sink_pages);
+
+		if (IS_ERR(mr))
+			return PTR_ERR(mr);
+		sink->mr = mr;
+		sink->cqe.done = krdma_sink_reg_done;
+		list_add_tail(&sink->node, &ch->sinks);
+	}
+
+	/* The peer may write into the void for as long as the channel lives. */
+	ch->void_buf = (void *)get_zeroed_page(GFP_KERNEL);
+	if (!ch->void_buf)
+		return -ENOMEM;
+	ch->void_dma = ib_dma_map_single(ib, ch->void_buf, PAGE_SIZE, DMA_FROM_DEVICE);
+	if (ib_dma_mapping_error(ib, ch->void_dma)) {
+		free_page((unsigned long)ch->void_buf);
+		ch->void_buf = NULL;
+		return -ENOMEM;
+	}
+	ch->void_sink.mr = ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG, 1);
+	if (IS_ERR(ch->void_sink.mr)) {
+		rc = PTR_ERR(ch->void_sink.mr);
+		ch->void_sink.mr = NULL;
+		return rc;
+	}
+	sg = ch->sink_sg;
+	sg_init_table(sg, 1);
+	sg_dma_address(sg) = ch->void_dma;
+	sg_dma_len(sg) = PAGE_SIZE;
+	ch->void_sink.cqe.done = krdma_sink_reg_done;
+	return krdma_sink_describe(&ch->void_sink, sg, 1, 0);
+}
+
+/**
+ * krdma_sinks_free - undo krdma_sinks_setup
+ * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_sinks_free(struct krdma_channel *ch)
+{
+	u32 i;
+
+	for (i = 0; ch->sink && i < KRDMA_SINKS; i++)
+		if (ch->sink[i].mr)
+			WARN_ON_ONCE(ib_dereg_mr(ch->sink[i].mr));
+	if (ch->void_sink.mr)
+		WARN_ON_ONCE(ib_dereg_mr(ch->void_sink.mr));
+	if (ch->void_buf) {
+		ib_dma_unmap_single(ch->sess->dev->ib, ch->void_dma, PAGE_SIZE, DMA_FROM_DEVICE);
+		free_page((unsigned long)ch->void_buf);
+	}
+	kfree(ch->sink);
+	kfree(ch->sink_sg);
+}
+
+/**
+ * krdma_sink_map - describe what a READ fills, as one registration
+ * @ch: channel on iWARP
+ * @c: chunk; ->xfer and ->mem are set, ->sink, ->bytes and one SGE on success
+ * @left: bytes that it may have at most
+ *
+ * The peer gets the key, with the right to write, for this READ alone: the
+ * READ's own invalidation ends it where it completes.
+ *
+ * Context: session->lock held.
+ * Return: 0; -EAGAIN while all are in use; -EIO
+ */
+int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
+{
+	struct krdma_sink *sink = list_first_entry_or_null(&ch->sinks, struct krdma_sink, node);
+	u32 offset = offset_in_page(c->mem), pages, n = 0;
+	const dma_addr_t *page = c->xfer->map->page;
+	struct scatterlist *sg = ch->sink_sg;
+
+	lockdep_assert_held(&ch->sess->lock);
+	if (!sink)
+		return -EAGAIN;
+	left = min_t(u64, left, (u64)ch->sink_pages * PAGE_SIZE - offset);
+	pages = krdma_pages(offset, left);
+	sg_init_table(sg, pages);
+	for (c->bytes = 0; n < pages; n++) {
+		u64 mem = c->mem + c->bytes;
+		u32 len = krdma_page_rest(mem, left - c->bytes);
+
+		sg_dma_address(&sg[n]) = page[mem >> PAGE_SHIFT] + offset_in_page(mem);
+		sg_dma_len(&sg[n]) = len;
+		c->bytes += len;
+	}
+	if (krdma_sink_describe(sink, sg, n, offset))
+		return -EIO;
+	c->sge[0].addr = sink->mr->iova;
+	c->sge[0].length = c->bytes;
+	c->sge[0].lkey = sink->mr->lkey;
+	list_del(&sink->node);
+	c->sink = sink;
+	return 0;
+}
+
+/**
+ * krdma_sink_put - the READ has completed, its key is dead
+ * @ch: channel
+ * @c: chunk
+ *
+ * Context: session->lock held.
+ */
+void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c)
+{
+	lockdep_assert_held(&ch->sess->lock);
+	list_add(&c->sink->node, &ch->sinks);
+	c->sink = NULL;
+}
+
+/**
+ * krdma_sink_dereg - end the key of a READ that failed
+ * @c: chunk of a channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_sink_dereg(struct krdma_chunk *c)
+{
+	struct ib_mr *mr = c->sink->mr;
+
+	c->sink->mr = NULL;
+	c->sink = NULL;
+	/* The key may live: better lose the memory than give it away. */
+	if (WARN_ON_ONCE(ib_dereg_mr(mr)))
+		kref_get(&c->xfer->mem->ref);
 }

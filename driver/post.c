@@ -5,7 +5,9 @@
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:
  *
- *	KRDMA_DATA_SLOTS	READs and WRITEs, one chunk each
+ *	KRDMA_DATA_SLOTS	READs and WRITEs, one chunk each; on iWARP twice, for
+ *				the READs behind the WRITEs, and
+ *	KRDMA_SINKS + 1		registrations of what READs fill
  *	ntx			control messages
  *	KRDMA_REG_SLOTS		registrations or invalidations of the service
  *	1			heartbeat
@@ -13,6 +15,14 @@
  *
  * Posting happens under session->lock with the session up, so that nothing is
  * posted behind a drain.
+ *
+ * iWARP differs in two ways. What a READ fills is registered for it (mr.c). And
+ * a WRITE completes when TCP has the bytes, so WRITEs are not signalled: the
+ * last of a chain has a READ of its last byte behind it, whose completion is that
+ * of all WRITEs before. Not of no bytes: siw answers such a READ with what it
+ * sent last (siw_activate_tx keeps the old SGE). A chunk that failed ends only
+ * with the queue pair (krdma_post_stuck), since nothing else tells that its
+ * memory is not in use.
  */
 #include <linux/slab.h>
 
@@ -84,15 +94,72 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 
 	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
 	spin_lock_bh(&sess->lock);
-	krdma_post_alive(ch);
-	krdma_chunk_sync(ch, c, false);
 	/* ORDER: the session fails first, so that transfers see why. */
 	if (err)
 		krdma_post_broken(ch, wc, &done);
+	if (ch->iwarp && c->xfer->opcode == KRDMA_OP_WRITE) {
+		/* Not signalled, so a failure: it is on ->placing or ->stuck. */
+		goto out;
+	}
+	krdma_post_alive(ch);
+	krdma_chunk_sync(ch, c, false);
+	if (err && c->sink) {
+		list_add_tail(&c->node, &ch->stuck);
+		goto out;
+	}
+	if (c->sink)
+		krdma_sink_put(ch, c);
 	krdma_xfer_chunk_done(c, ch, err, &done);
 	krdma_xfer_pump(sess, &done);
+out:
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
+}
+
+/* iWARP: the READ behind WRITEs. */
+static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_chunk *last = container_of(wc->wr_cqe, struct krdma_chunk, placed_cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	struct krdma_session *sess = ch->sess;
+	struct krdma_chunk *c, *next;
+	LIST_HEAD(placed);
+	LIST_HEAD(done);
+
+	spin_lock_bh(&sess->lock);
+	krdma_post_alive(ch);
+	if (wc->status != IB_WC_SUCCESS) {
+		krdma_post_broken(ch, wc, &done);
+		list_splice_tail_init(&ch->placing, &ch->stuck);
+		goto out;
+	}
+	/* Completions come in the order of posting, so do these. */
+	list_cut_position(&placed, &ch->placing, &last->node);
+	list_for_each_entry_safe(c, next, &placed, node) {
+		trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
+		krdma_chunk_sync(ch, c, false);
+		krdma_xfer_chunk_done(c, ch, 0, &done);
+	}
+	krdma_xfer_pump(sess, &done);
+out:
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+
+/* iWARP: READ the last byte of a WRITE into the void. */
+static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
+{
+	c->placed_sge.addr = ch->void_sink.mr->iova;
+	c->placed_sge.length = 1;
+	c->placed_sge.lkey = ch->void_sink.mr->lkey;
+	memset(&c->placed, 0, sizeof(c->placed));
+	c->placed.wr.wr_cqe = &c->placed_cqe;
+	c->placed.wr.sg_list = &c->placed_sge;
+	c->placed.wr.num_sge = 1;
+	c->placed.wr.opcode = IB_WR_RDMA_READ;
+	c->placed.wr.send_flags = IB_SEND_SIGNALED;
+	c->placed.remote_addr = c->wr.remote_addr + c->bytes - 1;
+	c->placed.rkey = c->wr.rkey;
 }
 
 /**
@@ -102,14 +169,17 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
  * @key: key of the segment of the next byte
  *
  * Context: session->lock held.
- * Return: the chunk, to be given to krdma_post_chain; NULL if there is no room
+ * Return: the chunk, to be given to krdma_post_chain; NULL if there is no room;
+ *	an ERR_PTR
  */
 struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
 				     struct krdma_key *key)
 {
 	u64 in_seg = krdma_segment_offset(x->offset + x->posted, x->region->segment_shift);
-	u32 bytes, max_sge, n;
+	bool read = x->opcode == KRDMA_OP_READ;
+	u32 bytes, n = 1;
 	struct krdma_chunk *c;
+	int rc;
 
 	lockdep_assert_held(&ch->sess->lock);
 	if (list_empty(&ch->free) || ch->posted_bytes >= KRDMA_POSTED_MAX)
@@ -117,21 +187,31 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	c = list_first_entry(&ch->free, struct krdma_chunk, node);
 
 	bytes = krdma_split_bytes(x->length - x->posted, in_seg, key->length);
-	max_sge = x->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
 	c->mem = x->mem->offset + x->mem_offset + x->posted;
-	c->bytes = krdma_split_sges(x->map->page, c->mem, bytes, ch->sess->pd->local_dma_lkey,
-				    c->sge, max_sge, &n);
+	c->xfer = x;
+	c->key = key;
+	if (read && ch->iwarp) {
+		rc = krdma_sink_map(ch, c, bytes);
+		if (rc)
+			return rc == -EAGAIN ? NULL : ERR_PTR(rc);
+	} else {
+		c->bytes = krdma_split_sges(x->map->page, c->mem, bytes,
+					    ch->sess->pd->local_dma_lkey, c->sge,
+					    read ? ch->max_sge_rd : ch->max_sge, &n);
+	}
 
 	memset(&c->wr, 0, sizeof(c->wr));
 	c->wr.wr.wr_cqe = &c->cqe;
 	c->wr.wr.sg_list = c->sge;
 	c->wr.wr.num_sge = n;
-	c->wr.wr.opcode = x->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-	c->wr.wr.send_flags = IB_SEND_SIGNALED;
+	c->wr.wr.opcode = read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+	c->wr.wr.send_flags = read || !ch->iwarp ? IB_SEND_SIGNALED : 0;
+	if (c->sink) {
+		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
+		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
+	}
 	c->wr.remote_addr = key->address + in_seg;
 	c->wr.rkey = key->rkey;
-	c->xfer = x;
-	c->key = key;
 
 	list_del(&c->node);
 	ch->slots_used++;
@@ -141,6 +221,41 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	x->chunks++;
 	x->posted += c->bytes;
 	return c;
+}
+
+/* Chain a chunk's work requests. Return: where the next ones are to be chained. */
+static struct ib_send_wr **krdma_chunk_link(struct krdma_chunk *c, struct ib_send_wr **link)
+{
+	if (c->sink) {
+		*link = &c->sink->reg.wr;
+		link = &c->sink->reg.wr.next;
+	}
+	*link = &c->wr.wr;
+	return &c->wr.wr.next;
+}
+
+/* Some of a chain was not accepted: the session has failed, the rest comes to an end. */
+static void krdma_chain_failed(struct krdma_channel *ch, struct list_head *chain,
+			       const struct ib_send_wr *bad, struct list_head *done)
+{
+	struct krdma_chunk *c, *next;
+
+	list_for_each_entry_safe(c, next, chain, node) {
+		bool signalled = c->wr.wr.send_flags & IB_SEND_SIGNALED;
+
+		if (bad == &c->wr.wr || (c->sink && bad == &c->sink->reg.wr))
+			bad = NULL;
+		/* Before the bad one they were posted: their completions will come. */
+		if (bad && signalled)
+			continue;
+		if (signalled)
+			ch->outstanding--;
+		if (ch->iwarp)
+			list_move_tail(&c->node, &ch->stuck);
+		else
+			krdma_xfer_chunk_done(c, ch, -ENOTCONN, done);
+	}
+	INIT_LIST_HEAD(chain);
 }
 
 /**
@@ -155,39 +270,79 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
  */
 int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done)
 {
-	struct krdma_chunk *first = list_first_entry(chain, struct krdma_chunk, node);
-	const struct ib_send_wr *bad = &first->wr.wr;
-	struct krdma_chunk *c, *next;
+	struct krdma_chunk *c, *next, *last_write = NULL;
+	const struct ib_send_wr *bad = NULL;
+	struct ib_send_wr *first, **link = &first;
 	int rc;
 
 	lockdep_assert_held(&ch->sess->lock);
 	list_for_each_entry(c, chain, node) {
-		c->wr.wr.next = list_is_last(&c->node, chain) ? NULL :
-								&list_next_entry(c, node)->wr.wr;
+		link = krdma_chunk_link(c, link);
 		krdma_chunk_sync(ch, c, true);
-		krdma_post_count(ch, 1);
+		if (c->wr.wr.send_flags & IB_SEND_SIGNALED)
+			krdma_post_count(ch, 1);
+		else
+			last_write = c;
 		krdma_stat_inc(KRDMA_STAT_CHUNKS);
 		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
 	}
-	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
-	rc = ib_post_send(ch->qp, &first->wr.wr, &bad);
-	if (!rc) {
-		INIT_LIST_HEAD(chain);
-		return 0;
+	if (last_write) {
+		krdma_read_placed(ch, last_write);
+		krdma_post_count(ch, 1);
+		if (!ch->void_ready) {
+			*link = &ch->void_sink.reg.wr;
+			link = &ch->void_sink.reg.wr.next;
+			ch->void_ready = true;
+		}
+		*link = &last_write->placed.wr;
+		link = &last_write->placed.wr.next;
 	}
+	*link = NULL;
 
-	krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted", -1, done);
-	/* Before the bad one they were posted: their completions will come. */
-	list_for_each_entry_safe(c, next, chain, node) {
-		if (&c->wr.wr == bad)
-			bad = NULL;
-		if (bad)
-			continue;
-		ch->outstanding--;
-		krdma_xfer_chunk_done(c, ch, -ENOTCONN, done);
+	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
+	rc = ib_post_send(ch->qp, first, &bad);
+	if (rc) {
+		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted",
+					  -1, done);
+		/* The last of the chain, so it was not posted. */
+		if (last_write)
+			ch->outstanding--;
+		krdma_chain_failed(ch, chain, bad, done);
+		return rc;
 	}
+	list_for_each_entry_safe(c, next, chain, node)
+		if (!(c->wr.wr.send_flags & IB_SEND_SIGNALED))
+			list_move_tail(&c->node, &ch->placing);
 	INIT_LIST_HEAD(chain);
-	return rc;
+	return 0;
+}
+
+/**
+ * krdma_post_stuck - end what only the end of the queue pair could end
+ * @ch: channel without a queue pair
+ *
+ * ORDER: the keys of failed READs die first, then the submitters are told.
+ *
+ * Context: process.
+ */
+void krdma_post_stuck(struct krdma_channel *ch)
+{
+	struct krdma_chunk *c, *next;
+	LIST_HEAD(stuck);
+	LIST_HEAD(done);
+
+	spin_lock_bh(&ch->sess->lock);
+	list_splice_init(&ch->placing, &stuck);
+	list_splice_init(&ch->stuck, &stuck);
+	spin_unlock_bh(&ch->sess->lock);
+	list_for_each_entry(c, &stuck, node)
+		if (c->sink)
+			krdma_sink_dereg(c);
+	spin_lock_bh(&ch->sess->lock);
+	list_for_each_entry_safe(c, next, &stuck, node)
+		krdma_xfer_chunk_done(c, ch, -ECONNRESET, &done);
+	spin_unlock_bh(&ch->sess->lock);
+	krdma_xfers_finish(&done);
 }
 
 /* ---- control messages ---- */
@@ -209,6 +364,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		krdma_session_fail_locked(sess, -ECONNRESET, "the peer sent more than a message",
 					  KRDMA_WIRE_REASON_PROTOCOL, &done);
 	} else if (sess->state <= KRDMA_SESSION_UP) {
+		ch->heard = true;
 		rx->len = wc->byte_len;
 		list_add_tail(&rx->node, &ch->rx_list);
 		ch->last_wc = jiffies;
@@ -469,7 +625,7 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
  * A WRITE of no bytes needs no key and no receive, and the peer's software has
  * no part in its acknowledgment. Not a READ: rxe up to 6.1 breaks the queue
  * pair when the answer to an empty one is lost (read_reply looks for its key
- * again).
+ * again). Not on iWARP, where it completes without the peer: krdma_ctl_heartbeat.
  *
  * Context: session->lock held.
  */
@@ -543,6 +699,7 @@ int krdma_post_setup(struct krdma_channel *ch)
 
 	for (i = 0; i < ch->slots; i++) {
 		ch->chunks[i].cqe.done = krdma_data_done;
+		ch->chunks[i].placed_cqe.done = krdma_placed_done;
 		list_add_tail(&ch->chunks[i].node, &ch->free);
 	}
 	for (i = 0; i < ch->ntx; i++) {
@@ -558,7 +715,7 @@ int krdma_post_setup(struct krdma_channel *ch)
 			return rc;
 		ch->rx[i].cqe.done = krdma_rx_done;
 	}
-	return 0;
+	return ch->iwarp && ch->slots ? krdma_sinks_setup(ch) : 0;
 }
 
 /**
@@ -576,6 +733,7 @@ void krdma_post_teardown(struct krdma_channel *ch)
 		krdma_buf_unmap(ib, ch->tx[i].buf, ch->tx[i].dma, DMA_TO_DEVICE);
 	for (i = 0; ch->rx && i < ch->nrx; i++)
 		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, DMA_FROM_DEVICE);
+	krdma_sinks_free(ch);
 	kvfree(ch->chunks);
 	kfree(ch->tx);
 	kfree(ch->rx);

@@ -126,7 +126,7 @@ static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg 
 			return -EPROTO;
 		if (!xa_load(&region->keys, seg->index)) {
 			new = kzalloc(sizeof(*new), GFP_KERNEL);
-			if (!new || xa_reserve(&region->keys, seg->index, GFP_KERNEL)) {
+			if (!new || xa_reserve_bh(&region->keys, seg->index, GFP_KERNEL)) {
 				kfree(new);
 				/* The first is needed, the others were a guess. */
 				return i ? 0 : -ENOMEM;
@@ -617,7 +617,8 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	region->users = 1;
 	region->wanted = rights;
 	strscpy(region->name, name, sizeof(region->name));
-	xa_init(&region->keys);
+	/* Below session->lock, which completions take. */
+	xa_init_flags(&region->keys, XA_FLAGS_LOCK_BH);
 	INIT_LIST_HEAD(&region->node);
 	INIT_LIST_HEAD(&region->waiters);
 	INIT_WORK(&region->ask_work, krdma_region_ask_work);
@@ -630,11 +631,10 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 {
 	struct krdma_region *region = ask->arg;
 	struct krdma_session *sess = region->sess;
-	bool abandoned;
+	bool abandoned, blind = false;
 
 	spin_lock_bh(&sess->lock);
 	region->answered = true;
-	abandoned = !region->users;
 	if (msg) {
 		region->grant = msg->open_answer.grant;
 		region->generation = msg->open_answer.generation;
@@ -643,7 +643,13 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		region->segment_shift = msg->open_answer.segment_shift;
 		if (krdma_region_find(sess, region->grant, 0))
 			err = -EPROTO;
+		blind = sess->ch->iwarp && region->rights == KRDMA_RIGHT_WRITE;
+		if (region->wanted)
+			region->rights &= region->wanted;
+		if (blind)
+			region->users = 0;
 	}
+	abandoned = !region->users;
 	if (!err) {
 		kref_get(&region->ref);
 		list_add_tail(&region->node, &sess->regions);
@@ -655,13 +661,19 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 	if (err == -EPROTO)
 		krdma_session_protocol(sess, "the same grant twice");
 	if (!err && abandoned) {
-		/* The opener went away: give the grant back. */
+		/* The opener went away, or can't use it: give the grant back. */
 		kref_get(&region->ref);
 		queue_work(krdma_close_wq, &region->close_work);
 	}
-	ask->err = err;
+	ask->err = err ?: blind ? -EOPNOTSUPP : 0;
 	complete_all(&ask->done);
 	krdma_region_put(region);
+}
+
+/* On iWARP a READ tells when WRITEs have arrived (post.c), so that right is needed, too. */
+static u32 krdma_region_ask_rights(struct krdma_session *sess, u32 rights)
+{
+	return sess->ch->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;
 }
 
 /**
@@ -700,7 +712,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	if (!msg || !ask)
 		goto out;
 	msg->type = KRDMA_WIRE_OPEN;
-	msg->open.rights = rights;
+	msg->open.rights = krdma_region_ask_rights(sess, rights);
 	strscpy(msg->open.name, name, sizeof(msg->open.name));
 
 	kref_get(&region->ref); /* of krdma_region_opened */
@@ -733,8 +745,18 @@ out:
 		krdma_explain(why, rc, "%pISpc publishes nothing named '%s'", &sess->dst, name);
 		break;
 	case -EACCES:
-		krdma_explain(why, rc, "%pISpc does not grant the rights wanted on '%s'",
-			      &sess->dst, name);
+		krdma_explain(
+			why, rc, "%pISpc does not grant the rights wanted on '%s'%s", &sess->dst,
+			name,
+			krdma_region_ask_rights(sess, rights) == rights ?
+				"" :
+				", nor that to read, which iWARP needs to confirm what is written");
+		break;
+	case -EOPNOTSUPP:
+		krdma_explain(
+			why, rc,
+			"'%s' of %pISpc may be written only: iWARP needs to read to confirm it",
+			name, &sess->dst);
 		break;
 	case -ENOTCONN:
 		rc = krdma_session_explain(sess, -ENOTCONN, why);

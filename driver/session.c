@@ -258,6 +258,7 @@ static void krdma_session_tick(struct work_struct *work)
 	unsigned long next = jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS), beat;
 	struct krdma_channel *ch = sess->ch;
 	ktime_t now = ktime_get(), soonest;
+	bool ask = false;
 	LIST_HEAD(done);
 
 	krdma_session_linger(sess);
@@ -278,16 +279,23 @@ static void krdma_session_tick(struct work_struct *work)
 		goto out;
 	}
 	if (sess->state == KRDMA_SESSION_UP) {
-		beat = ch->last_wc +
-		       msecs_to_jiffies(ch->outstanding ? KRDMA_DEAD_MS : KRDMA_HEARTBEAT_MS);
+		/* RFC 5044: who connected speaks first. */
+		bool shy = ch->iwarp && sess->inbound && !ch->heard;
+
+		beat = ch->last_wc + msecs_to_jiffies(ch->outstanding || shy ?
+							      KRDMA_DEAD_MS * ch->patience :
+							      KRDMA_HEARTBEAT_MS);
 		if (time_after_eq(jiffies, beat)) {
-			if (ch->outstanding) {
+			if (ch->outstanding || shy) {
 				krdma_session_fail_locked(sess, -ENOTCONN,
 							  "the peer gives no sign of life", -1,
 							  &done);
 				goto out;
 			}
-			krdma_post_heartbeat(ch, &done);
+			if (ch->iwarp)
+				ask = !ch->heartbeat;
+			else
+				krdma_post_heartbeat(ch, &done);
 		} else if (time_before(beat, next)) {
 			next = beat;
 		}
@@ -297,6 +305,8 @@ static void krdma_session_tick(struct work_struct *work)
 out:
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
+	if (ask)
+		krdma_ctl_heartbeat(sess);
 }
 
 /* ---- life ---- */
@@ -418,6 +428,7 @@ struct krdma_session *krdma_session_new(void)
 
 	sess->ch = ch;
 	ch->sess = sess;
+	ch->patience = 1;
 	init_completion(&ch->cm_done);
 	ch->last_wc = jiffies;
 	init_waitqueue_head(&ch->tx_wait);
@@ -425,6 +436,9 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&ch->free);
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
+	INIT_LIST_HEAD(&ch->placing);
+	INIT_LIST_HEAD(&ch->stuck);
+	INIT_LIST_HEAD(&ch->sinks);
 	return sess;
 }
 

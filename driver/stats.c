@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counters since the module was loaded, and bytes pinned now: one file each in sysfs. */
+/* Counters since the module was loaded, and what is in use now: one file each in sysfs. */
 #include <linux/device.h>
 #include <linux/percpu.h>
 #include <linux/sysfs.h>
@@ -13,14 +13,33 @@ struct krdma_stat_attr {
 	enum krdma_stat stat;
 };
 
-static ssize_t krdma_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+static u64 krdma_stat_sum(enum krdma_stat stat)
 {
-	enum krdma_stat stat = container_of(attr, struct krdma_stat_attr, attr)->stat;
 	u64 sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu) sum += READ_ONCE(per_cpu(krdma_stats, cpu).v[stat]);
-	return sysfs_emit(buf, "%llu\n", sum);
+	return sum;
+}
+
+static ssize_t krdma_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	enum krdma_stat stat = container_of(attr, struct krdma_stat_attr, attr)->stat;
+
+	return sysfs_emit(buf, "%llu\n", krdma_stat_sum(stat));
+}
+
+/**
+ * krdma_stats_exit - what was taken has to have been given back
+ *
+ * Software devices don't notice a mapping that is forgotten, nor anybody a pin.
+ *
+ * Context: process; nothing of the module is in use any more.
+ */
+void krdma_stats_exit(void)
+{
+	WARN(krdma_stat_sum(KRDMA_STAT_PINNED_BYTES), "krdma_mover: pages are still pinned\n");
+	WARN(krdma_stat_sum(KRDMA_STAT_DMA_MAPPINGS), "krdma_mover: memory is still mapped\n");
 }
 
 #define KRDMA_STAT_ATTR(_name, _stat)                               \
@@ -49,6 +68,7 @@ KRDMA_STAT_ATTR(recalls, KRDMA_STAT_RECALLS);
 KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
 KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
 KRDMA_STAT_ATTR(pinned_bytes, KRDMA_STAT_PINNED_BYTES);
+KRDMA_STAT_ATTR(dma_mappings, KRDMA_STAT_DMA_MAPPINGS);
 
 static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_reads.attr.attr,
@@ -71,6 +91,7 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_revokes.attr.attr,
 	&krdma_stat_heartbeats.attr.attr,
 	&krdma_stat_pinned_bytes.attr.attr,
+	&krdma_stat_dma_mappings.attr.attr,
 	NULL,
 };
 

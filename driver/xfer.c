@@ -138,6 +138,10 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 		c = krdma_post_chunk(ch, x, key);
 		if (!c)
 			break;
+		if (IS_ERR(c)) {
+			krdma_xfer_end(x, PTR_ERR(c), done);
+			continue;
+		}
 		list_add_tail(&c->node, &chain);
 		if (x->posted == x->length) {
 			list_del_init(&x->node);

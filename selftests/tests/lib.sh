@@ -256,12 +256,13 @@ leftovers() {
 			/^nr_foll_pin_acquired / { pages += \$2 }
 			/^nr_foll_pin_released / { pages -= \$2 }
 			/^counter pinned_bytes / { bytes = \$3 }
+			/^counter dma_mappings / { mappings = \$3 }
 			/^[0-9]+: / { sub(/^[0-9]+: /, \"\"); sub(/ ctx.*/, \"\"); rdma = rdma \" \" \$0 }
 			/^session / { sessions++ }
 			/^transfer / { transfers++ }
 			END {
-				printf \"pages %d bytes %d%s sessions %d transfers %d\n\",
-					pages, bytes, rdma, sessions, transfers
+				printf \"pages %d bytes %d mappings %d%s sessions %d transfers %d\n\",
+					pages, bytes, mappings, rdma, sessions, transfers
 			}"' leftovers
 }
 
