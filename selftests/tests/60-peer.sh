@@ -76,7 +76,7 @@ merge() {
 # run_case NUMBER NAME COMMAND LIMIT: leaves the status, the time and what was said.
 run_case() {
 	local at=nodeB:$((BASE + $1)) began=${EPOCHREALTIME/[.,]/} status=0
-	local krdma=(timeout -k 5 $(($4 + 5)) krdma)
+	local krdma=(timeout -k 5 $((($4 + 5) * TIME_FACTOR)) krdma)
 	case $3 in
 	ls) "${krdma[@]}" ls "$at" ;;
 	ping) "${krdma[@]}" ping -c 1 --timeout 3 "$at" ;;

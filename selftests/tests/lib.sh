@@ -23,6 +23,9 @@ case :$PATH: in
 *) export PATH="$TOP/userspace:$PATH" ;;
 esac
 
+# How much longer things may take than on an ordinary kernel.
+TIME_FACTOR=${TIME_FACTOR:-1}
+
 test_count=0 test_failures=0 test_plan=''
 background_pids=()
 cleanups=()
@@ -197,7 +200,7 @@ fresh_module() {
 
 # wait_for SECONDS COMMAND...: poll until the command succeeds; fails in the end.
 wait_for() {
-	local until=$((${EPOCHREALTIME/[.,]/} + $1 * 1000000))
+	local until=$((${EPOCHREALTIME/[.,]/} + $1 * TIME_FACTOR * 1000000))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ "${EPOCHREALTIME/[.,]/}" -lt "$until" ] || return 1
@@ -333,7 +336,7 @@ is_over() {
 check_failed() {
 	local status text began=$SECONDS
 	if ! wait_for "$2" is_over "$3"; then
-		not_ok "$1" "it still runs after $2 s"
+		not_ok "$1" "it still runs after $(($2 * TIME_FACTOR)) s"
 		return
 	fi
 	wait "$3"
