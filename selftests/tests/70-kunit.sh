@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
+# module: none
 # The KUnit suites of selftests/kunit, on this node: their module runs them when it
 # is loaded. Needs a kernel with KUnit, such as that of 'selftests/kernels debug',
 # and 'make kunit' for it; no RDMA. Each test case is a result, and each parameter
@@ -77,6 +78,7 @@ leaves() {
 		next
 	}
 	line !~ /^(KTAP version|# module:|# [^ ]+: pass:)/ && line !~ /marked slow/ && line != "" {
+		sub(/^# /, "", line)
 		print "diag " line
 	}'
 }
