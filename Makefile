@@ -29,6 +29,12 @@ module: ## driver/krdma_mover.ko
 	@echo "krdma_mover.ko for Linux $(KRELEASE), with the headers in $(KDIR)"
 	@$(KBUILD) modules
 
+kunit: ## selftests/kunit/krdma_mover_kunit.ko, for a kernel with KUnit (KDIR= or KVER=)
+	@grep -q '^CONFIG_KUNIT=[ym]' $(KDIR)/.config || { \
+		echo "Linux $(KRELEASE) in '$(KDIR)' has no KUnit: see Documentation/lab.rst" >&2; \
+		exit 1; }
+	@$(KBUILD)/selftests/kunit modules
+
 userspace: ## userspace/krdma and libkrdma
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 
@@ -40,7 +46,7 @@ install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
 clean: ## remove what was built
-	@-test -z "$(KRELEASE)" || $(KBUILD) clean
+	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; $(KBUILD)/selftests/kunit clean; }
 	@-$(MAKE) -C userspace clean
 	@for m in $(wildcard selftests/*/Makefile selftests/tests/*/Makefile); do \
 		$(MAKE) -C $$(dirname $$m) clean || exit; done
@@ -76,4 +82,4 @@ help: ## this list
 		awk -F '|' '{ printf "%-12s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module userspace install clean deps test demo bench check help
+.PHONY: all module kunit userspace install clean deps test demo bench check help

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The lab itself: what the other tests rest on. Needs no module of ours.
+# module: none
+# The lab itself: what the other tests rest on.
 
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
