@@ -62,6 +62,13 @@ test: ## all tests: unit tests here, the rest in two virtual machines (TESTS="na
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/run-vm --unit -k '$(KERNEL)' $(TESTS)
 
+MATRIX ?= 6.1 6.12 7.2
+
+test-matrix: ## the tests in virtual machines on each of several kernels (MATRIX="6.1 6.12 7.2")
+	@selftests/setup build lab check stock
+	@$(MAKE) -C userspace PREFIX=$(PREFIX)
+	@TESTS='$(TESTS)' selftests/matrix $(MATRIX)
+
 demo: ## two virtual machines that move bytes between them, in a minute
 	@selftests/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
@@ -79,7 +86,7 @@ check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, s
 help: ## this list
 	@echo "Targets:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1|/p' $(firstword $(MAKEFILE_LIST)) | \
-		awk -F '|' '{ printf "%-12s%s\n", $$1, $$2 }'
+		awk -F '|' '{ printf "%-13s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module kunit userspace install clean deps test demo bench check help
+.PHONY: all module kunit userspace install clean deps test test-matrix demo bench check help

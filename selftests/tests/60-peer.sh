@@ -126,6 +126,7 @@ judge() {
 		not_ok "owner $1: krdma $2" "the owner saw '$ended', not '$5'; krdma: $text"
 	else
 		ok "owner $1: krdma $2"
+		[ "$4" -le 10 ] || diag "after $ms ms"
 	fi
 }
 
