@@ -1,0 +1,258 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 900
+# A bad wire: netem loses, doubles, reorders, delays and changes packets while
+# several initiators write, read and ping in both directions. What was reported as
+# moved is right, always; what fails says so in time, and the next connect works.
+#
+# NETEM_CASES="loss5 all" runs only these, NETEM_MB (1) is about how many MiB each
+# initiator writes in a case, NETEM_ROUNDS (1) repeats all of it:
+#
+#	selftests/vm/lab run -e NETEM_MB=64 -e NETEM_ROUNDS=10 selftests/tests/45-netem.sh
+#
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+need_command tc
+helper json_at scribble
+
+LIMIT=${LIMIT:-120}
+NETEM_MB=${NETEM_MB:-1}
+NETEM_ROUNDS=${NETEM_ROUNDS:-1}
+NETEM_CASES=${NETEM_CASES:-}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+# --------------------------------------------------------------------- faults
+
+# What is done to packets on their way out of a node. One side alone: A's are what
+# A writes and asks for, and what acknowledges B's; and the other way round.
+#
+# What has to succeed at once, and what may cost a session ("may"): RDMA over rxe
+# repeats what is lost, at once if a later packet shows the gap, else after 0.54 s,
+# and gives up when seven tries in a row were in vain: with 1 % lost that does not
+# happen. A connect takes several messages of the connection manager, each of which
+# is repeated after some 4 s only, and has 10 s in all: two losses are too many.
+# Sessions stay, so that few connects are made.
+#
+# corrupt changes one bit of a packet, below all checksums: netem fills in what was
+# left to the network device before (so virtio-net does not hide it), and gives the
+# changed packet away as complete. rxe sends no UDP checksum over IPv4: it is its
+# ICRC that has to find it. siw has the checksum of TCP, and its CRC only if both
+# sides ask for it; netem changes only what is in the head of a packet, for siw the
+# headers. Either drops the packet, and what remains is a loss. ARP has no checksum,
+# and would believe a changed address: the test enters neighbours by hand.
+#
+# name   side must what
+cases='
+clean    AB   must -
+loss01   AB   must loss 0.1%
+loss1    AB   must loss 1%
+loss1a   A    must loss 1%
+loss1b   B    must loss 1%
+loss5    AB   may  loss 5%
+twice    AB   must duplicate 10%
+reorder  AB   must delay 2ms reorder 25% 50%
+delay    AB   must delay 5ms
+burst    AB   must slot 1ms 5ms
+jitter   AB   may  delay 5ms 2ms
+corrupt  AB   must corrupt 1%
+all      AB   may  delay 1ms loss 0.5% duplicate 2% corrupt 0.5% reorder 10% 50%
+'
+
+set_wire() {
+	local node sides=$1
+	shift
+	for node in A B; do
+		on -n $node sh -c 'tc qdisc del dev data0 root 2>/dev/null; true'
+		[[ $sides = *$node* && $1 != - ]] || continue
+		on -n $node tc qdisc add dev data0 root netem "$@" || return
+	done
+}
+
+# Packets that netem has lost.
+dropped() {
+	on -n "$1" tc -s qdisc show dev data0 | sed -n 's/.*(dropped \([0-9]*\),.*/\1/p'
+}
+
+# The other node's addresses, not to be asked for.
+# shellcheck disable=SC2016 # for the node's shell
+neighbours() {
+	local node peer mac
+	for node in A B; do
+		[ $node = A ] && peer=B || peer=A
+		mac=$(on -n $peer cat /sys/class/net/data0/address)
+		on -n $node sh -c '
+			[ "$LAB_NODE" = A ] && n=2 || n=1
+			for address in 10.77.0.$n fd77::$n; do
+				case $1 in
+				set) ip neigh replace $address lladdr "$2" nud permanent dev data0 ;;
+				*) ip neigh del $address dev data0 ;;
+				esac
+			done' neighbours "$1" "$mac"
+	done
+}
+
+# ------------------------------------------------------------------ initiators
+
+# Each has an export of its own in the other node, a tmpfs file, which can be read
+# there without the module: scribble -c.
+MEMORY=/dev/shm/netem
+
+export_file() {
+	on -n "$1" truncate -s "$3" "$MEMORY.$2" && export_on "$1" "$2" --file "$MEMORY.$2"
+	at_end on -n "$1" rm -f "$MEMORY.$2"
+}
+
+declare -A pid=() owner_of=() options=()
+
+# scribbler NAME NODE OWNER ADDRESS OPTIONS...: writes into the export NAME of OWNER.
+scribbler() {
+	local name=$1
+	owner_of[$name]=$3
+	options[$name]="${*:5} -s $seed"
+	# shellcheck disable=SC2086 # words are wanted
+	on -n "$2" scribble ${options[$name]} "$4" "$name" >"$dir/$name.state" 2>"$dir/$name.err" &
+	pid[$name]=$!
+	background_pids+=("$!")
+}
+
+# What a person does: files, there and back, in both directions.
+copier() {
+	local node=$1 owner=$2 file=$dir/file.$1
+	on "$node" krdma put -q - "node$owner/files@12345" <"$file" 2>"$dir/copy.$node.err" &&
+		on -n "$node" krdma get -q "node$owner/files@12345+$(stat -c %s "$file")" - \
+			>"$file.back" 2>"$dir/copy.$node.err" &&
+		touch "$file.done" &&
+		on -n "$node" krdma ping -c 5 -s 512 "node$owner" >/dev/null 2>"$dir/copy.$node.err"
+}
+
+start_all() {
+	local pieces=$((NETEM_MB * 16)) node
+	# Large ones in a session that is shared; single pages, and between nodes over
+	# IPv6, in one of its own; and what the other node does at the same time.
+	scribbler one A B 10.77.0.2 -t 4 -b 65536 -n $pieces
+	scribbler two A B fd77::2 -p -t 3 -b 4096 -n $((pieces * 4))
+	scribbler back B A 10.77.0.1 -t 2 -b 262144 -n $((NETEM_MB * 4))
+	for node in A B; do
+		head -c $((NETEM_MB * 500000)) /dev/urandom >"$dir/file.$node"
+	done
+	copier A B &
+	pid[copyA]=$!
+	copier B A &
+	pid[copyB]=$!
+	background_pids+=("${pid[copyA]}" "${pid[copyB]}")
+}
+
+# said FILE: an operation that fails says one sentence.
+said() {
+	local text
+	text=$(<"$1")
+	[[ $text =~ ^(scribble|krdma):\ .+ && $text != *$'\n'* ]]
+}
+
+# Sets failures and complaints: what ended with a sentence, and what must not be.
+wait_all() {
+	local name status until=$((SECONDS + LIMIT)) err
+	failures='' complaints=''
+	for name in one two back copyA copyB; do
+		err=$dir/$name.err
+		[[ $name != copy* ]] || err=$dir/copy.${name#copy}.err
+		if ! wait_for $((until > SECONDS ? until - SECONDS : 0)) is_over "${pid[$name]}"; then
+			complaints+="$name still runs after $LIMIT s; "
+			kill "${pid[$name]}"
+			continue
+		fi
+		wait "${pid[$name]}"
+		status=$?
+		case $status in
+		0) ;;
+		1)
+			failures+="$name: $(<"$err"); "
+			said "$err" || complaints+="$name failed without a sentence: $(<"$err"); "
+			;;
+		*) complaints+="$name ended with $status: $(<"$err"); " ;;
+		esac
+	done
+}
+
+# What the owners have, by their own eyes.
+owners_agree() {
+	local name node owner
+	for name in one two back; do
+		# shellcheck disable=SC2086 # words are wanted
+		on "${owner_of[$name]}" scribble -c ${options[$name]} "$MEMORY.$name" \
+			<"$dir/$name.state" || return
+	done
+	for node in A B; do
+		[ -e "$dir/file.$node.done" ] || continue
+		[ "$node" = A ] && owner=B || owner=A
+		cmp "$dir/file.$node" "$dir/file.$node.back" &&
+			on -n "$owner" tail -c +12346 "$MEMORY.files" |
+			head -c "$(stat -c %s "$dir/file.$node")" | cmp - "$dir/file.$node" || return
+	done
+}
+
+connects() {
+	krdma put -q "$dir/file.A" nodeB/files@7 && krdma get -q nodeB/files@7+400000 "$dir/again" &&
+		cmp -n 400000 "$dir/file.A" "$dir/again" && on -n B krdma ping -c 1 nodeA
+}
+
+run_case() {
+	local name=$1 sides=$2 must=$3 began=${EPOCHREALTIME/[.,]/} lost
+	shift 3
+	seed=$((seed + 1))
+	rm -f "$dir"/file.*
+	set_wire "$sides" "$@" || {
+		not_ok "$name: netem $*" "tc failed"
+		return
+	}
+	start_all
+	wait_all
+	lost="$(dropped A) $(dropped B)"
+	set_wire "" -
+	diag "$name ($*): $(((${EPOCHREALTIME/[.,]/} - began) / 100000)) tenths of a second," \
+		"packets lost: $lost"
+	[ -z "$failures" ] || diag "$name: $failures"
+	[ "$must" = may ] || complaints+=$failures
+	is "$name: what moves, moves" "$complaints" ""
+	check "$name: the owners have it" owners_agree
+	check "$name: the next connect works" wait_for "$LIMIT" connects
+}
+
+# ------------------------------------------------------------------------ run
+
+no_netem=$(on_nodes sh -c 'tc qdisc replace dev lo root netem delay 0 && tc qdisc del dev lo root' 2>&1) ||
+	skip_all "no netem in this kernel: $no_netem"
+at_end set_wire "" -
+at_end neighbours forget
+neighbours set
+
+fresh_module
+listen_on A
+listen_on B
+listen_on B '[::]'
+export_file B one 4M
+export_file B two 1M
+export_file A back 4M
+for node in A B; do
+	export_file $node files $((NETEM_MB * 500000 + 20000))
+done
+remember_leftovers
+
+for ((round = 0; round < NETEM_ROUNDS; round++)); do
+	while read -r name sides must what; do
+		[ -n "$name" ] || continue
+		[ -z "$NETEM_CASES" ] || [[ " $NETEM_CASES " = *" $name "* ]] || continue
+		# shellcheck disable=SC2086 # words are wanted
+		run_case $name $sides $must $what
+	done <<<"$cases"
+done
+
+end_sessions A
+end_sessions B
+on -n B sh -c 'krdma listen --remove [::] && krdma listen [::]'
+check_nothing_left "nothing is left"
+on -n B krdma listen --remove '[::]'
+
+done_testing
