@@ -69,6 +69,18 @@ test-matrix: ## the tests in virtual machines on each of several kernels (MATRIX
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 	@TESTS='$(TESTS)' selftests/matrix $(MATRIX)
 
+test-debug: ## the tests on a kernel built to find faults, with RoCE and with iWARP (RDMA="rxe siw")
+	@selftests/setup build lab check debug
+	@$(MAKE) -C userspace PREFIX=$(PREFIX)
+	@COVERAGE='$(COVERAGE)' TESTS='$(TESTS)' selftests/matrix $(RDMA:%=debug:%)
+
+RDMA ?= rxe siw
+
+coverage: ## how much of driver/ test-debug runs, by file
+	@rm -rf build/coverage
+	@$(MAKE) test-debug COVERAGE=build/coverage; status=$$?; \
+		selftests/coverage report build/coverage && exit $$status
+
 demo: ## two virtual machines that move bytes between them, in a minute
 	@selftests/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
@@ -89,4 +101,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-13s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module kunit userspace install clean deps test test-matrix demo bench check help
+.PHONY: all module kunit userspace install clean deps test test-matrix test-debug coverage demo bench \
+	check help
