@@ -351,6 +351,7 @@ struct krdma_channel {
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
 	u8 cm_reason; /* of a reject, enum krdma_wire_reason */
+	bool cm_refused;
 	struct krdma_hello peer;
 
 	/* data */
