@@ -80,7 +80,7 @@ static void netdev_address(const char *netdev, char text[INET6_ADDRSTRLEN])
 	if (getifaddrs(&all))
 		return;
 	for (one = all; one; one = one->ifa_next) {
-		if (!one->ifa_addr || strcmp(one->ifa_name, netdev))
+		if (!one->ifa_addr || strcmp(one->ifa_name, netdev) != 0)
 			continue;
 		if (one->ifa_addr->sa_family == AF_INET) {
 			sin = (const void *)one->ifa_addr;
