@@ -123,7 +123,7 @@ judge() {
 		skip "owner $1: krdma $2" "the bytes were there before the owner broke off"
 	elif [ "$status" != "$3" ]; then
 		not_ok "owner $1: krdma $2" "status $status, not $3: $text"
-	elif [ "$ms" -gt $(($4 * 1000)) ]; then
+	elif [ "$ms" -gt $(($4 * 1000 * TIME_FACTOR)) ]; then
 		not_ok "owner $1: krdma $2" "after $ms ms: $text"
 	elif [ "$3" != 0 ] && [[ $text != "krdma: "* || $text = *$'\n'* || ! $text =~ $6 ]]; then
 		not_ok "owner $1: krdma $2" "says: $text"
