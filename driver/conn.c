@@ -73,6 +73,8 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		return 0;
 	case RDMA_CM_EVENT_REJECTED:
 		ch->cm_reason = KRDMA_WIRE_REASON_NONE;
+		/* siw: a reject whose private data it keeps for itself. */
+		ch->cm_refused = event->status == -ECONNRESET;
 		data = rdma_consumer_reject_data(id, event, &len);
 		if (data)
 			krdma_proto_decode_reject(data, len, &version, &ch->cm_reason);
@@ -261,8 +263,9 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	reinit_completion(&ch->cm_done);
 	if (ch->cm_err) {
 		if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
-			ch->why = ch->cm_reason ? krdma_proto_reason_text(ch->cm_reason) :
-						  "nobody listens there";
+			ch->why = ch->cm_reason  ? krdma_proto_reason_text(ch->cm_reason) :
+				  ch->cm_refused ? "it refuses, and does not say why" :
+						   "nobody listens there";
 		else if (ch->cm_err == -EPROTO || ch->cm_err == -EPROTONOSUPPORT)
 			ch->why = "the peer's greeting can't be understood";
 		else
@@ -322,6 +325,9 @@ int krdma_conn_connect(struct krdma_session *sess)
 	krdma_conn_param(sess, &wire, &param);
 	ch->why = "the connect was not accepted by rdma_cm";
 	rc = rdma_connect(id, &param);
+	/* siw connects at once. */
+	if (rc == -ECONNREFUSED)
+		ch->why = "nobody listens there";
 	if (rc)
 		return rc;
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ESTABLISHED, "the peer does not answer", until);

@@ -54,6 +54,7 @@ static int krdma_device_add(struct ib_device *ib)
 	dev->ib = ib;
 	refcount_set(&dev->refs, 1);
 	init_completion(&dev->gone);
+	dev->repeats = ib->ops.driver_id == RDMA_DRIVER_RXE;
 	INIT_LIST_HEAD(&dev->mappings);
 
 	pages = clamp_t(u32, ib->attrs.max_fast_reg_page_list_len, 1, KRDMA_SEGMENT_PAGES_MAX);

@@ -79,6 +79,7 @@
 #define KRDMA_LINGER_MS    10000
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
+#define KRDMA_ALONE_MS     1000
 #define KRDMA_FOREVER_MS   0x7fffffffU
 /*
  * On iWARP all is one stream, so a sign of life comes behind all that was
@@ -108,6 +109,7 @@ struct krdma_device {
 	refcount_t refs;           /* 1 for the ib_client, 1 for each session */
 	struct completion gone;    /* refs is 0 */
 	bool removing;             /* krdma_devices_lock */
+	bool repeats;              /* rxe: does local work requests twice when a packet is lost */
 	struct list_head mappings; /* krdma_mapping.node, krdma_devices_lock */
 	u32 segment_shift;
 	u32 segment_pages;
@@ -349,6 +351,7 @@ struct krdma_channel {
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
 	u8 cm_reason; /* of a reject, enum krdma_wire_reason */
+	bool cm_refused;
 	struct krdma_hello peer;
 
 	/* data */
@@ -716,7 +719,7 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
 struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
-int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
+u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
 void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_stuck(struct krdma_channel *ch);

@@ -89,6 +89,8 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 	bool any = false;
 	int i;
 
+	if (info.transport == KRDMA_TRANSPORT_IWARP)
+		info.flags |= KRDMA_DEVICE_READ_TO_WRITE;
 	strscpy(info.name, dev_name(&dev->ib->dev), sizeof(info.name));
 	strscpy(info.reason, reason ?: "", sizeof(info.reason));
 	if (ib_query_port(dev->ib, port, &attr))

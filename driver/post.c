@@ -32,8 +32,10 @@
 /* Something completed: the path works. */
 static void krdma_post_alive(struct krdma_channel *ch)
 {
-	ch->outstanding--;
 	ch->last_wc = jiffies;
+	/* Who waits has looked under the same lock, and was on the queue before. */
+	if (!--ch->outstanding && waitqueue_active(&ch->tx_wait))
+		wake_up_all(&ch->tx_wait);
 }
 
 static void krdma_post_count(struct krdma_channel *ch, u32 n)
@@ -547,18 +549,8 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 
 /* ---- the service's registrations ---- */
 
-/**
- * krdma_post_wrs - post work requests whose completions the caller handles
- * @ch: channel
- * @first: chain of signalled work requests
- * @n: their number, at most KRDMA_REG_SLOTS
- *
- * Each handler calls krdma_post_completed.
- *
- * Context: process; only the session's service.
- * Return: number posted; less than @n only if the session is down or goes down
- */
-int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
+static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *first, u32 n,
+			       bool alone, u32 *ret)
 {
 	struct krdma_session *sess = ch->sess;
 	const struct ib_send_wr *bad = first, *wr;
@@ -567,6 +559,10 @@ int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP) {
+		if (alone && ch->outstanding) {
+			spin_unlock_bh(&sess->lock);
+			return false;
+		}
 		posted = n;
 		krdma_post_count(ch, n);
 		if (ib_post_send(ch->qp, first, &bad)) {
@@ -579,6 +575,34 @@ int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 	}
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
+	*ret = posted;
+	return true;
+}
+
+/**
+ * krdma_post_wrs - post work requests whose completions the caller handles
+ * @ch: channel
+ * @first: chain of signalled work requests
+ * @n: their number, at most KRDMA_REG_SLOTS
+ *
+ * Each handler calls krdma_post_completed.
+ *
+ * A registration waits on rxe until all before it has been acknowledged: if a
+ * packet is lost, rxe does again all that came behind it, local work requests
+ * as well (req_retry), and a registration done twice breaks the queue pair. Not
+ * for ever, as a peer may keep us busy with questions.
+ *
+ * Context: process; only the session's service.
+ * Return: number posted; less than @n only if the session is down or goes down
+ */
+u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
+{
+	bool alone = ch->sess->dev->repeats && first->opcode == IB_WR_REG_MR;
+	u32 posted;
+
+	if (!wait_event_timeout(ch->tx_wait, krdma_post_wrs_try(ch, first, n, alone, &posted),
+				msecs_to_jiffies(KRDMA_ALONE_MS)))
+		krdma_post_wrs_try(ch, first, n, false, &posted);
 	return posted;
 }
 

@@ -473,6 +473,8 @@ enum krdma_transport {
 
 /* The device and port can be used. Otherwise reason says what is missing. */
 #define KRDMA_DEVICE_USABLE (1U << 0)
+/* To write a region takes the right to read it as well (iWARP). */
+#define KRDMA_DEVICE_READ_TO_WRITE (1U << 1)
 
 /**
  * struct krdma_device_info - one GID of one port of one RDMA device
@@ -482,7 +484,7 @@ enum krdma_transport {
  * @port: port number, from 1
  * @gid_index: index of the GID
  * @transport: enum krdma_transport
- * @flags: KRDMA_DEVICE_USABLE
+ * @flags: KRDMA_DEVICE_USABLE, KRDMA_DEVICE_READ_TO_WRITE
  * @gid_type: 0 InfiniBand or RoCE v1, 1 RoCE v2, as in sysfs gid_attrs/types;
  *	2 for iWARP
  * @max_segment_pages: pages that one key covers at most

@@ -50,16 +50,6 @@ for event in session_state cm_event message xfer_submit xfer_wait post complete 
 done
 check "the tracepoint krdma_segment fires at the owner" fired B krdma_segment
 
-# -------------------------------------------------------------- rdma resource
-
-for kind in pd cm_id; do
-	check "rdma resource names the module: $kind" grep -q krdma_mover <(rdma resource show "$kind")
-done
-# rdma_cm makes the queue pair, and gives it its own name.
-qp=$(status A /channels/0/qp)
-check "rdma resource shows the queue pair of the channel" \
-	grep -Eq "lqpn $qp .*type RC .*comm \[(krdma_mover|rdma_cm)\]" <(rdma resource show qp)
-
 # ------------------------------------------------------------------ transfers
 
 waits_for_wire() {
@@ -79,6 +69,13 @@ moving() {
 	[ "$(counter A write_bytes)" -gt $((written + (4 << 20))) ]
 }
 check "transfers are under way" wait_for 30 moving
+for kind in pd cm_id; do
+	check "rdma resource names the module: $kind" grep -q krdma_mover <(rdma resource show "$kind")
+done
+# rdma_cm makes the queue pair, and gives it its own name.
+qp=$(status A /channels/0/qp)
+check "rdma resource shows the queue pair of the channel" \
+	grep -Eq "lqpn $qp .*type RC .*comm \[(krdma_mover|rdma_cm)\]" <(rdma resource show qp)
 on -n B ip link set data0 down
 check "with the wire down they wait for the wire, and for how long" wait_for 30 waits_for_wire
 is "they name the export" "$(json_at /transfers/0/name <"$dir/transfers")" scratch

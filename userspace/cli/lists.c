@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the kernel lists, as objects to print. */
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -52,6 +53,7 @@ static const struct field device_fields[] = {
 	{ "type", FIELD_TEXT, false },   { "segment_pages", FIELD_COUNT, false },
 	{ "sge", FIELD_COUNT, false },   { "sge_rd", FIELD_COUNT, false },
 	{ "usable", FIELD_TEXT, false }, { "reason", FIELD_TEXT, false },
+	{ "notes", FIELD_TEXT, false },
 };
 
 static const char *gid_type(const struct krdma_device_info *info)
@@ -68,12 +70,42 @@ static const char *gid_type(const struct krdma_device_info *info)
 	}
 }
 
-/* The IP address that a RoCE v2 GID holds, "" if it holds none. */
+/* The first address of a network device, of IPv4 if it has one. */
+static void netdev_address(const char *netdev, char text[INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_in6 *sin6;
+	const struct sockaddr_in *sin;
+	struct ifaddrs *all, *one;
+
+	if (getifaddrs(&all))
+		return;
+	for (one = all; one; one = one->ifa_next) {
+		if (!one->ifa_addr || strcmp(one->ifa_name, netdev) != 0)
+			continue;
+		if (one->ifa_addr->sa_family == AF_INET) {
+			sin = (const void *)one->ifa_addr;
+			inet_ntop(AF_INET, &sin->sin_addr, text, INET6_ADDRSTRLEN);
+			break;
+		}
+		if (one->ifa_addr->sa_family == AF_INET6 && !*text) {
+			sin6 = (const void *)one->ifa_addr;
+			inet_ntop(AF_INET6, &sin6->sin6_addr, text, INET6_ADDRSTRLEN);
+		}
+	}
+	freeifaddrs(all);
+}
+
+/*
+ * The IP address that a RoCE v2 GID holds, "" if it holds none. On iWARP a GID is
+ * an Ethernet address, and any address of its network device is used.
+ */
 static const char *gid_address(const struct krdma_device_info *info, char text[INET6_ADDRSTRLEN])
 {
 	static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 
 	*text = '\0';
+	if (info->transport == KRDMA_TRANSPORT_IWARP)
+		netdev_address(info->netdev, text);
 	if (info->transport != KRDMA_TRANSPORT_ROCE || !info->gid_type)
 		return text;
 	if (!memcmp(info->gid, v4_mapped, sizeof(v4_mapped)))
@@ -101,6 +133,10 @@ static void device_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "sge_rd", info->max_sge_rd);
 	json_add_text(object, "usable", info->flags & KRDMA_DEVICE_USABLE ? "yes" : "no");
 	json_add_text(object, "reason", info->reason);
+	json_add_text(object, "notes",
+		      info->flags & KRDMA_DEVICE_READ_TO_WRITE ?
+			      "what is written has to be readable as well" :
+			      "");
 }
 
 const struct list list_devices = {
