@@ -81,6 +81,10 @@ coverage: ## how much of driver/ test-debug runs, by file
 	@$(MAKE) test-debug COVERAGE=build/coverage; status=$$?; \
 		selftests/coverage report build/coverage && exit $$status
 
+soak: ## all tests on all kernels, planted faults, long loops: hours
+	@selftests/setup all
+	@selftests/soak
+
 demo: ## two virtual machines that move bytes between them, in a minute
 	@selftests/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
@@ -101,5 +105,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-13s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module kunit userspace install clean deps test test-matrix test-debug coverage demo bench \
+.PHONY: all module kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
 	check help

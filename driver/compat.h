@@ -5,7 +5,7 @@
 
 #include <linux/mm.h>
 
-#include "compat_config.h"
+#include <compat_config.h>
 
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)

@@ -37,7 +37,9 @@ static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_even
 		krdma_session_up(ch->sess);
 		return;
 	}
-	if (!param->private_data)
+	/* Without READs either way nothing can be moved or confirmed (iWARP negotiates). */
+	if (!param->private_data ||
+	    (ch->iwarp && (!param->initiator_depth || !param->responder_resources)))
 		rc = -EPROTO;
 	else
 		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len,
@@ -375,8 +377,12 @@ int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
 
 	krdma_conn_param(sess, &wire, &param);
-	param.responder_resources = min(param.responder_resources, peer->responder_resources);
-	param.initiator_depth = min(param.initiator_depth, peer->initiator_depth);
+	/* 0 on iWARP: a peer that did not say. */
+	if (!ch->iwarp || (peer->responder_resources && peer->initiator_depth)) {
+		param.responder_resources =
+			min(param.responder_resources, peer->responder_resources);
+		param.initiator_depth = min(param.initiator_depth, peer->initiator_depth);
+	}
 	rc = rdma_accept(id, &param);
 	if (rc) {
 		/* ORDER: the id is freed when the handler returns. */
@@ -398,14 +404,34 @@ void krdma_conn_stop(struct krdma_channel *ch)
 
 	if (!ch->qp)
 		return;
+	/*
+	 * Adapters say goodbye first, on iWARP the error state is an abort. siw on the
+	 * way by the disconnect flushes nothing that it is not just sending.
+	 */
+	if (ch->sess->dev->error_first)
+		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
 	if (ch->id)
 		rdma_disconnect(ch->id);
 	ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
 }
 
 /**
- * krdma_conn_destroy - destroy id and queue pair of a session's channel
- * @sess: session, stopped, with no work of it running
+ * krdma_conn_drain - wait for the completions of what was posted
+ * @ch: channel that was stopped
+ *
+ * What has none after this gets none.
+ *
+ * Context: process.
+ */
+void krdma_conn_drain(struct krdma_channel *ch)
+{
+	if (ch->qp)
+		ib_drain_qp(ch->qp);
+}
+
+/**
+ * krdma_conn_destroy - destroy id, queue pair and completion queue of a channel
+ * @sess: session, stopped and drained, with no work of it running
  *
  * No peer can reach this host's memory by the session after it.
  *
@@ -415,8 +441,6 @@ void krdma_conn_destroy(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
 
-	if (ch->qp)
-		ib_drain_qp(ch->qp);
 	cancel_work_sync(&ch->qp_event_work);
 	/* ORDER: no event of the id may find the queue pair half gone. */
 	if (ch->id)
@@ -425,7 +449,11 @@ void krdma_conn_destroy(struct krdma_session *sess)
 	if (ch->qp)
 		ib_destroy_qp(ch->qp);
 	ch->qp = NULL;
-	krdma_post_stuck(ch);
+	/* ORDER: no handler runs any more, so what is left now had no completion. */
+	if (ch->cq)
+		ib_free_cq(ch->cq);
+	ch->cq = NULL;
+	krdma_post_reap(ch);
 	/* Since the first time it could only find the session closing. */
 	cancel_work_sync(&ch->qp_event_work);
 }
@@ -444,12 +472,9 @@ void krdma_conn_release(struct krdma_session *sess)
 	if (!dev)
 		return;
 	/* Messages on their way to a post that will be refused. */
-	wait_event(ch->tx_wait, !READ_ONCE(ch->tx_busy));
+	wait_event(ch->tx_wait, !READ_ONCE(ch->tx_taken));
 	spin_lock_bh(&sess->lock);
 	spin_unlock_bh(&sess->lock);
-	if (ch->cq)
-		ib_free_cq(ch->cq);
-	ch->cq = NULL;
 	krdma_post_teardown(ch);
 	if (sess->pd)
 		ib_dealloc_pd(sess->pd);

@@ -102,7 +102,7 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 		return left ? -EINTR : -ETIMEDOUT;
 	if (!got)
 		return -ENOTCONN;
-	tx = krdma_post_tx_get(sess->ch, false);
+	tx = krdma_post_tx_get(sess->ch, !wait_ms);
 	if (!tx) {
 		rc = -ENOTCONN;
 		goto out_place;

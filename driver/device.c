@@ -54,6 +54,7 @@ static int krdma_device_add(struct ib_device *ib)
 	dev->ib = ib;
 	refcount_set(&dev->refs, 1);
 	init_completion(&dev->gone);
+	dev->error_first = ib->ops.driver_id == RDMA_DRIVER_SIW;
 	dev->repeats = ib->ops.driver_id == RDMA_DRIVER_RXE;
 	INIT_LIST_HEAD(&dev->mappings);
 

@@ -241,7 +241,7 @@ static int krdma_grant_ask(struct krdma_grant *grant, struct krdma_msg *msg)
 	struct krdma_session *sess = grant->sess;
 	int rc;
 
-	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS, NULL, NULL);
+	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS * sess->ch->patience, NULL, NULL);
 	if (!rc && (msg->grant.grant != grant->id || msg->grant.generation != grant->generation))
 		rc = -EPROTO;
 	if (rc && rc != -ENOTCONN)

@@ -47,7 +47,7 @@
 #define KRDMA_CHUNK_MAX SZ_1M
 #define KRDMA_SGE_MAX   32
 /* READs under way where the memory that they fill has to be registered. */
-#define KRDMA_SINKS 32
+#define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
 #define KRDMA_REG_SLOTS KRDMA_WIRE_SEGS_MAX
 /* Registered segments: default of an export, and most of a session. */
@@ -109,6 +109,7 @@ struct krdma_device {
 	refcount_t refs;           /* 1 for the ib_client, 1 for each session */
 	struct completion gone;    /* refs is 0 */
 	bool removing;             /* krdma_devices_lock */
+	bool error_first;          /* siw: posted work comes to an end by the error state only */
 	bool repeats;              /* rxe: does local work requests twice when a packet is lost */
 	struct list_head mappings; /* krdma_mapping.node, krdma_devices_lock */
 	u32 segment_shift;
@@ -308,6 +309,7 @@ struct krdma_tx {
 	struct list_head node; /* channel->tx_free */
 	void *buf;
 	u64 dma;
+	bool posted; /* its completion is to come */
 };
 
 /* iWARP: memory that a READ fills is known to the peer by a key, for that READ. */
@@ -320,7 +322,8 @@ struct krdma_sink {
 
 struct krdma_chunk {
 	struct ib_cqe cqe;
-	struct list_head node; /* channel->free, ->placing or ->stuck, or the chain being built */
+	struct list_head node; /* channel->free or ->posted, or the chain being built */
+	bool posted;           /* its end is to come */
 	struct krdma_xfer *xfer;
 	struct krdma_key *key;
 	u64 mem; /* where in the memory, from its first page */
@@ -357,6 +360,7 @@ struct krdma_channel {
 	/* data */
 	struct krdma_chunk *chunks;
 	struct list_head free;
+	struct list_head posted; /* chunks, in order */
 	u32 slots;
 	u32 slots_used;
 	u64 posted_bytes;
@@ -366,8 +370,6 @@ struct krdma_channel {
 	/* data on iWARP */
 	bool iwarp;
 	u32 patience;                /* factor of KRDMA_DEAD_MS, KRDMA_QUESTION_MS */
-	struct list_head placing;    /* WRITEs in order, until a READ behind them is done */
-	struct list_head stuck;      /* chunks that only the end of the queue pair ends */
 	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
 	struct list_head sinks;      /* free */
 	struct scatterlist *sink_sg; /* scratch */
@@ -382,6 +384,7 @@ struct krdma_channel {
 	u32 ntx;
 	struct list_head tx_free;
 	u32 tx_busy;
+	u32 tx_taken;              /* of those, not posted yet */
 	wait_queue_head_t tx_wait; /* a buffer came back */
 	struct krdma_rx *rx;
 	u32 nrx;
@@ -722,7 +725,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
 void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
-void krdma_post_stuck(struct krdma_channel *ch);
+void krdma_post_reap(struct krdma_channel *ch);
 
 /* ctl.c: questions and answers */
 void krdma_ctl_rx_work(struct work_struct *work);
@@ -747,6 +750,7 @@ int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 		      const struct krdma_hello *hello, const struct rdma_conn_param *param);
 void krdma_conn_qp_work(struct work_struct *work);
 void krdma_conn_stop(struct krdma_channel *ch);
+void krdma_conn_drain(struct krdma_channel *ch);
 void krdma_conn_destroy(struct krdma_session *sess);
 void krdma_conn_release(struct krdma_session *sess);
 int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event);

@@ -295,11 +295,12 @@ static void krdma_sink_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /* What is registered, by a key that is new, and how. */
-static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, u32 n, u32 iova)
+static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, u32 n)
 {
 	if (ib_map_mr_sg(sink->mr, sg, n, NULL, PAGE_SIZE) != n)
 		return -EIO;
-	sink->mr->iova = iova;
+	/* As in its first page, as the device sees it. */
+	sink->mr->iova &= ~PAGE_MASK;
 	ib_update_fast_reg_key(sink->mr, get_random_u8());
 
 	memset(&sink->reg, 0, sizeof(sink->reg));
@@ -363,7 +364,7 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 	sg_dma_address(sg) = ch->void_dma;
 	sg_dma_len(sg) = PAGE_SIZE;
 	ch->void_sink.cqe.done = krdma_sink_reg_done;
-	return krdma_sink_describe(&ch->void_sink, sg, 1, 0);
+	return krdma_sink_describe(&ch->void_sink, sg, 1);
 }
 
 /**
@@ -422,7 +423,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 		sg_dma_len(&sg[n]) = len;
 		c->bytes += len;
 	}
-	if (krdma_sink_describe(sink, sg, n, offset))
+	if (krdma_sink_describe(sink, sg, n))
 		return -EIO;
 	c->sge[0].addr = sink->mr->iova;
 	c->sge[0].length = c->bytes;

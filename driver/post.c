@@ -17,12 +17,16 @@
  * posted behind a drain.
  *
  * iWARP differs in two ways. What a READ fills is registered for it (mr.c). And
- * a WRITE completes when TCP has the bytes, so WRITEs are not signalled: the
- * last of a chain has a READ of its last byte behind it, whose completion is that
- * of all WRITEs before. Not of no bytes: siw answers such a READ with what it
- * sent last (siw_activate_tx keeps the old SGE). A chunk that failed ends only
- * with the queue pair (krdma_post_stuck), since nothing else tells that its
- * memory is not in use.
+ * a WRITE completes when TCP has the bytes: the last of a chain has a READ of its
+ * last byte behind it, whose completion is that of all WRITEs before. Not of no
+ * bytes: siw answers such a READ with what it sent last (siw_activate_tx keeps the
+ * old SGE). And all WRITEs are signalled, or siw hands their pages to TCP, which
+ * may send them even after the end of the queue pair.
+ *
+ * A chunk is on ch->posted until it has ended. Nothing relies on a completion for
+ * each when the queue pair is in error: siw may lose some, and give others twice.
+ * What failed on iWARP, or never completed, ends with the queue pair and its
+ * completion queue (krdma_post_reap).
  */
 #include <linux/slab.h>
 
@@ -33,8 +37,10 @@
 static void krdma_post_alive(struct krdma_channel *ch)
 {
 	ch->last_wc = jiffies;
+	if (ch->outstanding)
+		ch->outstanding--;
 	/* Who waits has looked under the same lock, and was on the queue before. */
-	if (!--ch->outstanding && waitqueue_active(&ch->tx_wait))
+	if (!ch->outstanding && waitqueue_active(&ch->tx_wait))
 		wake_up_all(&ch->tx_wait);
 }
 
@@ -86,6 +92,18 @@ static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bo
 	}
 }
 
+/* A posted chunk has ended. */
+static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int err,
+			    struct list_head *done)
+{
+	krdma_chunk_sync(ch, c, false);
+	c->posted = false;
+	list_del(&c->node);
+	if (c->sink)
+		krdma_sink_put(ch, c);
+	krdma_xfer_chunk_done(c, ch, err, done);
+}
+
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_chunk *c = container_of(wc->wr_cqe, struct krdma_chunk, cqe);
@@ -94,24 +112,18 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
 	LIST_HEAD(done);
 
-	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
 	spin_lock_bh(&sess->lock);
+	krdma_post_alive(ch);
 	/* ORDER: the session fails first, so that transfers see why. */
 	if (err)
 		krdma_post_broken(ch, wc, &done);
-	if (ch->iwarp && c->xfer->opcode == KRDMA_OP_WRITE) {
-		/* Not signalled, so a failure: it is on ->placing or ->stuck. */
+	if (!c->posted)
 		goto out;
-	}
-	krdma_post_alive(ch);
-	krdma_chunk_sync(ch, c, false);
-	if (err && c->sink) {
-		list_add_tail(&c->node, &ch->stuck);
+	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
+	/* Not before the READ behind it; and a key of ours may be alive. */
+	if (ch->iwarp && (err || c->xfer->opcode == KRDMA_OP_WRITE))
 		goto out;
-	}
-	if (c->sink)
-		krdma_sink_put(ch, c);
-	krdma_xfer_chunk_done(c, ch, err, &done);
+	krdma_chunk_end(ch, c, err, &done);
 	krdma_xfer_pump(sess, &done);
 out:
 	spin_unlock_bh(&sess->lock);
@@ -125,22 +137,21 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
 	struct krdma_chunk *c, *next;
-	LIST_HEAD(placed);
 	LIST_HEAD(done);
 
 	spin_lock_bh(&sess->lock);
 	krdma_post_alive(ch);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc, &done);
-		list_splice_tail_init(&ch->placing, &ch->stuck);
 		goto out;
 	}
-	/* Completions come in the order of posting, so do these. */
-	list_cut_position(&placed, &ch->placing, &last->node);
-	list_for_each_entry_safe(c, next, &placed, node) {
-		trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
-		krdma_chunk_sync(ch, c, false);
-		krdma_xfer_chunk_done(c, ch, 0, &done);
+	if (!last->posted)
+		goto out;
+	list_for_each_entry_safe(c, next, &ch->posted, node) {
+		if (c->xfer->opcode == KRDMA_OP_WRITE)
+			krdma_chunk_end(ch, c, 0, &done);
+		if (c == last)
+			break;
 	}
 	krdma_xfer_pump(sess, &done);
 out:
@@ -207,7 +218,7 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	c->wr.wr.sg_list = c->sge;
 	c->wr.wr.num_sge = n;
 	c->wr.wr.opcode = read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-	c->wr.wr.send_flags = read || !ch->iwarp ? IB_SEND_SIGNALED : 0;
+	c->wr.wr.send_flags = IB_SEND_SIGNALED;
 	if (c->sink) {
 		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
 		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
@@ -243,21 +254,16 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct list_head *chain
 	struct krdma_chunk *c, *next;
 
 	list_for_each_entry_safe(c, next, chain, node) {
-		bool signalled = c->wr.wr.send_flags & IB_SEND_SIGNALED;
-
 		if (bad == &c->wr.wr || (c->sink && bad == &c->sink->reg.wr))
 			bad = NULL;
 		/* Before the bad one they were posted: their completions will come. */
-		if (bad && signalled)
+		if (bad)
 			continue;
-		if (signalled)
-			ch->outstanding--;
-		if (ch->iwarp)
-			list_move_tail(&c->node, &ch->stuck);
-		else
-			krdma_xfer_chunk_done(c, ch, -ENOTCONN, done);
+		ch->outstanding--;
+		/* A registration in front of it may have been posted. */
+		if (!ch->iwarp)
+			krdma_chunk_end(ch, c, -ENOTCONN, done);
 	}
-	INIT_LIST_HEAD(chain);
 }
 
 /**
@@ -272,7 +278,7 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct list_head *chain
  */
 int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done)
 {
-	struct krdma_chunk *c, *next, *last_write = NULL;
+	struct krdma_chunk *c, *last_write = NULL;
 	const struct ib_send_wr *bad = NULL;
 	struct ib_send_wr *first, **link = &first;
 	int rc;
@@ -281,14 +287,14 @@ int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct l
 	list_for_each_entry(c, chain, node) {
 		link = krdma_chunk_link(c, link);
 		krdma_chunk_sync(ch, c, true);
-		if (c->wr.wr.send_flags & IB_SEND_SIGNALED)
-			krdma_post_count(ch, 1);
-		else
+		krdma_post_count(ch, 1);
+		c->posted = true;
+		if (c->xfer->opcode == KRDMA_OP_WRITE)
 			last_write = c;
 		krdma_stat_inc(KRDMA_STAT_CHUNKS);
 		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
 	}
-	if (last_write) {
+	if (ch->iwarp && last_write) {
 		krdma_read_placed(ch, last_write);
 		krdma_post_count(ch, 1);
 		if (!ch->void_ready) {
@@ -306,43 +312,38 @@ int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct l
 	if (rc) {
 		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted",
 					  -1, done);
-		/* The last of the chain, so it was not posted. */
-		if (last_write)
-			ch->outstanding--;
-		krdma_chain_failed(ch, chain, bad, done);
-		return rc;
+		/* siw: an error without a bad one means that all are posted all the same. */
+		if (bad) {
+			/* The last of the chain, so it was not posted. */
+			if (ch->iwarp && last_write)
+				ch->outstanding--;
+			krdma_chain_failed(ch, chain, bad, done);
+		}
 	}
-	list_for_each_entry_safe(c, next, chain, node)
-		if (!(c->wr.wr.send_flags & IB_SEND_SIGNALED))
-			list_move_tail(&c->node, &ch->placing);
-	INIT_LIST_HEAD(chain);
-	return 0;
+	list_splice_tail_init(chain, &ch->posted);
+	return rc;
 }
 
 /**
- * krdma_post_stuck - end what only the end of the queue pair could end
- * @ch: channel without a queue pair
+ * krdma_post_reap - end what no completion has ended
+ * @ch: channel without a queue pair and a completion queue
  *
- * ORDER: the keys of failed READs die first, then the submitters are told.
+ * ORDER: the keys of READs die first, then the submitters are told.
  *
  * Context: process.
  */
-void krdma_post_stuck(struct krdma_channel *ch)
+void krdma_post_reap(struct krdma_channel *ch)
 {
 	struct krdma_chunk *c, *next;
-	LIST_HEAD(stuck);
 	LIST_HEAD(done);
 
-	spin_lock_bh(&ch->sess->lock);
-	list_splice_init(&ch->placing, &stuck);
-	list_splice_init(&ch->stuck, &stuck);
-	spin_unlock_bh(&ch->sess->lock);
-	list_for_each_entry(c, &stuck, node)
+	/* No lock: no handler runs any more, and nothing is posted. */
+	list_for_each_entry(c, &ch->posted, node)
 		if (c->sink)
 			krdma_sink_dereg(c);
 	spin_lock_bh(&ch->sess->lock);
-	list_for_each_entry_safe(c, next, &stuck, node)
-		krdma_xfer_chunk_done(c, ch, -ECONNRESET, &done);
+	list_for_each_entry_safe(c, next, &ch->posted, node)
+		krdma_chunk_end(ch, c, -ECONNRESET, &done);
 	spin_unlock_bh(&ch->sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -430,6 +431,7 @@ int krdma_post_receives(struct krdma_channel *ch)
 /* Under the lock to the end: who waits for the last may free the channel. */
 static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
 {
+	tx->posted = false;
 	list_add(&tx->node, &ch->tx_free);
 	ch->tx_busy--;
 	wake_up(&ch->tx_wait);
@@ -445,7 +447,8 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 	krdma_post_alive(ch);
 	if (wc->status != IB_WC_SUCCESS)
 		krdma_post_broken(ch, wc, &done);
-	krdma_tx_free(ch, tx);
+	if (tx->posted)
+		krdma_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -461,6 +464,7 @@ static bool krdma_tx_try(struct krdma_channel *ch, bool last, struct krdma_tx **
 	if (*tx) {
 		list_del(&(*tx)->node);
 		ch->tx_busy++;
+		ch->tx_taken++;
 	}
 	spin_unlock_bh(&ch->sess->lock);
 	return *tx || over || last;
@@ -494,6 +498,7 @@ struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last)
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx)
 {
 	spin_lock_bh(&ch->sess->lock);
+	ch->tx_taken--;
 	krdma_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
 }
@@ -523,6 +528,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 		.opcode = IB_WR_SEND,
 		.send_flags = IB_SEND_SIGNALED,
 	};
+	const struct ib_send_wr *bad = NULL;
 	LIST_HEAD(done);
 	int rc = -ENOTCONN;
 
@@ -530,17 +536,22 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP || (last && sess->state == KRDMA_SESSION_CLOSING)) {
 		krdma_post_count(ch, 1);
-		rc = ib_post_send(ch->qp, &wr, NULL);
+		rc = ib_post_send(ch->qp, &wr, &bad);
+		tx->posted = !rc || !bad;
 		if (rc) {
-			ch->outstanding--;
+			if (bad)
+				ch->outstanding--;
 			krdma_session_fail_locked(sess, -ENOTCONN, "a message was not accepted", -1,
 						  &done);
 			rc = -ENOTCONN;
 		}
 	}
-	if (rc)
+	ch->tx_taken--;
+	if (!tx->posted)
 		krdma_tx_free(ch, tx);
 	else
+		wake_up(&ch->tx_wait);
+	if (!rc)
 		krdma_stat_inc(KRDMA_STAT_MESSAGES_SENT);
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
@@ -553,7 +564,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 			       bool alone, u32 *ret)
 {
 	struct krdma_session *sess = ch->sess;
-	const struct ib_send_wr *bad = first, *wr;
+	const struct ib_send_wr *bad = NULL, *wr;
 	LIST_HEAD(done);
 	u32 posted = 0;
 
@@ -566,6 +577,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 		posted = n;
 		krdma_post_count(ch, n);
 		if (ib_post_send(ch->qp, first, &bad)) {
+			/* All of them where none is bad: siw. */
 			for (posted = 0, wr = first; wr && wr != bad; wr = wr->next)
 				posted++;
 			ch->outstanding -= n - posted;

@@ -643,7 +643,8 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		region->segment_shift = msg->open_answer.segment_shift;
 		if (krdma_region_find(sess, region->grant, 0))
 			err = -EPROTO;
-		blind = sess->ch->iwarp && region->rights == KRDMA_RIGHT_WRITE;
+		blind = sess->ch->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
+			!(region->rights & KRDMA_RIGHT_READ);
 		if (region->wanted)
 			region->rights &= region->wanted;
 		if (blind)

@@ -342,12 +342,16 @@ static void krdma_session_down_work(struct work_struct *work)
 		wait_for_completion(&sess->accepted);
 	cancel_work_sync(&sess->connect_work);
 	cancel_delayed_work_sync(&sess->tick);
-	if (sess->bye >= 0)
+	/* RFC 5044: not before the peer has spoken. */
+	if (sess->bye >= 0 && !(sess->ch->iwarp && sess->inbound && !sess->ch->heard))
 		krdma_ctl_bye(sess, sess->bye);
 	/* 2. What is posted ends, who waits for an answer hears of it. */
 	krdma_conn_stop(sess->ch);
 	krdma_asks_fail(sess);
 	cancel_work_sync(&sess->rx_work);
+	krdma_conn_drain(sess->ch);
+	/* The service may wait for a completion that does not come (siw). */
+	complete(&sess->svc_done);
 	cancel_work_sync(&sess->svc_work);
 	/* 3. ORDER: the queue pair goes first, then no key can be used. */
 	krdma_conn_destroy(sess);
@@ -436,8 +440,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&ch->free);
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
-	INIT_LIST_HEAD(&ch->placing);
-	INIT_LIST_HEAD(&ch->stuck);
+	INIT_LIST_HEAD(&ch->posted);
 	INIT_LIST_HEAD(&ch->sinks);
 	return sess;
 }

@@ -56,7 +56,7 @@ loss1a   A    must loss 1%
 loss1b   B    must loss 1%
 loss5    AB   may  loss 5%
 twice    AB   must duplicate 10%
-reorder  AB   must delay 2ms reorder 1%
+reorder  AB   may  delay 2ms reorder 1%
 delay    AB   must delay 5ms
 burst    AB   must slot 1ms 5ms
 jitter   AB   may  delay 5ms 2ms

@@ -220,20 +220,25 @@ static int reap(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* A little of each page: quick, so that the transfer still runs when it is done. */
+/*
+ * A fork copies each page that is pinned, and the transfer has to run still when
+ * the child has looked: the child gets what is moved last, and a little of each page
+ * is looked at.
+ */
+#define TAIL   (2UL << 20)
 #define SAMPLE 64
 
 /* Its memory is a copy of its own: it stays what it was at the fork. */
 static int child_watches(const unsigned char *mem)
 {
-	static unsigned char was[BYTES / KST_PAGE][SAMPLE];
+	static unsigned char was[TAIL / KST_PAGE][SAMPLE];
 	size_t i;
 
-	for (i = 0; i < BYTES / KST_PAGE; i++)
+	for (i = 0; i < TAIL / KST_PAGE; i++)
 		memcpy(was[i], mem + i * KST_PAGE, SAMPLE);
 	tell(1);
 	hear(0);
-	for (i = 0; i < BYTES / KST_PAGE; i++)
+	for (i = 0; i < TAIL / KST_PAGE; i++)
 		if (memcmp(was[i], mem + i * KST_PAGE, SAMPLE))
 			return 1;
 	return 0;
@@ -243,11 +248,11 @@ static int child_scribbles(unsigned char *mem)
 {
 	size_t i;
 
-	for (i = 0; i < BYTES; i += KST_PAGE)
+	for (i = 0; i < TAIL; i += KST_PAGE)
 		memset(mem + i, 0x77, SAMPLE);
 	tell(1);
 	hear(0);
-	for (i = 0; i < BYTES; i += KST_PAGE)
+	for (i = 0; i < TAIL; i += KST_PAGE)
 		if (!kst_all(mem + i, SAMPLE, 0x77))
 			return 1;
 	return 0;
@@ -265,7 +270,8 @@ static pid_t fork_under(struct job *job, int opcode, unsigned char *mem, __u32 b
 		fflush(stdout);
 		pid = fork();
 		if (!pid)
-			_exit(opcode == KRDMA_OP_READ ? child_watches(mem) : child_scribbles(mem));
+			_exit(opcode == KRDMA_OP_READ ? child_watches(mem + BYTES - TAIL) :
+							child_scribbles(mem + BYTES - TAIL));
 		hear(1);
 		if (!job->over)
 			return pid;
@@ -322,6 +328,8 @@ static void test_fork(bool by_buffer)
 	unsigned char *mem = fresh(0x11);
 	__u32 id = 0;
 
+	if (madvise(mem, BYTES - TAIL, MADV_DONTFORK))
+		kst_bail("MADV_DONTFORK: %s", strerror(errno));
 	if (by_buffer && kst_buffer(fd, mem, BYTES, KRDMA_BUFFER_WRITABLE, &id))
 		kst_bail("BUFFER: %s", kst_last_error(fd, NULL));
 	test_fork_read(mem, id, how);

@@ -89,8 +89,10 @@ static void entries(struct conn *c, const struct msg *q, struct msg *a)
 static void endless(struct conn *c, const struct msg *q, struct msg *a)
 {
 	put(a, 16, 8, get(q, 16, 8) + 1);
-	if (find_case(c)->arg)
+	if (find_case(c)->arg) {
+		entries(c, q, a);
 		return;
+	}
 	a->len = 32;
 	put(a, 4, 4, 32);
 	put(a, 24, 4, 0);
@@ -341,8 +343,8 @@ static const struct owner_case cases[] = {
 	BAD_LIST("entry-no-name", 48, 1, 0),
 	BAD_LIST("entry-escape", 49, 1, 27),
 	BAD_LIST("entry-behind", 111, 1, 'x'),
-	/* Up to the library's limit of 4096 entries, and each is a question of its own. */
-	SLOW("list-endless", "ls", 40, ".", ".", LIST, endless, 1),
+	/* The library ends it after 4096 entries; full answers, as each takes its time. */
+	SLOW("list-endless", "ls", 20, ".", ".", LIST, endless, 12),
 	SLOW("list-endless-empty", "ls", 20, ".", ".", LIST, endless, 0),
 
 	/* PING */
