@@ -90,7 +90,7 @@ in_flight()
 {
 	run 0 put data h/scratch && grep -q 'submits_max 2 ' log && grep -q '^buffer 16777216 ' log
 }
-export KRDMA_FAKE_DELAY_MS=20
+export KRDMA_FAKE_DELAY_MS=200
 check "put keeps two operations under way" in_flight
 unset KRDMA_FAKE_DELAY_MS
 
@@ -374,7 +374,7 @@ check "ping -j" eval 'run 0 ping -j h && json "d[\"count\"] == 10 and d[\"min_us
 check "ping of too much" fails 2 'not a size' ping -s 513 h
 benches()
 {
-	KRDMA_FAKE_DELAY_MS=1 run 0 bench write h/scratch -s 4K -n 1001 &&
+	KRDMA_FAKE_DELAY_MS=20 run 0 bench write h/scratch -s 4K -n 1001 &&
 		grep -qxF ' #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]' out &&
 		awk 'NR == 2 { good = NF == 5 && $1 == 4096 && $2 == 1001 && $3 >= $4 && $4 > 0 } END { exit !good }' out &&
 		grep -q 'submits_max 2 operations 1065' log

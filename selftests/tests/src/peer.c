@@ -653,9 +653,17 @@ enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address
 }
 
 /* The other side ends the session within that time, and says why if @reason is not -1. */
+/* A slow kernel has longer, as TIME_FACTOR says. */
+int patience(int ms)
+{
+	const char *factor = getenv("TIME_FACTOR");
+
+	return factor && *factor ? ms * atoi(factor) : ms;
+}
+
 const char *ends(struct conn *c, int reason, int ms)
 {
-	s64 until = now_ms() + ms;
+	s64 until = now_ms() + patience(ms);
 	int said = -1;
 	struct msg m;
 

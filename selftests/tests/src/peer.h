@@ -193,6 +193,7 @@ void answer_politely(struct conn *c, const struct msg *q);
 const char *ask(struct conn *c, const struct msg *q, struct msg *a, int ms);
 enum ibv_wc_status rdma_op(struct conn *c, struct ibv_send_wr *wr, u32 at, u32 len);
 enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address, u32 rkey);
+int patience(int ms);
 const char *ends(struct conn *c, int reason, int ms);
 
 /* ---- the initiator ---- */

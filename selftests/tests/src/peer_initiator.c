@@ -138,6 +138,7 @@ const char *within(s64 since, int least, int most)
 {
 	s64 took = now_ms() - since;
 
+	most = patience(most);
 	return took >= least && took <= most ?
 		       NULL :
 		       bad("after %ld ms, not %d to %d", (long)took, least, most);
@@ -415,7 +416,7 @@ static const char *never_recall(struct conn *c, const void *arg)
 	const char *why = until_recall(c, "tight2", &q);
 	s64 since = now_ms();
 
-	return why ?: ends(c, TIMEOUT, 20000) ?: within(since, 9000, 15000);
+	return why ?: ends(c, TIMEOUT, 20000) ?: within(since, 7000, 15000);
 }
 
 static const char *never_revoke(struct conn *c, const void *arg)
@@ -429,7 +430,7 @@ static const char *never_revoke(struct conn *c, const void *arg)
 	if (why || !receive(c, &q, SOON) || q.b[0] != REVOKE)
 		return why ?: "no REVOKE";
 	since = now_ms();
-	return ends(c, TIMEOUT, 20000) ?: within(since, 9000, 15000);
+	return ends(c, TIMEOUT, 20000) ?: within(since, 7000, 15000);
 }
 
 /* One keeps the only segment: it is ended, and who waits for it gets a key. */
@@ -527,7 +528,7 @@ static const char *half_open(struct conn *unused, const void *arg)
 			why = bad("connection %u: %s", i, why);
 	}
 	if (!why && no_rtu)
-		why = within(first, 9000, 60000) ?: within(last, 0, 15000);
+		why = within(first, 7000, 60000) ?: within(last, 0, 15000);
 	for (u32 i = 0; i < n; i++)
 		conn_end(&c[i]);
 	return why;
