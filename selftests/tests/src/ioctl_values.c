@@ -317,6 +317,23 @@ static int connect_src(struct krdma_sockaddr src)
 	return connect_to(kst_ipv4("10.77.0.2", KST_PORT), src, 1000);
 }
 
+/* Who waits is woken: with a minute to wait, half of it is enough on any machine. */
+static void test_connect_woken(void)
+{
+	struct krdma_connect cmd = {
+		.size = sizeof(cmd),
+		.flags = KRDMA_CONNECT_PRIVATE,
+		.dst = kst_ipv4("10.77.0.2", KST_PORT),
+		.timeout_ms = 60000,
+	};
+	double begin = kst_seconds();
+	int rc = kst_call(fd, KRDMA_IOC_CONNECT, &cmd);
+
+	kst_ok(!rc && kst_seconds() - begin < 30, "CONNECT returns when the session is up");
+	if (!rc)
+		kst_destroy(fd, cmd.id);
+}
+
 static void test_connect(void)
 {
 	struct kst_state before = kst_now();
@@ -338,8 +355,10 @@ static void test_connect(void)
 		rc = connect_dst(kst_ipv4("10.77.0.2", KST_PORT + 9));
 		kst_fails(fd, rc, -ECONNREFUSED, "10.77.0.2",
 			  "CONNECT where nobody listens is ECONNREFUSED");
+		test_connect_woken();
 	} else {
 		kst_skip("needs node B", "CONNECT where nobody listens is ECONNREFUSED");
+		kst_skip("needs node B", "CONNECT returns when the session is up");
 	}
 	kst_settled(&before, "no session is left");
 }

@@ -364,16 +364,18 @@ static void serve_stream(int conn)
 	close(sigfd);
 }
 
-/* A virtio-serial port reads as ended while the host is not connected to it. */
+/*
+ * A virtio-serial port reads as ended while the host is not connected to it. It stays
+ * open nevertheless: closing it discards what the host has sent in the moment before.
+ */
 static __attribute__((noreturn)) void serve_port(const char *path)
 {
-	for (;;) {
-		int fd = open(path, O_RDWR | O_CLOEXEC);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
 
-		if (fd < 0)
-			die("%s: %s", path, strerror(errno));
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	for (;;) {
 		serve_stream(fd);
-		close(fd);
 		usleep(20000);
 	}
 }
