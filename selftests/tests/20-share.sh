@@ -84,10 +84,16 @@ cat "$dir/data" >&21
 let_go 1
 check "who stays is a user still" wait_for 30 users_are 0 "$one"
 let_go 2
+began=${EPOCHREALTIME/[.,]/}
 check "without users it lingers" flags_are 0 '[ "lingering" ]'
 krdma get -q nodeB/scratch@0+5000 "$dir/back"
+took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000000))
 check "bytes put by one user are there" cmp "$dir/data" "$dir/back"
-is "a new user takes the session that lingers" "$(counter A sessions_made)" $((made + 2))
+if [ "$took" -ge 9 ]; then
+	skip "a new user takes the session that lingers" "it lingers for 10 s, and this took $took s"
+else
+	is "a new user takes the session that lingers" "$(counter A sessions_made)" $((made + 2))
+fi
 check "sessions end some time after their last user" wait_for 60 sessions_are A 0
 check_nothing_left "nothing is left of them"
 
