@@ -214,13 +214,13 @@ static int krdma_segments_release(struct krdma_session *sess, struct krdma_seg *
 	u32 i;
 	int rc;
 
-	rc = krdma_segs_invalidate(sess, segs, n);
+	rc = krdma_segs_invalidate(sess, segs, n) ?: krdma_segs_fence(sess);
 	for (i = 0; !rc && i < n; i++)
 		krdma_seg_free(segs[i]);
 	return rc;
 }
 
-/* Coldest segments of a grant that are not asked for just now. */
+/* Coldest segments of a grant that have a key and are not asked for just now. */
 static u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u32 most)
 {
 	struct krdma_seg *seg;
@@ -229,7 +229,7 @@ static u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **
 	list_for_each_entry(seg, &grant->sess->segs, node) {
 		if (n == most)
 			break;
-		if (seg->grant == grant && !seg->busy)
+		if (seg->grant == grant && seg->valid && !seg->busy)
 			segs[n++] = seg;
 	}
 	return n;
@@ -299,15 +299,21 @@ static void krdma_grant_free(struct krdma_grant *grant)
 /* The peer has stopped using the grant. */
 static int krdma_grant_end(struct krdma_grant *grant)
 {
-	struct krdma_seg *segs[KRDMA_REG_SLOTS];
+	struct krdma_seg *segs[KRDMA_REG_SLOTS], *seg;
+	struct krdma_session *sess = grant->sess;
+	unsigned long i;
 	u32 n;
-	int rc;
+	int rc = 0;
 
-	while ((n = krdma_segments_coldest(grant, segs, KRDMA_REG_SLOTS))) {
-		rc = krdma_segments_release(grant->sess, segs, n);
-		if (rc)
-			return rc;
-	}
+	while (!rc && (n = krdma_segments_coldest(grant, segs, KRDMA_REG_SLOTS)))
+		rc = krdma_segs_invalidate(sess, segs, n);
+	/* One round trip for all of them. */
+	if (!rc && grant->nsegs)
+		rc = krdma_segs_fence(sess);
+	if (rc)
+		return rc;
+	xa_for_each(&grant->segs, i, seg)
+		krdma_seg_free(seg);
 	krdma_grant_free(grant);
 	return 0;
 }

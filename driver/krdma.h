@@ -8,7 +8,7 @@
  *	krdma_listeners_start	who starts and ends listeners (listen.c)
  *	  an rdma_cm id's handler lock
  *	    krdma_sessions_lock	list of sessions, their users
- *	      krdma_listeners_lock	list of listeners
+ *	      krdma_listeners_lock	list of listeners, and their ids
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
  *	    session->lock	(BH) everything of a session that moves
@@ -510,8 +510,8 @@ struct krdma_listener {
 	u64 serial;
 	struct net *net;
 	struct sockaddr_storage addr;
-	struct rdma_cm_id *id; /* NULL: waits for a device; krdma_listeners_start */
-	bool removed;          /* the id's device goes: it must be destroyed */
+	struct rdma_cm_id *id; /* NULL: waits for a device */
+	bool removed;          /* the device went before the id was here */
 	struct krdma_ctx *ctx; /* owner outside init_net, else NULL */
 	atomic64_t accepted;
 	atomic64_t refused;
@@ -660,6 +660,7 @@ void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty);
 struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
 int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
 int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
+int krdma_segs_fence(struct krdma_session *sess);
 void krdma_seg_free(struct krdma_seg *seg);
 int krdma_sinks_setup(struct krdma_channel *ch);
 void krdma_sinks_free(struct krdma_channel *ch);

@@ -6,6 +6,7 @@
  * and comes back when the address is on a device again.
  */
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_cm.h>
@@ -15,7 +16,7 @@
 #define KRDMA_BACKLOG  128
 #define KRDMA_RETRY_MS 1000
 
-DEFINE_MUTEX(krdma_listeners_lock); /* list of listeners and their ids */
+DEFINE_MUTEX(krdma_listeners_lock); /* list of listeners; their ids and removed */
 LIST_HEAD(krdma_listeners);
 static DEFINE_MUTEX(krdma_listeners_start); /* who starts and ends listeners */
 static u64 krdma_listener_serial;
@@ -105,6 +106,27 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	return 0;
 }
 
+/*
+ * Who takes the id out of the listener destroys it. The removal best does it itself:
+ * rdma_cm lets go of the device before it does of the GID (cma_release_dev), so that an
+ * id that another thread destroys can outlive the device's table of GIDs.
+ */
+static int krdma_listener_removed(struct krdma_listener *l, struct rdma_cm_id *id)
+{
+	bool mine;
+
+	mutex_lock(&krdma_listeners_lock);
+	mine = l->id == id;
+	if (mine)
+		l->id = NULL;
+	else
+		l->removed = true;
+	krdma_listeners_retry();
+	/* ORDER: with the id out of it, the listener may be freed after this. */
+	mutex_unlock(&krdma_listeners_lock);
+	return mine;
+}
+
 static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct krdma_listener *l = id->context;
@@ -113,10 +135,8 @@ static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return krdma_connect_request(l, id, &event->param.conn);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* Only of an id that is bound to the device, which waits for the work. */
-		WRITE_ONCE(l->removed, true);
-		mod_delayed_work(krdma_wq, &krdma_retry, 0);
-		return 0;
+		/* Only of an id that is bound to the device. */
+		return krdma_listener_removed(l, id);
 	default:
 		return 0;
 	}
@@ -125,11 +145,15 @@ static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 /* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
 static void krdma_listener_stop(struct krdma_listener *l)
 {
+	struct rdma_cm_id *id;
+
 	lockdep_assert_held(&krdma_listeners_start);
-	if (l->id)
-		rdma_destroy_id(l->id);
-	WRITE_ONCE(l->id, NULL);
-	WRITE_ONCE(l->removed, false);
+	mutex_lock(&krdma_listeners_lock);
+	id = l->id;
+	l->id = NULL;
+	mutex_unlock(&krdma_listeners_lock);
+	if (id)
+		rdma_destroy_id(id);
 }
 
 static int krdma_listener_start(struct krdma_listener *l, const char **what)
@@ -142,7 +166,7 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	id = rdma_create_id(l->net, krdma_listen_handler, l, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
-	WRITE_ONCE(l->id, id);
+	l->removed = false;
 	if (l->addr.ss_family == AF_INET6) {
 		rc = rdma_set_afonly(id, 1);
 		if (rc)
@@ -155,9 +179,15 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	rc = rdma_listen(id, KRDMA_BACKLOG);
 	if (rc)
 		goto out;
-	return 0;
+	mutex_lock(&krdma_listeners_lock);
+	if (l->removed)
+		rc = -ENODEV;
+	else
+		l->id = id;
+	mutex_unlock(&krdma_listeners_lock);
 out:
-	krdma_listener_stop(l);
+	if (rc)
+		rdma_destroy_id(id);
 	return rc;
 }
 
@@ -170,9 +200,7 @@ static void krdma_listeners_retry_work(struct work_struct *work)
 	/* The list is changed under krdma_listeners_start alone. */
 	mutex_lock(&krdma_listeners_start);
 	list_for_each_entry(l, &krdma_listeners, node) {
-		if (READ_ONCE(l->removed))
-			krdma_listener_stop(l);
-		if (!l->id && krdma_listener_start(l, &what))
+		if (!READ_ONCE(l->id) && krdma_listener_start(l, &what))
 			down = true;
 	}
 	mutex_unlock(&krdma_listeners_start);
@@ -315,4 +343,6 @@ void krdma_listeners_drop(struct krdma_ctx *ctx)
 void krdma_listeners_exit(void)
 {
 	cancel_delayed_work_sync(&krdma_retry);
+	/* A handler that took the id of its listener: nothing else waits for its return. */
+	synchronize_rcu_tasks();
 }

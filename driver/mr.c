@@ -259,6 +259,8 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32
  * @segs: array of segments
  * @n: their number, 1 to KRDMA_REG_SLOTS
  *
+ * Their memory may be touched until krdma_segs_fence().
+ *
  * Context: the session's service.
  * Return: 0 when all are dead; else -ENOTCONN: the queue pair must go first
  */
@@ -282,9 +284,19 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 	for (i = 0; i < n; i++)
 		if (segs[i]->valid)
 			rc = -ENOTCONN;
-	if (!rc && sess->ch->iwarp)
-		rc = krdma_ctl_fence(sess);
 	return rc;
+}
+
+/**
+ * krdma_segs_fence - see that nothing is at the memory of segments any more
+ * @sess: session
+ *
+ * Context: the session's service.
+ * Return: 0; else -ENOTCONN: the queue pair must go first
+ */
+int krdma_segs_fence(struct krdma_session *sess)
+{
+	return sess->ch->iwarp ? krdma_ctl_fence(sess) : 0;
 }
 
 /* ---- iWARP: memory that a READ fills ---- */
