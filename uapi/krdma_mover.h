@@ -36,6 +36,7 @@
  *  - EPROTO: the peer's module speaks another protocol, or a wrong one
  *  - EIO: the peer's memory can't be reached
  *  - EBADF: no such file descriptor
+ *  - EAGAIN: it would have to wait, and the file has O_NONBLOCK
  *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: of a listener's address, from rdma_cm
  *  - EINTR: a fatal signal
  *
@@ -56,6 +57,8 @@
 #define KRDMA_DEFAULT_PORT 7471
 /* Most operations in one KRDMA_IOC_SUBMIT. */
 #define KRDMA_SUBMIT_MAX 1024
+/* Most entries in a vector of an operation. */
+#define KRDMA_VECTOR_MAX 1024
 /* Deadline of an operation whose timeout_ns is 0, in nanoseconds: 30 s. */
 #define KRDMA_DEFAULT_TIMEOUT_NS 30000000000ULL
 
@@ -80,7 +83,12 @@ struct krdma_sockaddr {
 };
 
 /* Features, see struct krdma_query. */
-#define KRDMA_FEATURE_RDMA (1ULL << 0) /* READ and WRITE */
+#define KRDMA_FEATURE_RDMA    (1ULL << 0) /* READ and WRITE */
+#define KRDMA_FEATURE_ASYNC   (1ULL << 1) /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
+#define KRDMA_FEATURE_URING   (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
+#define KRDMA_FEATURE_VECTORS (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
+#define KRDMA_FEATURE_AFTER   (1ULL << 4) /* KRDMA_OP_AFTER */
+#define KRDMA_FEATURE_CANCEL  (1ULL << 5) /* io_uring's means of cancel reach operations */
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -95,6 +103,9 @@ struct krdma_sockaddr {
  * @max_ids: out: most objects that this file may have
  * @submit_max: out: most operations in one KRDMA_IOC_SUBMIT
  * @version: out: version of the module, NUL-terminated
+ * @ops_max: out: most asynchronous operations of this file, under way or ended
+ *	and not read yet
+ * @vector_max: out: most entries in a vector of an operation
  */
 struct krdma_query {
 	__u32 size;
@@ -107,6 +118,8 @@ struct krdma_query {
 	__u32 max_ids;
 	__u32 submit_max;
 	char version[32];
+	__u32 ops_max;
+	__u32 vector_max;
 };
 
 /**
@@ -339,19 +352,37 @@ enum krdma_opcode {
 
 /* @addr is an offset in the buffer @buffer. */
 #define KRDMA_OP_BUFFER (1U << 0)
+/* Local memory is in pieces: @addr points to @naddr of struct krdma_vec. */
+#define KRDMA_OP_VECTOR (1U << 1)
+/* Several ranges of the region: @offset points to @nranges of struct krdma_vec. */
+#define KRDMA_OP_RANGES (1U << 2)
+/* Start when all earlier operations of this file on this region's id have ended. */
+#define KRDMA_OP_AFTER (1U << 3)
+
+/**
+ * struct krdma_vec - a piece of local memory, or a range of a region
+ * @addr: as @addr or @offset of struct krdma_op without a vector
+ * @length: bytes, at least 1
+ */
+struct krdma_vec {
+	__aligned_u64 addr;
+	__aligned_u64 length;
+};
 
 /**
  * struct krdma_op - one operation
  * @opcode: enum krdma_opcode
  * @reserved0: must be 0
- * @flags: KRDMA_OP_BUFFER
+ * @flags: KRDMA_OP_*
  * @region: id of the region
  * @user_data: returned in the completion
- * @offset: first byte in the region
- * @length: bytes to move, at least 1
- * @addr: local memory of the caller, or the offset in @buffer
+ * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer
+ * @length: bytes to move, at least 1; the sum of each vector
+ * @addr: local memory of the caller, or the offset in @buffer; with
+ *	KRDMA_OP_VECTOR a pointer
  * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
- * @reserved1: must be 0
+ * @naddr: with KRDMA_OP_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
+ * @nranges: with KRDMA_OP_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @timeout_ns: deadline from now, nanoseconds; 0 means 30 seconds
  *	At most 300 seconds for memory that is not a registered buffer
  * @reserved2: must be 0
@@ -360,7 +391,17 @@ enum krdma_opcode {
  * At the deadline no further bytes are posted, and the operation ends with
  * ETIMEDOUT as soon as those under way have ended; the transport bounds that
  * (Documentation/uapi.rst, "Deadlines"). A WRITE that is reported done has its
- * bytes in the peer's memory. There is no order between operations.
+ * bytes in the peer's memory. There is no order between operations, but for
+ * KRDMA_OP_AFTER. Pieces and ranges may have any alignment; both are gone
+ * through in order, and their ends need not meet. Vectors are read when the
+ * operation is submitted.
+ *
+ * The same struct serves io_uring: IORING_OP_URING_CMD on a ring with
+ * IORING_SETUP_SQE128, cmd_op KRDMA_URING_OP, the struct in sqe->cmd. The result
+ * is a negative errno, or the bytes moved, at most 2^31 - 1; in a CQE of 32
+ * bytes big_cqe[0] has all of them, also of an operation that failed.
+ * @user_data is not used then. IORING_URING_CMD_FIXED in sqe->uring_cmd_flags
+ * with sqe->buf_index: @addr is in a buffer registered with io_uring.
  */
 struct krdma_op {
 	__u8 opcode;
@@ -372,11 +413,15 @@ struct krdma_op {
 	__aligned_u64 length;
 	__aligned_u64 addr;
 	__u32 buffer;
-	__u32 reserved1;
+	__u16 naddr;
+	__u16 nranges;
 	__aligned_u64 timeout_ns;
 	__aligned_u64 reserved2;
 	__aligned_u64 reserved3[2];
 };
+
+/* cmd_op of IORING_OP_URING_CMD: the operation is in sqe->cmd. */
+#define KRDMA_URING_OP _IO(KRDMA_IOC_TYPE, 0x31)
 
 /**
  * struct krdma_completion - how an operation ended
@@ -395,23 +440,39 @@ struct krdma_completion {
 	__aligned_u64 reserved;
 };
 
+/* Do not wait: completions come by read(2) from the file. */
+#define KRDMA_SUBMIT_ASYNC (1U << 0)
+
 /**
- * struct krdma_submit - KRDMA_IOC_SUBMIT, do operations and wait for them
+ * struct krdma_submit - KRDMA_IOC_SUBMIT, do operations
  * @size: sizeof(struct krdma_submit)
- * @flags: must be 0
+ * @flags: KRDMA_SUBMIT_ASYNC
  * @ops: pointer to an array of struct krdma_op
  * @completions: pointer to an array of struct krdma_completion, one for each
- *	operation, in the same order
+ *	operation, in the same order; must be 0 with KRDMA_SUBMIT_ASYNC
  * @count: operations, 1 to KRDMA_SUBMIT_MAX
  * @op_stride: bytes from one struct krdma_op to the next: its sizeof
- * @completion_stride: the same for struct krdma_completion
- * @failed: out: operations whose status is not 0
+ * @completion_stride: the same for struct krdma_completion; must be 0 with
+ *	KRDMA_SUBMIT_ASYNC
+ * @failed: out: operations whose status is not 0; 0 with KRDMA_SUBMIT_ASYNC
+ * @accepted: out: operations that were taken, from the first on: all of them
+ *	but with KRDMA_SUBMIT_ASYNC at the file's limit
+ * @reserved: must be 0
  *
  * All operations are checked first: if one is malformed, the call fails and
  * none is started. Otherwise the call returns 0 when all have ended, each
  * with its own status; the sentence of KRDMA_IOC_LAST_ERROR is that of the
  * first that failed. A fatal signal ends the wait; what is under way then is
  * stopped and its memory unpinned behind the process's back.
+ *
+ * With KRDMA_SUBMIT_ASYNC the call returns when the operations are under way.
+ * read(2) on the file gives an array of struct krdma_completion of those that
+ * have ended, in the order in which they did; it waits for at least one, unless
+ * the file has O_NONBLOCK (EAGAIN) or nothing is under way (0). Memory is
+ * unpinned when its completion is read. poll(2) says POLLIN when there is one
+ * to read, POLLOUT when there is room for an operation. At the limit (ops_max
+ * of struct krdma_query) the call waits for room for the first operation, with
+ * O_NONBLOCK it fails with EAGAIN; once it has taken some it returns.
  */
 struct krdma_submit {
 	__u32 size;
@@ -422,6 +483,49 @@ struct krdma_submit {
 	__u32 op_stride;
 	__u32 completion_stride;
 	__u32 failed;
+	__u32 accepted;
+	__u32 reserved;
+};
+
+/* All asynchronous operations of the file, whatever their user_data. */
+#define KRDMA_CANCEL_ALL (1U << 0)
+
+/**
+ * struct krdma_cancel - KRDMA_IOC_CANCEL, end asynchronous operations
+ * @size: sizeof(struct krdma_cancel)
+ * @flags: KRDMA_CANCEL_ALL
+ * @user_data: of the operations; must be 0 with KRDMA_CANCEL_ALL
+ * @count: out: operations that were told to end
+ * @reserved: must be 0
+ *
+ * Nothing more of them is posted. Each has its completion as ever, once: with
+ * ECANCELED, or as it ended before that. What is posted ends by itself, so a
+ * WRITE may still reach the peer's memory until its completion. Operations of
+ * io_uring are cancelled by its own means.
+ *
+ * Fails with ENOENT if there is none.
+ */
+struct krdma_cancel {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 user_data;
+	__u32 count;
+	__u32 reserved;
+};
+
+/**
+ * struct krdma_eventfd - KRDMA_IOC_EVENTFD, be told of completions
+ * @size: sizeof(struct krdma_eventfd)
+ * @flags: must be 0
+ * @fd: an eventfd(2), of which the counter goes up by 1 for each asynchronous
+ *	operation that ends; it replaces an earlier one. -1: none
+ * @reserved: must be 0
+ */
+struct krdma_eventfd {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 reserved;
 };
 
 /* Kinds of KRDMA_IOC_LIST. */
@@ -679,6 +783,7 @@ enum krdma_wait {
 	KRDMA_WAIT_CREDIT = 3,    /* a free question to ask for a key */
 	KRDMA_WAIT_WIRE = 4,      /* completions of posted work */
 	KRDMA_WAIT_PLACEMENT = 5, /* proof that written bytes are placed */
+	KRDMA_WAIT_TURN = 6,      /* earlier operations: KRDMA_OP_AFTER */
 };
 
 /**
@@ -739,5 +844,8 @@ struct krdma_peer_export_info {
 #define KRDMA_IOC_EXPORT     _IO(KRDMA_IOC_TYPE, 0x21)
 #define KRDMA_IOC_OPEN       _IO(KRDMA_IOC_TYPE, 0x22)
 #define KRDMA_IOC_SUBMIT     _IO(KRDMA_IOC_TYPE, 0x30)
+/* 0x31 is KRDMA_URING_OP */
+#define KRDMA_IOC_CANCEL  _IO(KRDMA_IOC_TYPE, 0x32)
+#define KRDMA_IOC_EVENTFD _IO(KRDMA_IOC_TYPE, 0x33)
 
 #endif /* _UAPI_KRDMA_MOVER_H */
