@@ -42,7 +42,10 @@ struct krdma_call {
 		struct krdma_export export;
 		struct krdma_open open;
 		struct krdma_submit submit;
+		struct krdma_cancel cancel;
+		struct krdma_eventfd eventfd;
 	} cmd;
+	bool nonblock;
 };
 
 /* ---- addresses ---- */
@@ -191,6 +194,7 @@ void krdma_handle_put(struct krdma_handle *h)
 		krdma_session_leave(h->sess);
 		break;
 	case KRDMA_HANDLE_REGION:
+		krdma_order_put(h->order);
 		sess = h->region->sess;
 		krdma_region_close(h->region);
 		krdma_session_leave(sess);
@@ -288,13 +292,16 @@ static int krdma_ioc_query(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	memset(cmd, 0, sizeof(*cmd));
 	cmd->size = call->user_size;
-	cmd->features = KRDMA_FEATURE_RDMA;
+	cmd->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_VECTORS |
+			KRDMA_FEATURE_AFTER | krdma_uring_features();
 	cmd->incarnation = krdma_incarnation;
 	cmd->pinned_bytes = (u64)atomic64_read(&ctx->pinned) << PAGE_SHIFT;
 	cmd->pinned_limit = ctx->pinned_limit << PAGE_SHIFT;
 	cmd->op_pin_max = KRDMA_OP_PIN_MAX;
 	cmd->max_ids = KRDMA_IDS_MAX;
 	cmd->submit_max = KRDMA_SUBMIT_MAX;
+	cmd->ops_max = KRDMA_CTX_OPS_MAX;
+	cmd->vector_max = KRDMA_VECTOR_MAX;
 	strscpy(cmd->version, KRDMA_VERSION, sizeof(cmd->version));
 	return krdma_reply(call, sizeof(*cmd));
 }
@@ -509,6 +516,11 @@ static int krdma_ioc_open(struct krdma_call *call)
 		rc = PTR_ERR(h);
 		goto out;
 	}
+	h->order = krdma_order_new();
+	if (!h->order) {
+		rc = krdma_object_end(call, cmd->id, h, -ENOMEM, 0);
+		goto out;
+	}
 	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
 				      krdma_timeout(cmd->timeout_ms), &call->why);
 	if (!IS_ERR(h->region)) {
@@ -517,6 +529,8 @@ static int krdma_ioc_open(struct krdma_call *call)
 		cmd->segment_size = 1ULL << h->region->segment_shift;
 		cmd->granted = h->region->rights;
 	}
+	if (IS_ERR(h->region))
+		krdma_order_put(h->order);
 	rc = krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->region), sizeof(*cmd));
 out:
 	krdma_handle_put(sh);
@@ -538,7 +552,7 @@ static int krdma_ioc_buffer(struct krdma_call *call)
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->mem = krdma_mem_pin(call->ctx, cmd->addr, cmd->length,
-			       cmd->flags & KRDMA_BUFFER_WRITABLE, true, &call->why);
+			       cmd->flags & KRDMA_BUFFER_WRITABLE, &call->why);
 	return krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->mem), sizeof(*cmd));
 }
 
@@ -565,17 +579,42 @@ static int krdma_ioc_export(struct krdma_call *call)
 	return krdma_object_end(call, cmd->id, h, rc, sizeof(*cmd));
 }
 
-/* ---- dispatch ---- */
+/* ---- operations ---- */
 
 static int krdma_ioc_submit(struct krdma_call *call)
 {
 	int rc;
 
-	if (call->cmd.submit.flags)
+	if (call->cmd.submit.flags & ~KRDMA_SUBMIT_ASYNC)
 		return -EOPNOTSUPP;
-	rc = krdma_submit(call->ctx, &call->cmd.submit, &call->why);
+	rc = krdma_submit(call->ctx, &call->cmd.submit, call->nonblock, &call->why);
 	return rc ?: krdma_reply(call, sizeof(call->cmd.submit));
 }
+
+static int krdma_ioc_cancel(struct krdma_call *call)
+{
+	struct krdma_cancel *cmd = &call->cmd.cancel;
+
+	if (cmd->flags & ~KRDMA_CANCEL_ALL)
+		return -EOPNOTSUPP;
+	if (cmd->reserved || ((cmd->flags & KRDMA_CANCEL_ALL) && cmd->user_data))
+		return -EINVAL;
+	krdma_cancel(call->ctx, cmd);
+	return krdma_reply(call, sizeof(*cmd));
+}
+
+static int krdma_ioc_eventfd(struct krdma_call *call)
+{
+	struct krdma_eventfd *cmd = &call->cmd.eventfd;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+	if (cmd->reserved)
+		return -EINVAL;
+	return krdma_eventfd_set(call->ctx, cmd->fd, &call->why);
+}
+
+/* ---- dispatch ---- */
 
 /* The command, the size of its struct now and in its first version, who handles it. */
 #define KRDMA_IOC(_cmd, _size, _min_size, _handler)                                     \
@@ -612,7 +651,11 @@ static const struct krdma_ioc {
 	KRDMA_IOC(KRDMA_IOC_OPEN, sizeof(struct krdma_open), offsetofend(struct krdma_open, name),
 		  krdma_ioc_open),
 	KRDMA_IOC(KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit),
-		  offsetofend(struct krdma_submit, failed), krdma_ioc_submit),
+		  offsetofend(struct krdma_submit, reserved), krdma_ioc_submit),
+	KRDMA_IOC(KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel),
+		  offsetofend(struct krdma_cancel, reserved), krdma_ioc_cancel),
+	KRDMA_IOC(KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd),
+		  offsetofend(struct krdma_eventfd, reserved), krdma_ioc_eventfd),
 };
 
 /* Where nobody has said more. */
@@ -636,7 +679,15 @@ static const char *krdma_sentence(int rc)
 	}
 }
 
-static void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
+/**
+ * krdma_remember - keep the sentence of a failure for KRDMA_IOC_LAST_ERROR
+ * @ctx: open file
+ * @why: the sentence, or none so far
+ * @rc: negative errno, 0 if only an operation has failed
+ *
+ * Context: process, of the thread that asks.
+ */
+void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
 {
 	struct krdma_error *error;
 
@@ -686,6 +737,7 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (!call)
 		return -ENOMEM;
 	call->ctx = ctx;
+	call->nonblock = file->f_flags & O_NONBLOCK;
 	call->user = (void __user *)arg;
 	rc = krdma_ioctl_call(call, &krdma_iocs[i]);
 	/* A batch may be done and still have a sentence about one operation. */
@@ -723,6 +775,7 @@ static void krdma_ctx_close_work(struct work_struct *work)
 	unsigned long id;
 
 	krdma_listeners_drop(ctx);
+	krdma_submit_close(ctx);
 	xa_for_each(&ctx->handles, id, h) {
 		xa_erase(&ctx->handles, id);
 		krdma_handle_put(h);
@@ -744,6 +797,11 @@ static int krdma_file_open(struct inode *inode, struct file *file)
 	xa_init_flags(&ctx->handles, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->error_lock);
 	INIT_WORK(&ctx->close_work, krdma_ctx_close_work);
+	spin_lock_init(&ctx->reqs_lock);
+	INIT_LIST_HEAD(&ctx->reqs);
+	INIT_LIST_HEAD(&ctx->ended);
+	init_waitqueue_head(&ctx->wait);
+	INIT_WORK(&ctx->reap_work, krdma_submit_reap_work);
 	file->private_data = ctx;
 	return stream_open(inode, file);
 }
@@ -756,10 +814,26 @@ static int krdma_file_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
+static ssize_t krdma_file_read(struct file *file, char __user *buf, size_t size, loff_t *pos)
+{
+	return krdma_reap(file->private_data, buf, size, file->f_flags & O_NONBLOCK);
+}
+
+static __poll_t krdma_file_poll(struct file *file, poll_table *wait)
+{
+	struct krdma_ctx *ctx = file->private_data;
+
+	poll_wait(file, &ctx->wait, wait);
+	return krdma_ready(ctx);
+}
+
 static const struct file_operations krdma_fops = {
 	.owner = THIS_MODULE,
 	.open = krdma_file_open,
 	.release = krdma_file_release,
+	.read = krdma_file_read,
+	.poll = krdma_file_poll,
+	.uring_cmd = krdma_uring_cmd,
 	.unlocked_ioctl = krdma_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.llseek = noop_llseek,

@@ -3,6 +3,12 @@
 #ifndef KRDMA_COMPAT_H
 #define KRDMA_COMPAT_H
 
+#include <linux/eventfd.h>
+#if __has_include(<linux/io_uring/cmd.h>)
+#include <linux/io_uring/cmd.h>
+#else
+#include <linux/io_uring.h>
+#endif
 #include <linux/mm.h>
 
 #include <compat_config.h>
@@ -16,5 +22,78 @@ static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, un
 	return pin_user_pages(start, n, flags, pages, NULL);
 #endif
 }
+
+static inline void krdma_eventfd_signal(struct eventfd_ctx *eventfd)
+{
+#ifdef HAVE_EVENTFD_SIGNAL_ONE
+	eventfd_signal(eventfd);
+#else
+	eventfd_signal(eventfd, 1);
+#endif
+}
+
+/* ---- io_uring ---- */
+
+/* In memory that the process may change: to be copied once. */
+static inline const void *krdma_uring_sqe(const struct io_uring_cmd *cmd)
+{
+#ifdef HAVE_URING_CMD_SQE
+	return cmd->sqe->cmd;
+#else
+	return cmd->cmd;
+#endif
+}
+
+static inline int krdma_uring_import(struct io_uring_cmd *cmd, u64 addr, unsigned long len, int rw,
+				     struct iov_iter *iter, unsigned int issue_flags)
+{
+#ifdef HAVE_URING_IMPORT_ISSUE_FLAGS
+	return io_uring_cmd_import_fixed(addr, len, rw, iter, cmd, issue_flags);
+#else
+	return io_uring_cmd_import_fixed(addr, len, rw, iter, cmd);
+#endif
+}
+
+/* @moved goes where a CQE of 32 bytes has room. */
+static inline void krdma_uring_done(struct io_uring_cmd *cmd, s32 res, u64 moved, bool cqe32,
+				    unsigned int issue_flags)
+{
+#ifdef HAVE_URING_DONE32
+	if (cqe32)
+		io_uring_cmd_done32(cmd, res, moved, issue_flags);
+	else
+		io_uring_cmd_done(cmd, res, issue_flags);
+#else
+	io_uring_cmd_done(cmd, res, moved, issue_flags);
+#endif
+}
+
+/* Is io_uring asking for the end of a command? */
+static inline bool krdma_uring_is_cancel(unsigned int issue_flags)
+{
+#ifdef HAVE_URING_CANCEL
+	return issue_flags & IO_URING_F_CANCEL;
+#else
+	return false;
+#endif
+}
+
+static inline void krdma_uring_cancelable(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+#ifdef HAVE_URING_CANCEL
+	io_uring_cmd_mark_cancelable(cmd, issue_flags);
+#endif
+}
+
+/* KRDMA_URING_TASK(name, cmd, flags): head of a function for io_uring_cmd_complete_in_task. */
+#ifdef HAVE_URING_TW_REQ
+#define KRDMA_URING_TASK(name) static void name(struct io_tw_req tw_req, io_tw_token_t tw)
+#define KRDMA_URING_TASK_CMD   io_uring_cmd_from_tw(tw_req)
+#define KRDMA_URING_TASK_FLAGS IO_URING_CMD_TASK_WORK_ISSUE_FLAGS
+#else
+#define KRDMA_URING_TASK(name) static void name(struct io_uring_cmd *tw_cmd, unsigned int tw_flags)
+#define KRDMA_URING_TASK_CMD   tw_cmd
+#define KRDMA_URING_TASK_FLAGS tw_flags
+#endif
 
 #endif /* KRDMA_COMPAT_H */

@@ -72,7 +72,7 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 	int rc;
 
 	if (!(cmd->flags & KRDMA_EXPORT_FD)) {
-		exp->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, true, why);
+		exp->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, why);
 		if (IS_ERR(exp->mem)) {
 			rc = PTR_ERR(exp->mem);
 			exp->mem = NULL;

@@ -16,11 +16,13 @@
 #ifndef KRDMA_H
 #define KRDMA_H
 
+#include <linux/bvec.h>
 #include <linux/completion.h>
 #include <linux/in6.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/poll.h>
 #include <linux/refcount.h>
 #include <linux/scatterlist.h>
 #include <linux/socket.h>
@@ -67,6 +69,8 @@
 /* An operation on memory that is not a registered buffer may not last longer. */
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
+/* Asynchronous operations of a file, until their completions are read. */
+#define KRDMA_CTX_OPS_MAX 4096
 
 /* For krdma_session_fail: the peer ended the session, and nothing is wrong. */
 #define KRDMA_BYE_QUIET (-2)
@@ -98,6 +102,7 @@ struct krdma_why {
 	char text[240];
 };
 
+struct io_uring_cmd;
 struct krdma_ctx;
 struct krdma_session;
 struct krdma_exp;
@@ -125,11 +130,10 @@ struct krdma_account {
 	struct krdma_ctx *ctx; /* holds a reference */
 };
 
-/* Pinned pages of a process. */
+/* Pages of a process that stay pinned. */
 struct krdma_mem {
 	struct kref ref;
-	struct krdma_account *acct; /* NULL: short pin of one operation */
-	struct krdma_ctx *ctx;      /* quota of short pins */
+	struct krdma_account *acct;
 	struct page **pages;
 	unsigned long npages;
 	u32 offset; /* of the first byte in the first page */
@@ -143,7 +147,8 @@ struct krdma_mem {
 struct krdma_mapping {
 	struct list_head node;     /* device->mappings, krdma_devices_lock */
 	struct list_head mem_node; /* mem->maps */
-	struct krdma_device *dev;  /* valid while on device->mappings */
+	struct krdma_mem *mem;
+	struct krdma_device *dev; /* valid while on device->mappings */
 	enum dma_data_direction dir;
 	struct sg_table sgt;
 	bool need_sync;   /* the device does not see what the CPU sees */
@@ -262,27 +267,44 @@ struct krdma_seg {
 
 /* ---- transfers ---- */
 
+/* A place in a list of pieces or ranges. */
+struct krdma_cursor {
+	u32 i;  /* entry */
+	u64 in; /* bytes of it that are behind */
+};
+
 /*
  * One operation under way. Owned by whoever submitted it until
  * krdma_xfer_submit, by the session until ->done is called, exactly once, and
  * by the submitter again from there.
+ *
+ * Its local memory is either ranges of memory that stays mapped (->map, ->local),
+ * or pages that are mapped with each chunk (->bvec).
  */
 struct krdma_xfer {
 	struct list_head node;       /* session->ready, region->waiters, or a local list */
 	struct list_head all;        /* session->xfers */
 	struct krdma_session *sess;  /* of the region */
-	struct krdma_region *region; /* holds a reference */
-	struct krdma_mem *mem;       /* holds a reference */
+	struct krdma_region *region; /* the submitter holds a reference */
 	struct krdma_mapping *map;
-	u64 mem_offset;
+	const struct krdma_vec *local;
+	const struct bio_vec *bvec;
+	const struct krdma_vec *range; /* of the region */
+	u32 nlocal;                    /* entries of ->local or ->bvec */
+	u32 nrange;
+	struct krdma_cursor at;   /* next byte to post: of local memory */
+	struct krdma_cursor far;  /* and of the region */
+	struct krdma_vec one[2];  /* room for a single ->local and ->range */
 	u8 opcode;
+	bool held;  /* waits for its turn */
+	bool ended; /* ->done is called, or will be */
+	bool lost;  /* a key to its memory may be alive: it must not be given back */
+	bool gap;   /* a chunk failed: no more counting in .moved */
+	u32 chunks; /* on the wire */
 	u64 user_data;
-	u64 offset;
 	u64 length;
 	u64 posted;
-	u64 moved;  /* completed from the start, without a gap */
-	u32 chunks; /* on the wire */
-	bool gap;   /* a chunk failed: no more counting in .moved */
+	u64 moved; /* completed from the start, without a gap */
 	int status;
 	enum krdma_wait wait;
 	ktime_t submitted;
@@ -290,9 +312,28 @@ struct krdma_xfer {
 	ktime_t deadline;
 	kuid_t uid;
 	pid_t pid;
-	void (*done)(struct krdma_xfer *x); /* any context, no session lock held */
-	void *owner;
+	/*
+	 * Any context, no session lock held. What ends because of this is added to
+	 * the list, never told from here.
+	 */
+	void (*done)(struct krdma_xfer *x, struct list_head *more);
 };
+
+/**
+ * krdma_xfer_at - where in the region the next byte to post goes
+ * @x: transfer
+ *
+ * Return: its offset, behind the last byte when all are posted.
+ */
+static inline u64 krdma_xfer_at(const struct krdma_xfer *x)
+{
+	return x->range[x->far.i].addr + x->far.in;
+}
+
+static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)
+{
+	return x->opcode == KRDMA_OP_READ ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+}
 
 /* ---- channel ---- */
 
@@ -316,6 +357,7 @@ struct krdma_tx {
 struct krdma_sink {
 	struct list_head node; /* channel->sinks */
 	struct ib_mr *mr;
+	struct scatterlist *sg; /* what it covers; to be unmapped if the chunk says so */
 	struct ib_cqe cqe;
 	struct ib_reg_wr reg;
 };
@@ -326,8 +368,9 @@ struct krdma_chunk {
 	bool posted;           /* its end is to come */
 	struct krdma_xfer *xfer;
 	struct krdma_key *key;
-	u64 mem; /* where in the memory, from its first page */
+	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
+	u32 mapped; /* SGEs to unmap when it ends */
 	struct ib_rdma_wr wr;
 	struct ib_sge sge[KRDMA_SGE_MAX];
 	/* iWARP */
@@ -372,7 +415,7 @@ struct krdma_channel {
 	u32 patience;                /* factor of KRDMA_DEAD_MS, KRDMA_QUESTION_MS */
 	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
 	struct list_head sinks;      /* free */
-	struct scatterlist *sink_sg; /* scratch */
+	struct scatterlist *sink_sg; /* for each of them, or scratch */
 	u32 sink_pages;
 	struct krdma_sink void_sink; /* of READs behind WRITEs, registered by the first */
 	void *void_buf;
@@ -528,16 +571,48 @@ enum krdma_handle_type {
 	KRDMA_HANDLE_EXPORT,
 };
 
+/* The operations on a region's id, in the order of their submission. */
+struct krdma_order {
+	refcount_t refs;       /* the handle, and each operation */
+	struct list_head reqs; /* krdma_req.turn, ctx->reqs_lock */
+};
+
 /* An id of a context. */
 struct krdma_handle {
 	enum krdma_handle_type type;
 	refcount_t refs; /* the id table, and each call that uses it */
+	struct krdma_order *order; /* of a region */
 	union {
 		struct krdma_session *sess;
 		struct krdma_region *region;
 		struct krdma_mem *mem;
 		struct krdma_exp *exp;
 	};
+};
+
+/* Pages that need no table of their own. */
+#define KRDMA_REQ_PAGES 2
+
+/* An operation of a process: op.c. */
+struct krdma_req {
+	struct krdma_xfer x;
+	struct krdma_ctx *ctx;
+	struct list_head all; /* ctx->reqs, then ctx->ended */
+	struct krdma_order *order;
+	struct list_head turn; /* order->reqs */
+	bool started;
+	bool after; /* starts when it is the first of its order */
+	bool async; /* KRDMA_SUBMIT_ASYNC */
+	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
+	struct krdma_mem *mem;
+	struct bio_vec *pages;
+	u32 npages; /* entries of ->pages */
+	unsigned long pinned;
+	u64 addr; /* in user memory; only while it is prepared */
+	struct krdma_vec *vecs; /* the operation's vectors, copied */
+	void (*end)(struct krdma_req *r);
+	void *door; /* the door's own */
+	struct bio_vec few[KRDMA_REQ_PAGES];
 };
 
 /* Threads of a file whose last error is kept. */
@@ -555,6 +630,14 @@ struct krdma_ctx {
 	kuid_t uid;
 	struct xarray handles;
 	atomic_t nhandles;
+	spinlock_t reqs_lock;   /* (BH) the lists of requests; outside session->lock */
+	struct list_head reqs;  /* under way, krdma_req.all */
+	struct list_head ended; /* asynchronous, not read yet, krdma_req.all */
+	u32 nreqs;              /* asynchronous, until read; and of io_uring */
+	bool closed;            /* nobody reads any more */
+	wait_queue_head_t wait; /* one has ended; there is room */
+	struct eventfd_ctx *eventfd;
+	struct work_struct reap_work;
 	atomic64_t pinned; /* pages */
 	u64 pinned_limit;  /* pages */
 	spinlock_t error_lock;
@@ -618,8 +701,37 @@ int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storag
 			 struct krdma_why *why);
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
 
-/* submit.c */
-int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_why *why);
+void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc);
+
+/* op.c: an operation of a process, whatever door it comes through */
+int krdma_op_init(void);
+void krdma_op_exit(void);
+struct krdma_req *krdma_req_alloc(void);
+void krdma_req_free(struct krdma_req *r);
+int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
+		    struct krdma_req *r, struct krdma_why *why);
+int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
+void krdma_req_start(struct krdma_req *r, struct list_head *batch);
+void krdma_req_unpin(struct krdma_req *r);
+void krdma_req_drop(struct krdma_req *r);
+struct krdma_order *krdma_order_new(void);
+void krdma_order_put(struct krdma_order *order);
+
+/* submit.c: the ioctls */
+int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+		 struct krdma_why *why);
+void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd);
+int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
+int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock);
+void krdma_room_put(struct krdma_ctx *ctx, u32 n);
+ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock);
+__poll_t krdma_ready(struct krdma_ctx *ctx);
+void krdma_submit_close(struct krdma_ctx *ctx);
+void krdma_submit_reap_work(struct work_struct *work);
+
+/* uring.c */
+u64 krdma_uring_features(void);
+int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 
 /* list.c */
 int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_list *cmd, struct krdma_why *why);
@@ -645,7 +757,13 @@ void krdma_account_free(struct krdma_account *acct);
 int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why);
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages);
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
-				bool long_term, struct krdma_why *why);
+				struct krdma_why *why);
+int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
+		    struct krdma_why *why);
+void krdma_pages_unpin(struct krdma_req *r);
+u32 krdma_local_map(struct krdma_xfer *x, struct ib_device *ib, u32 most, u64 *addr);
+void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len);
+void krdma_local_step(struct krdma_xfer *x, u32 bytes);
 void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
 				    struct krdma_why *why);
@@ -694,8 +812,10 @@ void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key);
 void krdma_regions_drop(struct krdma_session *sess);
 
 /* xfer.c */
-void krdma_xfer_submit(struct krdma_xfer *x);
-void krdma_xfer_cancel(struct krdma_xfer *x, int err);
+void krdma_xfer_init(struct krdma_xfer *x);
+void krdma_xfers_submit(struct list_head *batch);
+void krdma_xfer_release(struct krdma_xfer *x, struct list_head *done);
+void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct list_head *done);
 void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done);
 void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
 			   struct list_head *done);
@@ -711,6 +831,7 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered);
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used);
+void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n, u64 bytes);
 
 /* post.c: the only file that posts to a data or control queue */
 int krdma_post_setup(struct krdma_channel *ch);

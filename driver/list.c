@@ -255,7 +255,7 @@ static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *ses
 		struct krdma_transfer_info info = {
 			.session = sess->serial,
 			.user_data = x->user_data,
-			.offset = x->offset,
+			.offset = x->range->addr,
 			.length = x->length,
 			.posted = x->posted,
 			.done = x->moved,

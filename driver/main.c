@@ -77,6 +77,9 @@ static int __init krdma_init(void)
 		krdma_incarnation = get_random_u64();
 	} while (!krdma_incarnation);
 
+	rc = krdma_op_init();
+	if (rc)
+		return rc;
 	rc = krdma_wqs_create();
 	if (rc)
 		goto out_wqs;
@@ -98,6 +101,7 @@ out_listeners:
 	krdma_listeners_exit();
 out_wqs:
 	krdma_wqs_destroy();
+	krdma_op_exit();
 	return rc;
 }
 
@@ -112,6 +116,7 @@ static void __exit krdma_exit(void)
 	krdma_device_exit();
 	krdma_listeners_exit();
 	krdma_wqs_destroy();
+	krdma_op_exit();
 	krdma_stats_exit();
 }
 

@@ -191,6 +191,13 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 	return 0;
 }
 
+static int krdma_pin_failed(unsigned long addr, bool writable, long rc, struct krdma_why *why)
+{
+	rc = rc ?: -EFAULT;
+	return krdma_explain(why, rc, "the memory at %#lx can't be %s (%pe)", addr,
+			     writable ? "written" : "read", ERR_PTR(rc));
+}
+
 static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, struct page **pages,
 			   struct krdma_why *why)
 {
@@ -208,8 +215,7 @@ static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, s
 	return rc;
 }
 
-static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, bool long_term,
-			   struct krdma_why *why)
+static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, struct krdma_why *why)
 {
 	unsigned long done = 0;
 	long rc;
@@ -222,15 +228,9 @@ static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, bool long
 			rc = -EINTR;
 			goto out;
 		}
-		if (long_term)
-			rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, why);
-		else
-			rc = pin_user_pages_fast(addr, n, mem->writable ? FOLL_WRITE : 0,
-						 mem->pages + done);
+		rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, why);
 		if (rc <= 0) {
-			rc = rc ?: -EFAULT;
-			krdma_explain(why, rc, "the memory at %#lx can't be %s (%pe)", addr,
-				      mem->writable ? "written" : "read", ERR_PTR(rc));
+			rc = krdma_pin_failed(addr, mem->writable, rc, why);
 			goto out;
 		}
 		done += rc;
@@ -243,21 +243,35 @@ out:
 	return rc;
 }
 
+/* Where the pages of a range of user memory begin, and how many there are. */
+static int krdma_user_range(u64 addr, u64 length, unsigned long *start, unsigned long *npages,
+			    struct krdma_why *why)
+{
+	addr = untagged_addr(addr);
+	if (!krdma_range_ok(addr, length, TASK_SIZE_MAX) || !access_ok((void __user *)addr, length))
+		return krdma_explain(why, -EFAULT,
+				     "%#llx bytes at %#llx are outside the address space", length,
+				     addr);
+	*start = addr;
+	*npages = krdma_pages(addr, length);
+	return 0;
+}
+
 /**
- * krdma_mem_pin - pin memory of the calling process
+ * krdma_mem_pin - pin memory of the calling process until its handle ends
  * @ctx: the open file
  * @addr: first byte
  * @length: bytes, not 0
  * @writable: a device will write it
- * @long_term: until its handle ends: RLIMIT_MEMLOCK applies. Otherwise for one
- *	operation, as direct I/O does
  * @why: explanation
+ *
+ * RLIMIT_MEMLOCK applies.
  *
  * Context: process, of the user.
  * Return: the memory with a reference, or an ERR_PTR
  */
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
-				bool long_term, struct krdma_why *why)
+				struct krdma_why *why)
 {
 	unsigned long start, npages;
 	struct krdma_mem *mem;
@@ -265,14 +279,9 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 
 	if (!length)
 		return ERR_PTR(krdma_explain(why, -EINVAL, "the length is 0"));
-	addr = untagged_addr(addr);
-	if (!krdma_range_ok(addr, length, TASK_SIZE_MAX) || !access_ok((void __user *)addr, length))
-		return ERR_PTR(krdma_explain(why, -EFAULT,
-					     "%#llx bytes at %#llx are outside the address space",
-					     length, addr));
-
-	start = addr & PAGE_MASK;
-	npages = krdma_pages(addr, length);
+	rc = krdma_user_range(addr, length, &start, &npages, why);
+	if (rc)
+		return ERR_PTR(rc);
 	/* More than that can't be there; and the table of pages is not for free. */
 	if (npages > totalram_pages())
 		return ERR_PTR(krdma_explain(why, -ENOMEM,
@@ -286,22 +295,16 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 	mutex_init(&mem->lock);
 	INIT_LIST_HEAD(&mem->maps);
 	mem->npages = npages;
-	mem->offset = offset_in_page(addr);
+	mem->offset = offset_in_page(start);
 	mem->length = length;
 	mem->writable = writable;
 
-	if (long_term) {
-		mem->acct = krdma_account_new(ctx);
-		if (IS_ERR(mem->acct)) {
-			rc = PTR_ERR(mem->acct);
-			goto out_mem;
-		}
-		rc = krdma_account_charge(mem->acct, npages, why);
-	} else {
-		kref_get(&ctx->ref);
-		mem->ctx = ctx;
-		rc = krdma_quota_charge(ctx, npages, why);
+	mem->acct = krdma_account_new(ctx);
+	if (IS_ERR(mem->acct)) {
+		rc = PTR_ERR(mem->acct);
+		goto out_mem;
 	}
+	rc = krdma_account_charge(mem->acct, npages, why);
 	if (rc)
 		goto out_account;
 
@@ -311,7 +314,7 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 		goto out_charge;
 	}
 
-	rc = krdma_pin_pages(mem, start, long_term, why);
+	rc = krdma_pin_pages(mem, start & PAGE_MASK, why);
 	if (rc)
 		goto out_pages;
 	return mem;
@@ -319,18 +322,125 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 out_pages:
 	kvfree(mem->pages);
 out_charge:
-	if (long_term)
-		krdma_account_uncharge(mem->acct, npages);
-	else
-		krdma_quota_uncharge(ctx, npages);
+	krdma_account_uncharge(mem->acct, npages);
 out_account:
-	if (long_term)
-		krdma_account_free(mem->acct);
-	else
-		krdma_ctx_put(ctx);
+	krdma_account_free(mem->acct);
 out_mem:
 	kfree(mem);
 	return ERR_PTR(rc);
+}
+
+/* ---- pages of one operation ---- */
+
+/* A page behind the others, in the same run if it follows. */
+static void krdma_pages_add(struct krdma_req *r, struct page *page, u32 offset, u32 len)
+{
+	struct bio_vec *last = r->npages ? &r->pages[r->npages - 1] : NULL;
+
+	/* Whole pages only: of a run, each page has been pinned once. */
+	if (last && !offset && !offset_in_page(last->bv_offset + last->bv_len) &&
+	    page_to_phys(last->bv_page) + last->bv_offset + last->bv_len == page_to_phys(page) &&
+	    last->bv_len <= SZ_1G) {
+		last->bv_len += len;
+		return;
+	}
+	r->pages[r->npages].bv_page = page;
+	r->pages[r->npages].bv_offset = offset;
+	r->pages[r->npages].bv_len = len;
+	r->npages++;
+}
+
+static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool writable,
+			       struct krdma_why *why)
+{
+	struct page *pages[32];
+	long i, n;
+
+	while (length) {
+		n = min_t(u64, krdma_pages(addr, length), ARRAY_SIZE(pages));
+		n = pin_user_pages_fast(addr & PAGE_MASK, n, writable ? FOLL_WRITE : 0, pages);
+		if (n <= 0)
+			return krdma_pin_failed(addr, writable, n, why);
+		for (i = 0; i < n; i++) {
+			u32 len = krdma_page_rest(addr, length);
+
+			krdma_pages_add(r, pages[i], offset_in_page(addr), len);
+			addr += len;
+			length -= len;
+		}
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * krdma_pages_pin - pin user memory for one operation, as direct I/O does
+ * @r: the operation; krdma_pages_unpin cleans up in either case
+ * @vec: its pieces
+ * @n: their number
+ * @writable: a device will write
+ * @why: explanation
+ *
+ * Context: process, of the user.
+ * Return: 0 or a negative errno
+ */
+int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
+		    struct krdma_why *why)
+{
+	unsigned long start, npages, sum = 0;
+	int rc;
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		rc = krdma_user_range(vec[i].addr, vec[i].length, &start, &npages, why);
+		if (rc)
+			return rc;
+		sum += npages;
+	}
+	rc = krdma_quota_charge(r->ctx, sum, why);
+	if (rc)
+		return rc;
+	r->pinned = sum;
+	r->pages = r->few;
+	if (sum > ARRAY_SIZE(r->few))
+		r->pages = kvmalloc_array(sum, sizeof(*r->pages),
+					  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!r->pages)
+		return -ENOMEM;
+	for (i = 0; i < n && !rc; i++) {
+		krdma_user_range(vec[i].addr, vec[i].length, &start, &npages, why);
+		rc = krdma_pages_pin_one(r, start, vec[i].length, writable, why);
+	}
+	return rc;
+}
+
+/**
+ * krdma_pages_unpin - undo krdma_pages_pin
+ * @r: the operation; its transfer has ended, or has not begun
+ *
+ * Context: process, may sleep.
+ */
+void krdma_pages_unpin(struct krdma_req *r)
+{
+	bool dirty = r->x.opcode == KRDMA_OP_READ;
+	u32 i;
+
+	might_sleep();
+	for (i = 0; i < r->npages; i++) {
+		const struct bio_vec *bv = &r->pages[i];
+
+		unpin_user_page_range_dirty_lock(bv->bv_page, krdma_pages(bv->bv_offset, bv->bv_len),
+						 dirty);
+	}
+	if (r->pages != r->few)
+		kvfree(r->pages);
+	if (r->pinned)
+		krdma_quota_uncharge(r->ctx, r->pinned);
+	r->pages = NULL;
+	r->npages = 0;
+	r->pinned = 0;
 }
 
 /* ---- DMA ---- */
@@ -392,13 +502,8 @@ static void krdma_mem_release(struct kref *ref)
 		kfree(map);
 	}
 	unpin_user_pages_dirty_lock(mem->pages, mem->npages, mem->writable);
-	if (mem->acct) {
-		krdma_account_uncharge(mem->acct, mem->npages);
-		krdma_account_free(mem->acct);
-	} else {
-		krdma_quota_uncharge(mem->ctx, mem->npages);
-		krdma_ctx_put(mem->ctx);
-	}
+	krdma_account_uncharge(mem->acct, mem->npages);
+	krdma_account_free(mem->acct);
 	kvfree(mem->pages);
 	kfree(mem);
 }
@@ -465,8 +570,8 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 		kvmalloc_array(mem->npages, sizeof(*map->page), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!map->page)
 		goto out_map;
-	map->dir = mem->acct ? (mem->writable ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE) :
-			       (mem->writable ? DMA_FROM_DEVICE : DMA_TO_DEVICE);
+	map->mem = mem;
+	map->dir = mem->writable ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
 
 	/* Exactly the bytes: a bounce buffer must not copy back its neighbours. */
 	rc = sg_alloc_table_from_pages_segment(&map->sgt, mem->pages, mem->npages, mem->offset,
@@ -478,8 +583,7 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 	if (rc)
 		goto out_table;
 	krdma_mapping_index(map, mem);
-	/* Pages of one operation are handed back when they are unmapped. */
-	map->need_sync = mem->acct && !ib_uses_virt_dma(dev->ib) &&
+	map->need_sync = !ib_uses_virt_dma(dev->ib) &&
 			 dma_need_sync(dev->ib->dma_device, map->page[0]);
 
 	map->dev = dev;
@@ -502,6 +606,76 @@ out_err:
 	krdma_explain(why, rc, "%llu KiB can't be mapped for %s (%pe)", mem->length >> 10,
 		      dev_name(&dev->ib->dev), ERR_PTR(rc));
 	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_local_map - the next run of a transfer's memory, for a device
+ * @x: transfer
+ * @ib: the device
+ * @most: most bytes, not 0
+ * @addr: out: its DMA address
+ *
+ * A run of ->bvec is mapped here, and krdma_local_unmap has to undo that.
+ *
+ * Context: any.
+ * Return: the bytes of the run; 0 if it can't be mapped
+ */
+u32 krdma_local_map(struct krdma_xfer *x, struct ib_device *ib, u32 most, u64 *addr)
+{
+	u64 pos;
+
+	if (x->bvec) {
+		const struct bio_vec *bv = &x->bvec[x->at.i];
+		u32 len = min_t(u64, most, bv->bv_len - x->at.in);
+
+		*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len,
+					krdma_xfer_dir(x));
+		if (ib_dma_mapping_error(ib, *addr))
+			return 0;
+		krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
+		return len;
+	}
+	pos = x->map->mem->offset + x->local[x->at.i].addr + x->at.in;
+	*addr = x->map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
+	return krdma_page_rest(pos, min_t(u64, most, x->local[x->at.i].length - x->at.in));
+}
+
+/**
+ * krdma_local_unmap - undo krdma_local_map
+ * @x: transfer with ->bvec
+ * @ib: the device
+ * @addr: DMA address of a run
+ * @len: its bytes
+ *
+ * Context: any.
+ */
+void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len)
+{
+	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
+	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
+}
+
+/**
+ * krdma_local_step - go on in a transfer's memory
+ * @x: transfer
+ * @bytes: how far, inside of it
+ *
+ * Context: any.
+ */
+void krdma_local_step(struct krdma_xfer *x, u32 bytes)
+{
+	struct krdma_cursor *at = &x->at;
+
+	if (!x->bvec) {
+		krdma_split_step(at, x->local, x->nlocal, bytes);
+		return;
+	}
+	while (at->i + 1 < x->nlocal && bytes >= x->bvec[at->i].bv_len - at->in) {
+		bytes -= x->bvec[at->i].bv_len - at->in;
+		at->i++;
+		at->in = 0;
+	}
+	at->in += bytes;
 }
 
 /**

@@ -335,13 +335,17 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 {
 	struct ib_device *ib = ch->sess->dev->ib;
 	struct scatterlist *sg;
+	u32 i, own = 0;
 	int rc;
-	u32 i;
 
 	/* A chunk, begun in the middle of a page. */
 	ch->sink_pages = min_t(u32, ch->sess->dev->segment_pages, KRDMA_CHUNK_MAX / PAGE_SIZE + 1);
 	ch->sink = kcalloc(KRDMA_SINKS, sizeof(*ch->sink), GFP_KERNEL);
-	ch->sink_sg = kcalloc(ch->sink_pages, sizeof(*ch->sink_sg), GFP_KERNEL);
+	/* What is mapped for a READ is unmapped from there; siw maps nothing. */
+	if (!ib_uses_virt_dma(ib))
+		own = ch->sink_pages;
+	ch->sink_sg = kvcalloc(max(own * KRDMA_SINKS, ch->sink_pages), sizeof(*ch->sink_sg),
+			       GFP_KERNEL);
 	if (!ch->sink || !ch->sink_sg)
 		return -ENOMEM;
 	for (i = 0; i < KRDMA_SINKS; i++) {
@@ -351,6 +355,7 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);
 		sink->mr = mr;
+		sink->sg = ch->sink_sg + i * own;
 		sink->cqe.done = krdma_sink_reg_done;
 		list_add_tail(&sink->node, &ch->sinks);
 	}
@@ -399,13 +404,33 @@ void krdma_sinks_free(struct krdma_channel *ch)
 		free_page((unsigned long)ch->void_buf);
 	}
 	kfree(ch->sink);
-	kfree(ch->sink_sg);
+	kvfree(ch->sink_sg);
+}
+
+/* In its page, where the next byte of a transfer is. */
+static u32 krdma_local_offset(const struct krdma_xfer *x)
+{
+	if (x->bvec)
+		return offset_in_page(x->bvec[x->at.i].bv_offset + x->at.in);
+	return offset_in_page(x->map->mem->offset + x->local[x->at.i].addr + x->at.in);
+}
+
+static void krdma_sink_unmap(struct krdma_channel *ch, struct krdma_sink *sink,
+			     struct krdma_chunk *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->mapped; i++)
+		krdma_local_unmap(c->xfer, ch->sess->dev->ib, sg_dma_address(&sink->sg[i]),
+				  sg_dma_len(&sink->sg[i]));
+	c->mapped = 0;
 }
 
 /**
  * krdma_sink_map - describe what a READ fills, as one registration
  * @ch: channel on iWARP
- * @c: chunk; ->xfer and ->mem are set, ->sink, ->bytes and one SGE on success
+ * @c: chunk; ->xfer is set, ->sink, ->bytes and one SGE on success. The transfer
+ *	stands behind them then
  * @left: bytes that it may have at most
  *
  * The peer gets the key, with the right to write, for this READ alone: the
@@ -417,26 +442,36 @@ void krdma_sinks_free(struct krdma_channel *ch)
 int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 {
 	struct krdma_sink *sink = list_first_entry_or_null(&ch->sinks, struct krdma_sink, node);
-	u32 offset = offset_in_page(c->mem), pages, n = 0;
-	const dma_addr_t *page = c->xfer->map->page;
-	struct scatterlist *sg = ch->sink_sg;
+	struct ib_device *ib = ch->sess->dev->ib;
+	struct krdma_xfer *x = c->xfer;
+	u32 n = 0, end = 0;
 
 	lockdep_assert_held(&ch->sess->lock);
 	if (!sink)
 		return -EAGAIN;
-	left = min_t(u64, left, (u64)ch->sink_pages * PAGE_SIZE - offset);
-	pages = krdma_pages(offset, left);
-	sg_init_table(sg, pages);
-	for (c->bytes = 0; n < pages; n++) {
-		u64 mem = c->mem + c->bytes;
-		u32 len = krdma_page_rest(mem, left - c->bytes);
+	sg_init_table(sink->sg, ch->sink_pages);
+	for (c->bytes = 0; c->bytes < left && n < ch->sink_pages; n++) {
+		u32 offset = krdma_local_offset(x), len;
+		u64 addr;
 
-		sg_dma_address(&sg[n]) = page[mem >> PAGE_SHIFT] + offset_in_page(mem);
-		sg_dma_len(&sg[n]) = len;
+		/* One registration has no gap inside. */
+		if (n && (offset || offset_in_page(end)))
+			break;
+		len = krdma_local_map(x, ib, krdma_page_rest(offset, left - c->bytes), &addr);
+		if (!len)
+			break;
+		sg_dma_address(&sink->sg[n]) = addr;
+		sg_dma_len(&sink->sg[n]) = len;
+		end = offset + len;
 		c->bytes += len;
+		krdma_local_step(x, len);
 	}
-	if (krdma_sink_describe(sink, sg, n))
+	if (x->bvec)
+		c->mapped = n;
+	if (!n || krdma_sink_describe(sink, sink->sg, n)) {
+		krdma_sink_unmap(ch, sink, c);
 		return -EIO;
+	}
 	c->sge[0].addr = sink->mr->iova;
 	c->sge[0].length = c->bytes;
 	c->sge[0].lkey = sink->mr->lkey;
@@ -446,7 +481,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 }
 
 /**
- * krdma_sink_put - the READ has completed, its key is dead
+ * krdma_sink_put - the key of a READ is dead
  * @ch: channel
  * @c: chunk
  *
@@ -455,7 +490,10 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c)
 {
 	lockdep_assert_held(&ch->sess->lock);
-	list_add(&c->sink->node, &ch->sinks);
+	krdma_sink_unmap(ch, c->sink, c);
+	/* Without a registration it is of no use any more. */
+	if (c->sink->mr)
+		list_add(&c->sink->node, &ch->sinks);
 	c->sink = NULL;
 }
 
@@ -470,8 +508,9 @@ void krdma_sink_dereg(struct krdma_chunk *c)
 	struct ib_mr *mr = c->sink->mr;
 
 	c->sink->mr = NULL;
-	c->sink = NULL;
 	/* The key may live: better lose the memory than give it away. */
-	if (WARN_ON_ONCE(ib_dereg_mr(mr)))
-		kref_get(&c->xfer->mem->ref);
+	if (WARN_ON_ONCE(ib_dereg_mr(mr))) {
+		c->xfer->lost = true;
+		c->mapped = 0;
+	}
 }

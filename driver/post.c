@@ -68,28 +68,70 @@ static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 
 /* ---- data ---- */
 
-/*
- * Registered buffers stay mapped: hand the bytes over and back. Page by page,
- * since neighbours by address need not be of one mapping.
- */
+/* Registered buffers stay mapped: hand the bytes over and back. */
 static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
 {
-	struct krdma_mapping *map = c->xfer->map;
+	struct krdma_xfer at = { .map = c->xfer->map, .local = c->xfer->local };
 	struct ib_device *ib = ch->sess->dev->ib;
-	u64 pos = c->mem, end = c->mem + c->bytes;
+	u32 left, len;
+	u64 addr;
 
-	if (!map->need_sync)
+	if (!at.map || !at.map->need_sync)
 		return;
-	while (pos < end) {
-		u32 len = krdma_page_rest(pos, end - pos);
-		dma_addr_t addr = map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
-
+	at.nlocal = c->xfer->nlocal;
+	at.at = c->at;
+	for (left = c->bytes; left; left -= len) {
+		len = krdma_local_map(&at, ib, left, &addr);
 		if (to_device)
-			ib_dma_sync_single_for_device(ib, addr, len, map->dir);
+			ib_dma_sync_single_for_device(ib, addr, len, at.map->dir);
 		else
-			ib_dma_sync_single_for_cpu(ib, addr, len, map->dir);
-		pos += len;
+			ib_dma_sync_single_for_cpu(ib, addr, len, at.map->dir);
+		krdma_local_step(&at, len);
 	}
+}
+
+static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)
+{
+	for (; c->mapped; c->mapped--)
+		krdma_local_unmap(c->xfer, ch->sess->dev->ib, c->sge[c->mapped - 1].addr,
+				  c->sge[c->mapped - 1].length);
+}
+
+/*
+ * The SGEs of a chunk: up to @bytes, from where its transfer stands. Pages that
+ * are mapped with it have one for each run.
+ */
+static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes)
+{
+	u32 max = c->xfer->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
+	u32 lkey = ch->sess->pd->local_dma_lkey, n = 0, len;
+	struct krdma_xfer *x = c->xfer;
+
+	for (c->bytes = 0; c->bytes < bytes; c->bytes += len) {
+		if (x->bvec) {
+			if (n == max)
+				break;
+			len = krdma_local_map(x, ch->sess->dev->ib, bytes - c->bytes,
+					      &c->sge[n].addr);
+			c->sge[n].length = len;
+			c->sge[n].lkey = lkey;
+			if (len)
+				n++;
+		} else {
+			const struct krdma_vec *v = &x->local[x->at.i];
+
+			len = krdma_split_sges(x->map->page,
+					       x->map->mem->offset + v->addr + x->at.in,
+					       min_t(u64, bytes - c->bytes, v->length - x->at.in),
+					       lkey, c->sge, max, &n);
+		}
+		if (!len)
+			break;
+		krdma_local_step(x, len);
+	}
+	if (x->bvec)
+		c->mapped = n;
+	return n;
 }
 
 /* A posted chunk has ended. */
@@ -101,6 +143,8 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 	list_del(&c->node);
 	if (c->sink)
 		krdma_sink_put(ch, c);
+	else
+		krdma_chunk_unmap(ch, c);
 	krdma_xfer_chunk_done(c, ch, err, done);
 }
 
@@ -183,12 +227,13 @@ static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
  *
  * Context: session->lock held.
  * Return: the chunk, to be given to krdma_post_chain; NULL if there is no room;
- *	an ERR_PTR
+ *	an ERR_PTR if its memory can't be mapped
  */
 struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
 				     struct krdma_key *key)
 {
-	u64 in_seg = krdma_segment_offset(x->offset + x->posted, x->region->segment_shift);
+	const struct krdma_vec *range = &x->range[x->far.i];
+	u64 in_seg = krdma_segment_offset(krdma_xfer_at(x), x->region->segment_shift);
 	bool read = x->opcode == KRDMA_OP_READ;
 	u32 bytes, n = 1;
 	struct krdma_chunk *c;
@@ -199,8 +244,9 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 		return NULL;
 	c = list_first_entry(&ch->free, struct krdma_chunk, node);
 
-	bytes = krdma_split_bytes(x->length - x->posted, in_seg, key->length);
-	c->mem = x->mem->offset + x->mem_offset + x->posted;
+	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
+	c->at = x->at;
+	c->mapped = 0;
 	c->xfer = x;
 	c->key = key;
 	if (read && ch->iwarp) {
@@ -208,10 +254,11 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 		if (rc)
 			return rc == -EAGAIN ? NULL : ERR_PTR(rc);
 	} else {
-		c->bytes = krdma_split_sges(x->map->page, c->mem, bytes,
-					    ch->sess->pd->local_dma_lkey, c->sge,
-					    read ? ch->max_sge_rd : ch->max_sge, &n);
+		n = krdma_chunk_sges(ch, c, bytes);
+		if (!n)
+			return ERR_PTR(-EIO);
 	}
+	krdma_split_step(&x->far, x->range, x->nrange, c->bytes);
 
 	memset(&c->wr, 0, sizeof(c->wr));
 	c->wr.wr.wr_cqe = &c->cqe;

@@ -62,15 +62,16 @@ static struct krdma_xfer *krdma_region_next(struct krdma_region *region, struct 
 
 	lockdep_assert_held(&region->sess->lock);
 	list_for_each_entry_safe(x, next, &region->waiters, node) {
+		const struct krdma_vec *range = &x->range[x->far.i];
 		struct krdma_key *key;
 
-		first = krdma_segment_of(x->offset + x->posted, region->segment_shift);
+		first = krdma_segment_of(krdma_xfer_at(x), region->segment_shift);
 		key = xa_load(&region->keys, first);
 		if (key && key->valid) {
 			krdma_xfer_ready(x);
 			continue;
 		}
-		last = krdma_segment_last(x->offset, x->length, region->segment_shift);
+		last = krdma_segment_last(range->addr, range->length, region->segment_shift);
 		if (first == region->next || first == 0)
 			last = min(last + KRDMA_PREFETCH, end);
 		memset(msg, 0, sizeof(*msg));
@@ -176,7 +177,7 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
 	list_for_each_entry_safe(x, next, &region->waiters, node) {
-		u64 first = krdma_segment_of(x->offset + x->posted, region->segment_shift);
+		u64 first = krdma_segment_of(krdma_xfer_at(x), region->segment_shift);
 
 		if (!krdma_range_has(sa->first, sa->count, first))
 			continue;

@@ -28,17 +28,17 @@ u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
  * @lkey: for all of them
  * @sge: out: room for @max
  * @max: most SGEs, at least 1
- * @used: out: SGEs that were needed
+ * @used: in: SGEs that the work request has already; out: those that it has now
  *
  * Pages whose addresses follow each other share an SGE.
  *
  * Context: any.
- * Return: the bytes that they cover: fewer than @bytes where @max is reached
+ * Return: the bytes that were added: fewer than @bytes where @max is reached
  */
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used)
 {
-	u32 done = 0, n = 0;
+	u32 done = 0, n = *used;
 
 	while (done < bytes) {
 		u32 len = krdma_page_rest(mem, bytes - done);
@@ -59,4 +59,31 @@ u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struc
 	}
 	*used = n;
 	return done;
+}
+
+/**
+ * krdma_split_step - go on in a list of pieces or ranges
+ * @at: the place
+ * @vec: the list
+ * @n: its entries
+ * @bytes: how far: not behind the end of the last one
+ *
+ * Stands at the beginning of an entry rather than at the end of the one before,
+ * but for the last.
+ *
+ * Context: any.
+ */
+void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n, u64 bytes)
+{
+	for (;;) {
+		u64 rest = vec[at->i].length - at->in;
+
+		if (bytes < rest || at->i + 1 == n) {
+			at->in += bytes;
+			return;
+		}
+		bytes -= rest;
+		at->i++;
+		at->in = 0;
+	}
 }

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KRDMA_IOC_SUBMIT: operations of a process, done while it waits.
+ * Operations by ioctl: done while the caller waits (struct krdma_batch), or
+ * asynchronous, with completions to be read from the file.
  *
  * A batch belongs to two: the waiter and the transfers under way. The waiter
  * gives memory and references back before it returns to the user. When it was
  * killed, it cancels the transfers and leaves, and the last of them hands the
  * batch to a work, since unpinning may sleep.
+ *
+ * An asynchronous operation is on ctx->reqs until it ends, then on ctx->ended
+ * until who reads its completion gives its memory back. When the file is closed
+ * a work does that.
  */
-#include <linux/cred.h>
+#include <linux/eventfd.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "compat.h"
 #include "krdma.h"
+
+/* ---- while the caller waits ---- */
 
 struct krdma_batch {
 	refcount_t refs;  /* the waiter, the transfers */
@@ -20,24 +28,15 @@ struct krdma_batch {
 	struct completion done;
 	struct work_struct work;
 	u32 n;
-	struct krdma_xfer x[];
+	struct krdma_req r[];
 };
 
-/* Gives back what the operations hold. Twice does no harm. */
 static void krdma_batch_drop(struct krdma_batch *b)
 {
 	u32 i;
 
-	for (i = 0; i < b->n; i++) {
-		struct krdma_xfer *x = &b->x[i];
-
-		if (x->mem)
-			krdma_mem_put(x->mem);
-		if (x->region)
-			krdma_region_put(x->region);
-		x->mem = NULL;
-		x->region = NULL;
-	}
+	for (i = 0; i < b->n; i++)
+		krdma_req_drop(&b->r[i]);
 }
 
 static void krdma_batch_work(struct work_struct *work)
@@ -62,152 +61,43 @@ static void krdma_batch_ended(struct krdma_batch *b)
 	krdma_batch_put(b);
 }
 
-static void krdma_batch_xfer_done(struct krdma_xfer *x)
+static void krdma_batch_req_end(struct krdma_req *r)
 {
-	krdma_batch_ended(x->owner);
+	krdma_batch_ended(r->door);
 }
 
-/* What can be said about an operation without touching its memory. */
-static int krdma_op_check(struct krdma_ctx *ctx, const struct krdma_op *op, struct krdma_xfer *x,
-			  struct krdma_why *why)
+static int krdma_batch_wait(struct krdma_batch *b)
 {
-	u32 right = op->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE;
-	struct krdma_handle *h;
-
-	if (op->opcode != KRDMA_OP_READ && op->opcode != KRDMA_OP_WRITE)
-		return krdma_explain(why, -EOPNOTSUPP, "there is no operation %u", op->opcode);
-	if (op->flags & ~KRDMA_OP_BUFFER)
-		return krdma_explain(why, -EOPNOTSUPP, "the flags %#x of an operation are unknown",
-				     op->flags);
-	if (op->reserved0 || op->reserved1 || op->reserved2 || op->reserved3[0] ||
-	    op->reserved3[1] || (!(op->flags & KRDMA_OP_BUFFER) && op->buffer))
-		return krdma_explain(why, -EINVAL, "a reserved field of an operation is not zero");
-	if (!op->length)
-		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
-
-	h = krdma_handle_get(ctx, op->region, KRDMA_HANDLE_REGION, why);
-	if (IS_ERR(h))
-		return PTR_ERR(h);
-	x->region = h->region;
-	kref_get(&x->region->ref);
-	krdma_handle_put(h);
-	x->sess = x->region->sess;
-	if (!krdma_range_ok(op->offset, op->length, x->region->length))
-		return krdma_explain(why, -ERANGE,
-				     "%llu bytes at %llu are outside '%s', which has %llu",
-				     op->length, op->offset, x->region->name, x->region->length);
-	if (!(x->region->rights & right))
-		return krdma_explain(why, -EACCES, "'%s' is not open for %s", x->region->name,
-				     right == KRDMA_RIGHT_READ ? "reading" : "writing");
-
-	if (op->flags & KRDMA_OP_BUFFER) {
-		h = krdma_handle_get(ctx, op->buffer, KRDMA_HANDLE_BUFFER, why);
-		if (IS_ERR(h))
-			return PTR_ERR(h);
-		x->mem = h->mem;
-		kref_get(&x->mem->ref);
-		krdma_handle_put(h);
-		if (!krdma_range_ok(op->addr, op->length, x->mem->length))
-			return krdma_explain(
-				why, -ERANGE,
-				"%llu bytes at %llu are outside buffer %u, which has %llu",
-				op->length, op->addr, op->buffer, x->mem->length);
-		if (op->opcode == KRDMA_OP_READ && !x->mem->writable)
-			return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
-					     op->buffer);
-		x->mem_offset = op->addr;
-	} else if (op->timeout_ns > KRDMA_OP_PIN_NS) {
-		return krdma_explain(
-			why, -EINVAL,
-			"an operation on memory that is not a buffer may last 300 s at most");
-	} else if (op->length > KRDMA_OP_PIN_MAX) {
-		return krdma_explain(
-			why, -EDQUOT,
-			"an operation on memory that is not a buffer has at most %llu bytes",
-			KRDMA_OP_PIN_MAX);
-	}
-
-	x->opcode = op->opcode;
-	x->user_data = op->user_data;
-	x->offset = op->offset;
-	x->length = op->length;
-	return 0;
-}
-
-/* Pin and map; on failure that is the operation's status. */
-static int krdma_op_prepare(struct krdma_ctx *ctx, const struct krdma_op *op, struct krdma_xfer *x,
-			    struct krdma_why *why)
-{
-	struct krdma_device *dev;
-	int rc = 0;
-
-	if (!x->mem) {
-		x->mem = krdma_mem_pin(ctx, op->addr, op->length, op->opcode == KRDMA_OP_READ,
-				       false, why);
-		if (IS_ERR(x->mem)) {
-			rc = PTR_ERR(x->mem);
-			x->mem = NULL;
-			return rc;
-		}
-	}
-	/* The device must not go while its mapping is made. */
-	dev = krdma_session_device(x->sess);
-	if (!dev)
-		return krdma_session_explain(x->sess, -ENOTCONN, why);
-	x->map = krdma_mem_map(x->mem, dev, why);
-	if (IS_ERR(x->map))
-		rc = PTR_ERR(x->map);
-	krdma_device_put(dev);
-	return rc;
-}
-
-static void krdma_op_start(struct krdma_ctx *ctx, struct krdma_batch *b, const struct krdma_op *op,
-			   struct krdma_xfer *x, struct krdma_why *why)
-{
-	u64 timeout = op->timeout_ns ?: KRDMA_DEFAULT_TIMEOUT_NS;
-
-	x->owner = b;
-	x->done = krdma_batch_xfer_done;
-	x->uid = ctx->uid;
-	x->pid = task_tgid_nr(current);
-	x->deadline = ktime_add_safe(ktime_get(), min_t(u64, timeout, KTIME_MAX));
-	x->status = krdma_op_prepare(ctx, op, x, why);
-	if (x->status)
-		return;
-	atomic_inc(&b->pending);
-	krdma_xfer_submit(x);
-}
-
-static int krdma_submit_wait(struct krdma_batch *b)
-{
+	LIST_HEAD(done);
 	u32 i;
 
 	if (!wait_for_completion_killable(&b->done))
 		return 0;
 	for (i = 0; i < b->n; i++)
-		if (b->x[i].owner)
-			krdma_xfer_cancel(&b->x[i], -ECANCELED);
+		if (b->r[i].started)
+			krdma_xfer_cancel(&b->r[i].x, -ECANCELED, &done);
+	krdma_xfers_finish(&done);
 	return -EINTR;
 }
 
-static int krdma_submit_report(struct krdma_batch *b, struct krdma_submit *cmd,
-			       struct krdma_why *why)
+static int krdma_batch_report(struct krdma_batch *b, struct krdma_submit *cmd,
+			      struct krdma_why *why)
 {
 	void __user *to = u64_to_user_ptr(cmd->completions);
 	size_t head = min_t(size_t, cmd->completion_stride, sizeof(struct krdma_completion));
 	u32 i;
 
-	cmd->failed = 0;
 	for (i = 0; i < b->n; i++, to += cmd->completion_stride) {
+		struct krdma_xfer *x = &b->r[i].x;
 		struct krdma_completion comp = {
-			.user_data = b->x[i].user_data,
-			.result = b->x[i].moved,
-			.status = b->x[i].status,
+			.user_data = x->user_data,
+			.result = x->moved,
+			.status = x->status,
 		};
 
 		if (comp.status) {
 			cmd->failed++;
-			krdma_xfer_explain(&b->x[i], why);
+			krdma_xfer_explain(x, why);
 		}
 		if (copy_to_user(to, &comp, head) ||
 		    clear_user(to + head, cmd->completion_stride - head)) {
@@ -219,78 +109,424 @@ static int krdma_submit_report(struct krdma_batch *b, struct krdma_submit *cmd,
 	return 0;
 }
 
-static int krdma_submit_ops(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_batch *b,
-			    struct krdma_op *ops, struct krdma_why *why)
+static int krdma_op_read(const struct krdma_submit *cmd, u32 i, struct krdma_op *op,
+			 struct krdma_why *why)
 {
-	const void __user *from = u64_to_user_ptr(cmd->ops);
+	const void __user *from = u64_to_user_ptr(cmd->ops) + (size_t)i * cmd->op_stride;
+	int rc = copy_struct_from_user(op, sizeof(*op), from, cmd->op_stride);
+
+	return rc ? krdma_explain(why, rc, "operation %u can't be read (%pe)", i, ERR_PTR(rc)) : 0;
+}
+
+static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
+			     struct krdma_batch *b, struct krdma_why *why)
+{
+	struct krdma_op op;
+	LIST_HEAD(batch);
 	u32 i;
 	int rc;
 
-	for (i = 0; i < cmd->count; i++, from += cmd->op_stride) {
-		rc = copy_struct_from_user(&ops[i], sizeof(*ops), from, cmd->op_stride);
+	for (i = 0; i < cmd->count; i++) {
+		rc = krdma_op_read(cmd, i, &op, why);
 		if (rc)
-			return krdma_explain(why, rc, "operation %u can't be read (%pe)", i,
-					     ERR_PTR(rc));
-		INIT_LIST_HEAD(&b->x[i].all);
-		INIT_LIST_HEAD(&b->x[i].node);
+			return rc;
 		b->n = i + 1;
-		rc = krdma_op_check(ctx, &ops[i], &b->x[i], why);
+		rc = krdma_req_check(ctx, &op, false, &b->r[i], why);
 		if (rc)
 			return rc;
 	}
-	for (i = 0; i < cmd->count; i++)
-		krdma_op_start(ctx, b, &ops[i], &b->x[i], why);
+	for (i = 0; i < cmd->count; i++) {
+		struct krdma_req *r = &b->r[i];
+
+		r->x.status = krdma_req_prepare(r, why);
+		if (r->x.status)
+			continue;
+		r->door = b;
+		r->end = krdma_batch_req_end;
+		atomic_inc(&b->pending);
+		krdma_req_start(r, &batch);
+	}
+	krdma_xfers_submit(&batch);
 	return 0;
 }
 
-/**
- * krdma_submit - KRDMA_IOC_SUBMIT
- * @ctx: open file
- * @cmd: the command; failed is set
- * @why: explanation, also of the first operation that failed
- *
- * Context: process, of the user.
- * Return: 0 or a negative errno
- */
-int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_why *why)
+static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd,
+			     struct krdma_why *why)
 {
 	struct krdma_batch *b;
-	struct krdma_op *ops;
 	int rc;
 
-	if (!cmd->count || cmd->count > KRDMA_SUBMIT_MAX)
-		return krdma_explain(why, -EINVAL, "a submission has 1 to %u operations",
-				     KRDMA_SUBMIT_MAX);
-	if (cmd->op_stride < sizeof(struct krdma_op) || cmd->op_stride > PAGE_SIZE ||
-	    cmd->completion_stride < sizeof(struct krdma_completion) ||
-	    cmd->completion_stride > PAGE_SIZE)
-		return krdma_explain(why, -EINVAL,
-				     "a stride is shorter than its struct, or longer than a page");
-
-	b = kvzalloc(struct_size(b, x, cmd->count), GFP_KERNEL_ACCOUNT);
-	ops = kvcalloc(cmd->count, sizeof(*ops), GFP_KERNEL_ACCOUNT);
-	if (!b || !ops) {
-		kvfree(b);
-		kvfree(ops);
+	b = kvzalloc(struct_size(b, r, cmd->count), GFP_KERNEL_ACCOUNT);
+	if (!b)
 		return -ENOMEM;
-	}
 	refcount_set(&b->refs, 2);
 	atomic_set(&b->pending, 1);
 	init_completion(&b->done);
 	INIT_WORK(&b->work, krdma_batch_work);
 
-	rc = krdma_submit_ops(ctx, cmd, b, ops, why);
+	rc = krdma_batch_start(ctx, cmd, b, why);
 	krdma_batch_ended(b);
-	kvfree(ops);
+	/* If it failed nothing was started. */
 	if (!rc)
-		rc = krdma_submit_wait(b);
-	else
-		wait_for_completion(&b->done);
+		rc = krdma_batch_wait(b);
 	if (!rc)
-		rc = krdma_submit_report(b, cmd, why);
+		rc = krdma_batch_report(b, cmd, why);
+	cmd->accepted = cmd->count;
 	/* ORDER: nothing is pinned any more when the user gets its status. */
 	if (rc != -EINTR)
 		krdma_batch_drop(b);
 	krdma_batch_put(b);
 	return rc;
+}
+
+/* ---- asynchronous ---- */
+
+static void krdma_async_end(struct krdma_req *r)
+{
+	struct krdma_ctx *ctx = r->ctx;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	list_add_tail(&r->all, &ctx->ended);
+	/* ORDER: under the lock, as who takes it from the list may free the context. */
+	if (ctx->closed && queue_work(krdma_wq, &ctx->reap_work))
+		kref_get(&ctx->ref);
+	if (ctx->eventfd)
+		krdma_eventfd_signal(ctx->eventfd);
+	wake_up(&ctx->wait);
+	spin_unlock_bh(&ctx->reqs_lock);
+}
+
+static u32 krdma_room_take(struct krdma_ctx *ctx, u32 n)
+{
+	spin_lock_bh(&ctx->reqs_lock);
+	n = min(n, KRDMA_CTX_OPS_MAX - ctx->nreqs);
+	ctx->nreqs += n;
+	spin_unlock_bh(&ctx->reqs_lock);
+	return n;
+}
+
+/**
+ * krdma_room_put - give room back
+ * @ctx: open file
+ * @n: of how many operations
+ *
+ * Context: any.
+ */
+void krdma_room_put(struct krdma_ctx *ctx, u32 n)
+{
+	spin_lock_bh(&ctx->reqs_lock);
+	ctx->nreqs -= n;
+	wake_up(&ctx->wait);
+	spin_unlock_bh(&ctx->reqs_lock);
+}
+
+/**
+ * krdma_room - room for operations of a file that nobody waits for
+ * @ctx: open file
+ * @n: how many
+ * @nonblock: do not wait for the first
+ *
+ * Context: process.
+ * Return: how many there is room for, at least 1; -EAGAIN, -EINTR
+ */
+int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
+{
+	u32 got = krdma_room_take(ctx, n);
+
+	if (!got && nonblock)
+		return -EAGAIN;
+	if (!got && wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))))
+		return -EINTR;
+	return got;
+}
+
+static void krdma_async_free(struct krdma_req *r)
+{
+	krdma_req_drop(r);
+	krdma_req_free(r);
+}
+
+static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
+			     struct krdma_req **reqs, u32 room, struct krdma_why *why)
+{
+	struct krdma_op op;
+	LIST_HEAD(batch);
+	u32 i, n = 0;
+	int rc = 0;
+
+	/* All are looked at, also those that there is no room for. */
+	for (n = 0; n < cmd->count && !rc; n++) {
+		reqs[n] = krdma_req_alloc();
+		rc = reqs[n] ? krdma_op_read(cmd, n, &op, why) : -ENOMEM;
+		if (!rc)
+			rc = krdma_req_check(ctx, &op, false, reqs[n], why);
+	}
+	for (i = 0; i < n; i++) {
+		struct krdma_req *r = reqs[i];
+
+		if (rc || i >= room) {
+			if (r)
+				krdma_async_free(r);
+			continue;
+		}
+		r->async = true;
+		r->end = krdma_async_end;
+		/* What fails here has a completion like the others. */
+		r->x.status = krdma_req_prepare(r, why);
+		krdma_req_start(r, &batch);
+	}
+	krdma_xfers_submit(&batch);
+	return rc;
+}
+
+static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+			      struct krdma_why *why)
+{
+	struct krdma_req **reqs;
+	int room, rc;
+
+	room = krdma_room(ctx, cmd->count, nonblock);
+	if (room == -EAGAIN)
+		krdma_explain(why, room, "%u operations of the file are under way, or not read",
+			      KRDMA_CTX_OPS_MAX);
+	if (room < 0)
+		return room;
+	reqs = kvmalloc_array(cmd->count, sizeof(*reqs), GFP_KERNEL_ACCOUNT);
+	rc = reqs ? krdma_async_start(ctx, cmd, reqs, room, why) : -ENOMEM;
+	kvfree(reqs);
+	if (rc)
+		krdma_room_put(ctx, room);
+	else
+		cmd->accepted = room;
+	return rc;
+}
+
+/**
+ * krdma_submit - KRDMA_IOC_SUBMIT
+ * @ctx: open file
+ * @cmd: the command; failed and accepted are set
+ * @nonblock: the file has O_NONBLOCK
+ * @why: explanation, also of the first operation that failed
+ *
+ * Context: process, of the user.
+ * Return: 0 or a negative errno
+ */
+int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+		 struct krdma_why *why)
+{
+	bool async = cmd->flags & KRDMA_SUBMIT_ASYNC;
+
+	if (!cmd->count || cmd->count > KRDMA_SUBMIT_MAX)
+		return krdma_explain(why, -EINVAL, "a submission has 1 to %u operations",
+				     KRDMA_SUBMIT_MAX);
+	if (cmd->reserved || (async && (cmd->completions || cmd->completion_stride)))
+		return -EINVAL;
+	if (cmd->op_stride < sizeof(struct krdma_op) || cmd->op_stride > PAGE_SIZE ||
+	    (!async && (cmd->completion_stride < sizeof(struct krdma_completion) ||
+			cmd->completion_stride > PAGE_SIZE)))
+		return krdma_explain(why, -EINVAL,
+				     "a stride is shorter than its struct, or longer than a page");
+	cmd->failed = 0;
+	return async ? krdma_submit_async(ctx, cmd, nonblock, why) :
+		       krdma_submit_sync(ctx, cmd, why);
+}
+
+/**
+ * krdma_cancel - KRDMA_IOC_CANCEL
+ * @ctx: open file
+ * @cmd: the command; count is set
+ *
+ * Context: process.
+ */
+void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd)
+{
+	struct krdma_req *r;
+	LIST_HEAD(done);
+
+	cmd->count = 0;
+	spin_lock_bh(&ctx->reqs_lock);
+	list_for_each_entry(r, &ctx->reqs, all) {
+		if (!r->async ||
+		    (!(cmd->flags & KRDMA_CANCEL_ALL) && r->x.user_data != cmd->user_data))
+			continue;
+		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+		cmd->count++;
+	}
+	spin_unlock_bh(&ctx->reqs_lock);
+	krdma_xfers_finish(&done);
+}
+
+/* ---- completions ---- */
+
+/**
+ * krdma_eventfd_set - KRDMA_IOC_EVENTFD
+ * @ctx: open file
+ * @fd: an eventfd of the caller, -1 for none
+ * @why: explanation
+ *
+ * Context: process, of the user.
+ * Return: 0, -EBADF or -EINVAL
+ */
+int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why)
+{
+	struct eventfd_ctx *eventfd = NULL;
+
+	if (fd != -1)
+		eventfd = eventfd_ctx_fdget(fd);
+	if (IS_ERR(eventfd))
+		return krdma_explain(why, PTR_ERR(eventfd), "file descriptor %d is not an eventfd",
+				     fd);
+	spin_lock_bh(&ctx->reqs_lock);
+	swap(ctx->eventfd, eventfd);
+	spin_unlock_bh(&ctx->reqs_lock);
+	if (eventfd)
+		eventfd_ctx_put(eventfd);
+	return 0;
+}
+
+static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
+{
+	struct krdma_req *r;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	r = list_first_entry_or_null(&ctx->ended, struct krdma_req, all);
+	if (r)
+		list_del_init(&r->all);
+	spin_unlock_bh(&ctx->reqs_lock);
+	return r;
+}
+
+static bool krdma_ended_wait(struct krdma_ctx *ctx)
+{
+	bool over;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	over = !list_empty(&ctx->ended) || !ctx->nreqs;
+	spin_unlock_bh(&ctx->reqs_lock);
+	return over;
+}
+
+/**
+ * krdma_reap - read completions
+ * @ctx: open file
+ * @buf: where they go
+ * @size: its bytes
+ * @nonblock: do not wait for the first
+ *
+ * Context: process, of the user.
+ * Return: bytes; 0 if nothing is under way; or a negative errno
+ */
+ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock)
+{
+	struct krdma_why why = {};
+	struct krdma_req *r;
+	size_t done = 0;
+	u32 n = 0;
+	int rc = 0;
+
+	if (size < sizeof(struct krdma_completion))
+		return -EINVAL;
+	while (size - done >= sizeof(struct krdma_completion)) {
+		struct krdma_completion comp = {};
+
+		r = krdma_ended_take(ctx);
+		if (!r && (done || nonblock)) {
+			rc = -EAGAIN;
+			break;
+		}
+		if (!r) {
+			rc = wait_event_interruptible(ctx->wait, krdma_ended_wait(ctx));
+			r = rc ? NULL : krdma_ended_take(ctx);
+			/* Another reader was faster, or there is none to wait for. */
+			if (!r && !rc && READ_ONCE(ctx->nreqs))
+				continue;
+			if (!r)
+				break;
+		}
+		comp.user_data = r->x.user_data;
+		comp.result = r->x.moved;
+		comp.status = r->x.status;
+		krdma_xfer_explain(&r->x, &why);
+		/* ORDER: nothing is pinned any more when the user gets its status. */
+		krdma_req_unpin(r);
+		if (copy_to_user(buf + done, &comp, sizeof(comp))) {
+			spin_lock_bh(&ctx->reqs_lock);
+			list_add(&r->all, &ctx->ended);
+			spin_unlock_bh(&ctx->reqs_lock);
+			rc = -EFAULT;
+			break;
+		}
+		krdma_async_free(r);
+		done += sizeof(comp);
+		n++;
+	}
+	if (n)
+		krdma_room_put(ctx, n);
+	if (why.err)
+		krdma_remember(ctx, &why, 0);
+	return done ?: rc;
+}
+
+/**
+ * krdma_ready - what can be done with a file now
+ * @ctx: open file
+ *
+ * Context: any.
+ * Return: EPOLL*
+ */
+__poll_t krdma_ready(struct krdma_ctx *ctx)
+{
+	__poll_t mask = 0;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	if (!list_empty(&ctx->ended))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (ctx->nreqs < KRDMA_CTX_OPS_MAX)
+		mask |= EPOLLOUT | EPOLLWRNORM;
+	spin_unlock_bh(&ctx->reqs_lock);
+	return mask;
+}
+
+/**
+ * krdma_submit_reap_work - end operations of a file that was closed
+ * @work: of a context
+ *
+ * Context: work, with a reference.
+ */
+void krdma_submit_reap_work(struct work_struct *work)
+{
+	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, reap_work);
+	struct krdma_req *r;
+
+	while ((r = krdma_ended_take(ctx)))
+		krdma_async_free(r);
+	krdma_ctx_put(ctx);
+}
+
+/**
+ * krdma_submit_close - the file goes: stop its operations
+ * @ctx: context of a file that was closed
+ *
+ * Returns at once; what is on the wire ends later, and holds the context.
+ *
+ * Context: work.
+ */
+void krdma_submit_close(struct krdma_ctx *ctx)
+{
+	struct eventfd_ctx *eventfd;
+	struct krdma_req *r;
+	LIST_HEAD(done);
+
+	spin_lock_bh(&ctx->reqs_lock);
+	ctx->closed = true;
+	eventfd = ctx->eventfd;
+	ctx->eventfd = NULL;
+	list_for_each_entry(r, &ctx->reqs, all)
+		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+	spin_unlock_bh(&ctx->reqs_lock);
+	krdma_xfers_finish(&done);
+	while ((r = krdma_ended_take(ctx)))
+		krdma_async_free(r);
+	if (eventfd)
+		eventfd_ctx_put(eventfd);
 }

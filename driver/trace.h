@@ -23,7 +23,7 @@
 #define krdma_show_wait(w)                                                      \
 	__print_symbolic(w, { KRDMA_WAIT_SLOT, "slot" }, { KRDMA_WAIT_KEY, "key" }, \
 			 { KRDMA_WAIT_CREDIT, "credit" }, { KRDMA_WAIT_WIRE, "wire" }, \
-			 { KRDMA_WAIT_PLACEMENT, "placement" })
+			 { KRDMA_WAIT_PLACEMENT, "placement" }, { KRDMA_WAIT_TURN, "turn" })
 
 #define krdma_show_opcode(o) \
 	__print_symbolic(o, { KRDMA_OP_READ, "READ" }, { KRDMA_OP_WRITE, "WRITE" })
@@ -149,7 +149,7 @@ TRACE_EVENT(krdma_xfer_submit,
 	TP_fast_assign(
 		__entry->session = session;
 		__entry->xfer = x;
-		__entry->offset = x->offset;
+		__entry->offset = x->range->addr;
 		__entry->length = x->length;
 		__entry->opcode = x->opcode;
 	),

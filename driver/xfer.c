@@ -6,7 +6,8 @@
  *
  *	session->ready		can be posted as soon as there is room
  *	region->waiters		lacks the key of its next segment
- *	(none)			all that will be posted is on the wire
+ *	(none)			all that will be posted is on the wire, or it is held:
+ *				others have to end before it starts
  *	a local "done" list	ended; ->done is called without the session's lock
  *
  * and on session->xfers by .all until it ends. It ends when it has a status,
@@ -71,6 +72,7 @@ static void krdma_xfer_finish(struct krdma_xfer *x, struct list_head *done)
 		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
 	}
 	trace_krdma_xfer_end(sess->serial, x, x->status);
+	x->ended = true;
 	list_del_init(&x->all);
 	sess->nxfers--;
 	list_move_tail(&x->node, done);
@@ -128,7 +130,7 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 			continue;
 		}
 		key = xa_load(&region->keys,
-			      krdma_segment_of(x->offset + x->posted, region->segment_shift));
+			      krdma_segment_of(krdma_xfer_at(x), region->segment_shift));
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);
 			krdma_xfer_wait(x, KRDMA_WAIT_CREDIT);
@@ -186,55 +188,113 @@ void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int 
 }
 
 /**
- * krdma_xfer_submit - start a transfer
- * @x: transfer, filled in by the submitter, with its references
+ * krdma_xfer_init - make a transfer ready to be submitted
+ * @x: transfer, filled in by the submitter
  *
- * ->done is called once, perhaps before this returns.
- *
- * Context: any; no session lock held.
+ * Context: any.
  */
-void krdma_xfer_submit(struct krdma_xfer *x)
+void krdma_xfer_init(struct krdma_xfer *x)
+{
+	INIT_LIST_HEAD(&x->all);
+	INIT_LIST_HEAD(&x->node);
+	/* Behind empty pieces. */
+	krdma_local_step(x, 0);
+}
+
+static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct list_head *done)
 {
 	struct krdma_session *sess = x->sess;
-	LIST_HEAD(done);
 
-	x->submitted = ktime_get();
-	x->since = x->submitted;
-	x->wait = KRDMA_WAIT_SLOT;
-
-	spin_lock_bh(&sess->lock);
+	x->submitted = now;
+	x->since = now;
+	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
 	trace_krdma_xfer_submit(sess->serial, x);
 	list_add_tail(&x->all, &sess->xfers);
 	sess->nxfers++;
-	list_add_tail(&x->node, &sess->ready);
-	if (x->region->err) {
-		krdma_xfer_end(x, x->region->err, &done);
+	if (x->status) {
+		krdma_xfer_end(x, x->status, done);
+	} else if (x->region->err) {
+		krdma_xfer_end(x, x->region->err, done);
 	} else if (sess->state != KRDMA_SESSION_UP) {
-		krdma_xfer_end(x, -ENOTCONN, &done);
+		krdma_xfer_end(x, -ENOTCONN, done);
 	} else {
 		krdma_session_tick_by(sess, x->deadline);
+		if (!x->held)
+			list_add_tail(&x->node, &sess->ready);
+	}
+}
+
+/**
+ * krdma_xfers_submit - start transfers
+ * @batch: transfers by ->node, filled in by the submitter, who holds references
+ *	on what they use; empty on return
+ *
+ * Those of a session that follow each other have one doorbell. ->done is called
+ * once for each, perhaps before this returns.
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_xfers_submit(struct list_head *batch)
+{
+	ktime_t now = ktime_get();
+	LIST_HEAD(done);
+
+	while (!list_empty(batch)) {
+		struct krdma_xfer *x = list_first_entry(batch, struct krdma_xfer, node);
+		struct krdma_session *sess = x->sess;
+
+		spin_lock_bh(&sess->lock);
+		do {
+			list_del_init(&x->node);
+			krdma_xfer_begin(x, now, &done);
+			x = list_first_entry_or_null(batch, struct krdma_xfer, node);
+		} while (x && x->sess == sess);
 		krdma_xfer_pump(sess, &done);
+		/* ORDER: a session is there as long as something of it is under way. */
+		spin_unlock_bh(&sess->lock);
+		krdma_xfers_finish(&done);
+	}
+}
+
+/**
+ * krdma_xfer_release - it is the turn of a transfer that was held
+ * @x: transfer; it may have ended, or not be submitted yet
+ * @done: transfers that ended
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_xfer_release(struct krdma_xfer *x, struct list_head *done)
+{
+	struct krdma_session *sess = x->sess;
+
+	spin_lock_bh(&sess->lock);
+	if (x->held) {
+		x->held = false;
+		if (!list_empty(&x->all) && !x->status) {
+			list_add_tail(&x->node, &sess->ready);
+			krdma_xfer_wait(x, KRDMA_WAIT_SLOT);
+			krdma_xfer_pump(sess, done);
+		}
 	}
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
 }
 
 /**
  * krdma_xfer_cancel - post nothing more of a transfer
- * @x: transfer that was submitted; it may have ended
+ * @x: transfer; it may have ended, or not be submitted yet
  * @err: its status, if it has not
+ * @done: gets the transfer if nothing of it is on the wire
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_cancel(struct krdma_xfer *x, int err)
+void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct list_head *done)
 {
-	LIST_HEAD(done);
-
 	spin_lock_bh(&x->sess->lock);
 	if (!list_empty(&x->all))
-		krdma_xfer_end(x, err, &done);
+		krdma_xfer_end(x, err, done);
+	else if (!x->ended && !x->status)
+		x->status = err;
 	spin_unlock_bh(&x->sess->lock);
-	krdma_xfers_finish(&done);
 }
 
 /**
@@ -290,7 +350,7 @@ void krdma_xfers_finish(struct list_head *done)
 		struct krdma_xfer *x = list_first_entry(done, struct krdma_xfer, node);
 
 		list_del_init(&x->node);
-		x->done(x);
+		x->done(x, done);
 	}
 }
 
@@ -317,15 +377,19 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 		return krdma_explain(why, x->status, "'%s' was revoked by %pISpc", region->name,
 				     &x->sess->dst);
 	case -ECANCELED:
-		return krdma_explain(why, x->status, "the region '%s' was closed", region->name);
+		return krdma_explain(why, x->status, "'%s' of %pISpc: %s after %llu of %llu bytes",
+				     region->name, &x->sess->dst,
+				     region->err == -ECANCELED ? "the region was closed" :
+								 "it was cancelled",
+				     x->moved, x->length);
 	case -ENOMEM:
 		return krdma_explain(why, x->status,
 				     "'%s' of %pISpc at %llu: not enough memory there, or here",
-				     region->name, &x->sess->dst, x->offset + x->posted);
+				     region->name, &x->sess->dst, krdma_xfer_at(x));
 	case -EDQUOT:
 	case -EIO:
 		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",
-				     &x->sess->dst, region->name, x->offset + x->posted,
+				     &x->sess->dst, region->name, krdma_xfer_at(x),
 				     krdma_proto_status_text(krdma_proto_status(x->status)));
 	case -ECONNRESET:
 	case -ENOTCONN:

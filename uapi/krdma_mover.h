@@ -501,9 +501,7 @@ struct krdma_submit {
  * Nothing more of them is posted. Each has its completion as ever, once: with
  * ECANCELED, or as it ended before that. What is posted ends by itself, so a
  * WRITE may still reach the peer's memory until its completion. Operations of
- * io_uring are cancelled by its own means.
- *
- * Fails with ENOENT if there is none.
+ * io_uring are cancelled by its own means. To find none is no failure.
  */
 struct krdma_cancel {
 	__u32 size;

@@ -195,7 +195,7 @@ static void sges_of_pages(struct kunit *test)
 	const struct sges_case *c = test->param_value;
 	struct ib_sge *sge = kunit_kmalloc(test, c->max * sizeof(*sge), GFP_KERNEL);
 	dma_addr_t *page = kunit_kmalloc(test, c->npages * sizeof(*page), GFP_KERNEL);
-	u32 i, used = U32_MAX;
+	u32 i, used = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, sge);
 	KUNIT_ASSERT_NOT_NULL(test, page);
@@ -218,7 +218,7 @@ static void sges_of_pages(struct kunit *test)
 /* The most that the driver asks for: room for every page, and for as many as it has. */
 static void whole_chunks(struct kunit *test)
 {
-	u32 i, used, npages = KRDMA_CHUNK_MAX / PAGE_SIZE + 1;
+	u32 i, used = 0, npages = KRDMA_CHUNK_MAX / PAGE_SIZE + 1;
 	struct ib_sge *sge = kunit_kmalloc(test, KRDMA_SGE_MAX * sizeof(*sge), GFP_KERNEL);
 	dma_addr_t *page = kunit_kmalloc(test, npages * sizeof(*page), GFP_KERNEL);
 
@@ -229,6 +229,10 @@ static void whole_chunks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, P - 1, KRDMA_CHUNK_MAX, LKEY, sge, 1, &used),
 			KRDMA_CHUNK_MAX);
 	KUNIT_EXPECT_EQ(test, used, 1);
+	/* The work request is full: nothing more. */
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 0, 1, LKEY, sge, 1, &used), 0);
+	KUNIT_EXPECT_EQ(test, used, 1);
+	used = 0;
 	KUNIT_EXPECT_EQ(test, sge[0].length, KRDMA_CHUNK_MAX);
 
 	for (i = 0; i < npages; i++)
@@ -326,7 +330,7 @@ static void one_piece(struct kunit *test, struct op *op)
 {
 	u64 left = op->length - op->posted, at = op->offset + op->posted;
 	u64 index = krdma_segment_of(at, op->shift), end;
-	u32 bytes, wanted, used;
+	u32 bytes, wanted, used = 0;
 
 	wanted = krdma_split_bytes(left, krdma_segment_offset(at, op->shift),
 				   krdma_segment_length(index, op->size, op->shift));
@@ -370,10 +374,57 @@ static void pieces_cover_operation(struct kunit *test)
 	KUNIT_EXPECT_GT(test, pieces, 2 * ROUNDS);
 }
 
+/* Pieces behind each other: those that are neighbours in memory share an SGE. */
+static void pieces_of_work_request(struct kunit *test)
+{
+	const dma_addr_t page[] = { AT(3), AT(4), AT(9) };
+	struct ib_sge sge[3];
+	u32 used = 0;
+
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 100, 50, LKEY, sge, 3, &used), 50);
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 150, P, LKEY, sge, 3, &used), P);
+	KUNIT_EXPECT_EQ(test, used, 1);
+	KUNIT_EXPECT_EQ(test, sge[0].addr, AT(3) + 100);
+	KUNIT_EXPECT_EQ(test, sge[0].length, P + 50);
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 2 * P + 7, 5, LKEY, sge, 3, &used), 5);
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 0, 1, LKEY, sge, 3, &used), 1);
+	KUNIT_EXPECT_EQ(test, used, 3);
+	KUNIT_EXPECT_EQ(test, sge[1].addr, AT(9) + 7);
+	KUNIT_EXPECT_EQ(test, sge[2].addr, AT(3));
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 50, 1, LKEY, sge, 3, &used), 0);
+	KUNIT_EXPECT_EQ(test, used, 3);
+}
+
+static void steps(struct kunit *test)
+{
+	static const struct krdma_vec vec[] = { { 0, 5 }, { 100, 1 }, { 7, 1ULL << 40 }, { 0, 3 } };
+	struct krdma_cursor at = { 0, 0 };
+
+	krdma_split_step(&at, vec, 4, 4);
+	KUNIT_EXPECT_EQ(test, at.i, 0);
+	KUNIT_EXPECT_EQ(test, at.in, 4);
+	krdma_split_step(&at, vec, 4, 1);
+	KUNIT_EXPECT_EQ(test, at.i, 1);
+	KUNIT_EXPECT_EQ(test, at.in, 0);
+	krdma_split_step(&at, vec, 4, 0);
+	KUNIT_EXPECT_EQ(test, at.i, 1);
+	krdma_split_step(&at, vec, 4, (1ULL << 40) + 2);
+	KUNIT_EXPECT_EQ(test, at.i, 3);
+	KUNIT_EXPECT_EQ(test, at.in, 1);
+	/* At the end of the last it stays. */
+	krdma_split_step(&at, vec, 4, 2);
+	KUNIT_EXPECT_EQ(test, at.i, 3);
+	KUNIT_EXPECT_EQ(test, at.in, 3);
+	krdma_split_step(&at, vec, 4, 0);
+	KUNIT_EXPECT_EQ(test, at.in, 3);
+}
+
 static struct kunit_case split_cases[] = { KUNIT_CASE_PARAM(bytes_of_work_request,
 							    bytes_gen_params),
 					   KUNIT_CASE_PARAM(sges_of_pages, sges_gen_params),
 					   KUNIT_CASE(whole_chunks),
+					   KUNIT_CASE(pieces_of_work_request),
+					   KUNIT_CASE(steps),
 					   KUNIT_CASE(pieces_cover_operation),
 					   {} };
 

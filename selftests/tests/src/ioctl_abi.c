@@ -31,6 +31,8 @@ union args {
 	struct krdma_export export;
 	struct krdma_open open;
 	struct krdma_submit submit;
+	struct krdma_cancel cancel;
+	struct krdma_eventfd eventfd;
 	__u32 words[64];
 };
 
@@ -192,6 +194,16 @@ static void good_submit(union args *a)
 	a->submit.completion_stride = sizeof(comp);
 }
 
+static void good_cancel(union args *a)
+{
+	a->cancel.user_data = 12345;
+}
+
+static void good_eventfd(union args *a)
+{
+	a->eventfd.fd = -1;
+}
+
 /* All of them. */
 static const struct command {
 	const char *name;
@@ -226,8 +238,12 @@ static const struct command {
 	  offsetof(struct krdma_export, fd), true, false, good_export, undo_export },
 	{ "OPEN", KRDMA_IOC_OPEN, sizeof(struct krdma_open), 4, 0,
 	  offsetof(struct krdma_open, reserved), true, true, good_open, undo_open },
-	{ "SUBMIT", KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit), 4, 0, 0, true, true, good_submit,
-	  undo_none },
+	{ "SUBMIT", KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit), 4, KRDMA_SUBMIT_ASYNC,
+	  offsetof(struct krdma_submit, reserved), true, true, good_submit, undo_none },
+	{ "CANCEL", KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel), 4, KRDMA_CANCEL_ALL,
+	  offsetof(struct krdma_cancel, reserved), true, false, good_cancel, undo_none },
+	{ "EVENTFD", KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd), 4, 0,
+	  offsetof(struct krdma_eventfd, reserved), false, false, good_eventfd, undo_none },
 };
 
 /* ---- one call, at one place, and what it leaves ---- */

@@ -175,7 +175,7 @@ static void garbage_op(struct krdma_op *op)
 	if (op->flags & KRDMA_OP_BUFFER || chance(5))
 		op->buffer = any_id();
 	if (chance(5))
-		op->reserved1 = any_word();
+		op->naddr = any_word();
 }
 
 static void garbage_submit(struct krdma_submit *cmd)
@@ -349,6 +349,8 @@ static void test_garbage(void)
 		{ KRDMA_IOC_EXPORT, sizeof(struct krdma_export) },
 		{ KRDMA_IOC_OPEN, sizeof(struct krdma_open) },
 		{ KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit) },
+		{ KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel) },
+		{ KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd) },
 	};
 	unsigned int works[KST_ARRAY_SIZE(cmds)] = { 0 }, fails[KST_ARRAY_SIZE(cmds)] = { 0 };
 	unsigned int strange = 0, unsaid = 0, round, i, n;

@@ -353,10 +353,11 @@ static void test_all_or_nothing(void)
 	BREAK("opcode 0", EOPNOTSUPP, last->opcode = 0);
 	BREAK("opcode 3", EOPNOTSUPP, last->opcode = 3);
 	BREAK("opcode 255", EOPNOTSUPP, last->opcode = 255);
-	BREAK("flag 2", EOPNOTSUPP, last->flags = 2);
+	BREAK("flag 0x10", EOPNOTSUPP, last->flags = 0x10);
 	BREAK("flag 0x8000", EOPNOTSUPP, last->flags = 0x8000);
 	BREAK("reserved0", EINVAL, last->reserved0 = 1);
-	BREAK("reserved1", EINVAL, last->reserved1 = 1U << 31);
+	BREAK("naddr without a vector", EINVAL, last->naddr = 1);
+	BREAK("nranges without ranges", EINVAL, last->nranges = 0x8000);
 	BREAK("reserved2", EINVAL, last->reserved2 = 1ULL << 63);
 	BREAK("reserved3[0]", EINVAL, last->reserved3[0] = 1);
 	BREAK("reserved3[1]", EINVAL, last->reserved3[1] = 1);

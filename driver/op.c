@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * An operation of a process, whatever door it comes through: struct krdma_op
+ * checked once, its memory, its turn, and its end.
+ *
+ *	krdma_req_check		the struct, what it refers to; nothing to undo but drop
+ *	krdma_req_prepare	pins and maps memory: may sleep, fails with the status
+ *	krdma_req_start		under way; ->end is called once, in any context
+ *	krdma_req_drop		gives everything back: process context
+ *
+ * The door reports the end to the user after the drop, never before.
+ */
+#include <linux/cred.h>
+#include <linux/overflow.h>
+#include <linux/pid.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "krdma.h"
+
+static struct kmem_cache *krdma_req_cache;
+
+/**
+ * krdma_op_init - what requests are allocated from
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM
+ */
+int krdma_op_init(void)
+{
+	krdma_req_cache = KMEM_CACHE(krdma_req, SLAB_ACCOUNT);
+	return krdma_req_cache ? 0 : -ENOMEM;
+}
+
+/**
+ * krdma_op_exit - undo krdma_op_init
+ *
+ * Context: process; no request is left.
+ */
+void krdma_op_exit(void)
+{
+	kmem_cache_destroy(krdma_req_cache);
+}
+
+/**
+ * krdma_req_alloc - a request, all zero
+ *
+ * Context: process.
+ * Return: the request, or NULL
+ */
+struct krdma_req *krdma_req_alloc(void)
+{
+	return kmem_cache_zalloc(krdma_req_cache, GFP_KERNEL);
+}
+
+/**
+ * krdma_req_free - undo krdma_req_alloc
+ * @r: request that was dropped
+ *
+ * Context: any.
+ */
+void krdma_req_free(struct krdma_req *r)
+{
+	kmem_cache_free(krdma_req_cache, r);
+}
+
+/**
+ * krdma_order_new - the order of a region's operations
+ *
+ * Context: process.
+ * Return: the order with a reference, or NULL
+ */
+struct krdma_order *krdma_order_new(void)
+{
+	struct krdma_order *order = kzalloc(sizeof(*order), GFP_KERNEL_ACCOUNT);
+
+	if (!order)
+		return NULL;
+	refcount_set(&order->refs, 1);
+	INIT_LIST_HEAD(&order->reqs);
+	return order;
+}
+
+/**
+ * krdma_order_put - let go of a region's order
+ * @order: the order; may be NULL
+ *
+ * Context: any.
+ */
+void krdma_order_put(struct krdma_order *order)
+{
+	if (order && refcount_dec_and_test(&order->refs))
+		kfree(order);
+}
+
+/* ---- what the user asks for ---- */
+
+static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_why *why)
+{
+	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER;
+
+	if (op->opcode != KRDMA_OP_READ && op->opcode != KRDMA_OP_WRITE)
+		return krdma_explain(why, -EOPNOTSUPP, "there is no operation %u", op->opcode);
+	if (op->flags & ~known)
+		return krdma_explain(why, -EOPNOTSUPP, "the flags %#x of an operation are unknown",
+				     op->flags);
+	if (op->reserved0 || op->reserved2 || op->reserved3[0] || op->reserved3[1] ||
+	    (!(op->flags & KRDMA_OP_BUFFER) && op->buffer) ||
+	    (!(op->flags & KRDMA_OP_VECTOR) && op->naddr) ||
+	    (!(op->flags & KRDMA_OP_RANGES) && op->nranges))
+		return krdma_explain(why, -EINVAL, "a reserved field of an operation is not zero");
+	if (fixed && (op->flags & (KRDMA_OP_BUFFER | KRDMA_OP_VECTOR)))
+		return krdma_explain(why, -EOPNOTSUPP,
+				     "a buffer of io_uring can't be a buffer of this file, or a vector");
+	if (((op->flags & KRDMA_OP_VECTOR) && (!op->naddr || op->naddr > KRDMA_VECTOR_MAX)) ||
+	    ((op->flags & KRDMA_OP_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
+		return krdma_explain(why, -EINVAL, "a vector has 1 to %u entries",
+				     KRDMA_VECTOR_MAX);
+	if (!op->length)
+		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
+	return 0;
+}
+
+static int krdma_vector_copy(struct krdma_vec *to, u64 from, u32 n, u64 length, const char *what,
+			     struct krdma_why *why)
+{
+	u64 sum = 0;
+	u32 i;
+
+	if (copy_from_user(to, u64_to_user_ptr(from), n * sizeof(*to)))
+		return krdma_explain(why, -EFAULT, "the vector of %s can't be read", what);
+	for (i = 0; i < n; i++)
+		if (!to[i].length || check_add_overflow(sum, to[i].length, &sum))
+			return krdma_explain(why, -EINVAL, "entry %u of the vector of %s is malformed",
+					     i, what);
+	if (sum != length)
+		return krdma_explain(why, -EINVAL,
+				     "the vector of %s has %llu bytes, the operation %llu", what,
+				     sum, length);
+	return 0;
+}
+
+/* Pieces and ranges, whether there is one or many. */
+static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
+{
+	struct krdma_xfer *x = &r->x;
+	u32 n = op->naddr + op->nranges;
+	int rc = 0;
+
+	x->one[0].addr = op->addr;
+	x->one[0].length = op->length;
+	x->local = &x->one[0];
+	x->nlocal = 1;
+	x->one[1].addr = op->offset;
+	x->one[1].length = op->length;
+	x->range = &x->one[1];
+	x->nrange = 1;
+	if (!n)
+		return 0;
+	r->vecs = kvmalloc_array(n, sizeof(*r->vecs), GFP_KERNEL_ACCOUNT);
+	if (!r->vecs)
+		return -ENOMEM;
+	if (op->naddr) {
+		rc = krdma_vector_copy(r->vecs, op->addr, op->naddr, op->length, "local memory",
+				       why);
+		x->local = r->vecs;
+		x->nlocal = op->naddr;
+	}
+	if (!rc && op->nranges) {
+		rc = krdma_vector_copy(r->vecs + op->naddr, op->offset, op->nranges, op->length,
+				       "ranges", why);
+		x->range = r->vecs + op->naddr;
+		x->nrange = op->nranges;
+	}
+	return rc;
+}
+
+static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
+{
+	u32 right = op->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE;
+	struct krdma_xfer *x = &r->x;
+	struct krdma_region *region;
+	struct krdma_handle *h;
+	u32 i;
+
+	h = krdma_handle_get(r->ctx, op->region, KRDMA_HANDLE_REGION, why);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	region = h->region;
+	x->region = region;
+	kref_get(&region->ref);
+	r->order = h->order;
+	refcount_inc(&r->order->refs);
+	krdma_handle_put(h);
+	x->sess = region->sess;
+	for (i = 0; i < x->nrange; i++)
+		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
+			return krdma_explain(why, -ERANGE,
+					     "%llu bytes at %llu are outside '%s', which has %llu",
+					     x->range[i].length, x->range[i].addr, region->name,
+					     region->length);
+	if (!(region->rights & right))
+		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
+				     right == KRDMA_RIGHT_READ ? "reading" : "writing");
+	return 0;
+}
+
+static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
+{
+	struct krdma_xfer *x = &r->x;
+	struct krdma_handle *h;
+	u32 i;
+
+	h = krdma_handle_get(r->ctx, op->buffer, KRDMA_HANDLE_BUFFER, why);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	r->mem = h->mem;
+	kref_get(&r->mem->ref);
+	krdma_handle_put(h);
+	for (i = 0; i < x->nlocal; i++)
+		if (!krdma_range_ok(x->local[i].addr, x->local[i].length, r->mem->length))
+			return krdma_explain(
+				why, -ERANGE,
+				"%llu bytes at %llu are outside buffer %u, which has %llu",
+				x->local[i].length, x->local[i].addr, op->buffer, r->mem->length);
+	if (op->opcode == KRDMA_OP_READ && !r->mem->writable)
+		return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
+				     op->buffer);
+	return 0;
+}
+
+/**
+ * krdma_req_check - what can be said about an operation without its memory
+ * @ctx: open file
+ * @op: the operation, copied from the user
+ * @fixed: its memory is a buffer that io_uring has pinned
+ * @r: request, all zero
+ * @why: explanation
+ *
+ * krdma_req_drop undoes it, also when it fails.
+ *
+ * Context: process, of the user.
+ * Return: 0 or a negative errno
+ */
+int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
+		    struct krdma_req *r, struct krdma_why *why)
+{
+	u64 timeout = op->timeout_ns ?: KRDMA_DEFAULT_TIMEOUT_NS;
+	struct krdma_xfer *x = &r->x;
+	int rc;
+
+	r->ctx = ctx;
+	kref_get(&ctx->ref);
+	rc = krdma_op_fields(op, fixed, why);
+	if (!rc)
+		rc = krdma_op_vectors(op, r, why);
+	if (!rc)
+		rc = krdma_op_region(op, r, why);
+	if (!rc && (op->flags & KRDMA_OP_BUFFER))
+		rc = krdma_op_buffer(op, r, why);
+	if (rc)
+		return rc;
+	if (!fixed && !r->mem) {
+		if (op->timeout_ns > KRDMA_OP_PIN_NS)
+			return krdma_explain(
+				why, -EINVAL,
+				"an operation on memory that is not a buffer may last 300 s at most");
+		if (op->length > KRDMA_OP_PIN_MAX)
+			return krdma_explain(
+				why, -EDQUOT,
+				"an operation on memory that is not a buffer has at most %llu bytes",
+				KRDMA_OP_PIN_MAX);
+	}
+	r->after = op->flags & KRDMA_OP_AFTER;
+	x->opcode = op->opcode;
+	x->user_data = op->user_data;
+	x->length = op->length;
+	x->uid = ctx->uid;
+	x->pid = task_tgid_nr(current);
+	x->deadline = ktime_add_safe(ktime_get(), min_t(u64, timeout, KTIME_MAX));
+	return 0;
+}
+
+/* ---- memory ---- */
+
+/**
+ * krdma_req_prepare - pin or map the memory of an operation
+ * @r: request that was checked; ->x.bvec is set if its pages are there already
+ * @why: explanation
+ *
+ * Context: process, of the user.
+ * Return: 0, or the status of the operation
+ */
+int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
+{
+	struct krdma_xfer *x = &r->x;
+	struct krdma_device *dev;
+	int rc;
+
+	if (x->bvec)
+		return 0;
+	if (!r->mem) {
+		rc = krdma_pages_pin(r, x->local, x->nlocal, x->opcode == KRDMA_OP_READ, why);
+		x->bvec = r->pages;
+		x->nlocal = r->npages;
+		return rc;
+	}
+	/* The device must not go while its mapping is made. */
+	dev = krdma_session_device(x->sess);
+	if (!dev)
+		return krdma_session_explain(x->sess, -ENOTCONN, why);
+	x->map = krdma_mem_map(r->mem, dev, why);
+	krdma_device_put(dev);
+	rc = PTR_ERR_OR_ZERO(x->map);
+	if (rc)
+		x->map = NULL;
+	return rc;
+}
+
+/* ---- its turn, and its end ---- */
+
+static void krdma_req_done(struct krdma_xfer *x, struct list_head *more)
+{
+	struct krdma_req *r = container_of(x, struct krdma_req, x), *next;
+	struct krdma_ctx *ctx = r->ctx;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	list_del_init(&r->all);
+	list_del(&r->turn);
+	next = list_first_entry_or_null(&r->order->reqs, struct krdma_req, turn);
+	/* ORDER: under the lock, so that it is still there. */
+	if (next && next->after)
+		krdma_xfer_release(&next->x, more);
+	spin_unlock_bh(&ctx->reqs_lock);
+	r->end(r);
+}
+
+/**
+ * krdma_req_start - let an operation begin
+ * @r: request that was prepared, with ->end
+ * @batch: gets its transfer, for krdma_xfers_submit, which has to follow
+ *
+ * Context: process.
+ */
+void krdma_req_start(struct krdma_req *r, struct list_head *batch)
+{
+	struct krdma_ctx *ctx = r->ctx;
+
+	r->x.done = krdma_req_done;
+	krdma_xfer_init(&r->x);
+	list_add_tail(&r->x.node, batch);
+	spin_lock_bh(&ctx->reqs_lock);
+	list_add_tail(&r->all, &ctx->reqs);
+	r->x.held = r->after && !list_empty(&r->order->reqs);
+	list_add_tail(&r->turn, &r->order->reqs);
+	r->started = true;
+	spin_unlock_bh(&ctx->reqs_lock);
+}
+
+/**
+ * krdma_req_unpin - give back the memory of an operation
+ * @r: request that has ended, or was not started; twice does no harm
+ *
+ * Context: process, may sleep.
+ */
+void krdma_req_unpin(struct krdma_req *r)
+{
+	/* Lost on purpose: a device may still reach it. */
+	if (r->x.lost)
+		return;
+	krdma_pages_unpin(r);
+	if (r->mem)
+		krdma_mem_put(r->mem);
+	r->mem = NULL;
+}
+
+/**
+ * krdma_req_drop - give back what an operation holds
+ * @r: request that has ended, or was not started; twice does no harm
+ *
+ * Context: process, may sleep.
+ */
+void krdma_req_drop(struct krdma_req *r)
+{
+	if (!r->ctx)
+		return;
+	krdma_req_unpin(r);
+	kvfree(r->vecs);
+	krdma_order_put(r->order);
+	if (r->x.region)
+		krdma_region_put(r->x.region);
+	r->vecs = NULL;
+	r->order = NULL;
+	r->x.region = NULL;
+	krdma_ctx_put(r->ctx);
+	r->ctx = NULL;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Operations by io_uring: IORING_OP_URING_CMD with struct krdma_op in an SQE128.
+ *
+ * The command is in memory that the process can change, so it is copied once.
+ * A transfer ends in any context; task work of the submitter gives its memory
+ * back and completes the command. With a buffer that was registered with
+ * io_uring nothing is pinned here: io_uring keeps its pages as long as the
+ * command is under way.
+ */
+#include <linux/uio.h>
+
+#include "compat.h"
+#include "krdma.h"
+
+struct krdma_uring_pdu {
+	struct krdma_req *req;
+	bool cqe32;
+};
+
+static struct krdma_uring_pdu *krdma_uring_pdu(struct io_uring_cmd *cmd)
+{
+	BUILD_BUG_ON(sizeof(struct krdma_uring_pdu) > sizeof(cmd->pdu));
+	return (struct krdma_uring_pdu *)cmd->pdu;
+}
+
+/**
+ * krdma_uring_features - what this kernel's io_uring gives
+ *
+ * Context: any.
+ * Return: KRDMA_FEATURE_*
+ */
+u64 krdma_uring_features(void)
+{
+	u64 features = 0;
+
+	if (IS_ENABLED(CONFIG_IO_URING))
+		features |= KRDMA_FEATURE_URING;
+#ifdef HAVE_URING_CANCEL
+	if (IS_ENABLED(CONFIG_IO_URING))
+		features |= KRDMA_FEATURE_CANCEL;
+#endif
+	return features;
+}
+
+KRDMA_URING_TASK(krdma_uring_task)
+{
+	struct io_uring_cmd *cmd = KRDMA_URING_TASK_CMD;
+	struct krdma_uring_pdu *pdu = krdma_uring_pdu(cmd);
+	struct krdma_req *r = pdu->req;
+	struct krdma_ctx *ctx = r->ctx;
+	struct krdma_why why = {};
+	u64 moved = r->x.moved;
+	s32 res = r->x.status;
+
+	if (res) {
+		krdma_xfer_explain(&r->x, &why);
+		krdma_remember(ctx, &why, 0);
+	} else {
+		res = min_t(u64, moved, INT_MAX);
+	}
+	pdu->req = NULL;
+	krdma_room_put(ctx, 1);
+	krdma_req_drop(r);
+	krdma_req_free(r);
+	/* ORDER: nothing is pinned any more when the user gets its status. */
+	krdma_uring_done(cmd, res, moved, pdu->cqe32, KRDMA_URING_TASK_FLAGS);
+}
+
+static void krdma_uring_end(struct krdma_req *r)
+{
+	io_uring_cmd_complete_in_task(r->door, krdma_uring_task);
+}
+
+/* The pages of a buffer that io_uring has. */
+static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op,
+			     struct krdma_req *r, unsigned int issue_flags, struct krdma_why *why)
+{
+	struct krdma_xfer *x = &r->x;
+	struct iov_iter iter;
+	int rc;
+
+	rc = krdma_uring_import(cmd, op->addr, op->length,
+				op->opcode == KRDMA_OP_READ ? ITER_DEST : ITER_SOURCE, &iter,
+				issue_flags);
+	if (rc)
+		return krdma_explain(why, rc,
+				     "%llu bytes at %#llx are not in the buffer of io_uring (%pe)",
+				     op->length, op->addr, ERR_PTR(rc));
+	if (!iov_iter_is_bvec(&iter) || iov_iter_count(&iter) != op->length)
+		return krdma_explain(why, -EOPNOTSUPP, "the buffer of io_uring has no pages");
+	x->bvec = iter.bvec;
+	x->nlocal = iter.nr_segs;
+	x->at.in = iter.iov_offset;
+	return 0;
+}
+
+static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
+			     const struct krdma_op *op, unsigned int issue_flags,
+			     struct krdma_why *why)
+{
+	bool fixed = cmd->flags & IORING_URING_CMD_FIXED;
+	struct krdma_req *r = krdma_req_alloc();
+	LIST_HEAD(batch);
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	rc = krdma_req_check(ctx, op, fixed, r, why);
+	if (!rc && fixed)
+		rc = krdma_uring_fixed(cmd, op, r, issue_flags, why);
+	if (!rc)
+		rc = krdma_req_prepare(r, why);
+	if (rc) {
+		krdma_req_drop(r);
+		krdma_req_free(r);
+		return rc;
+	}
+	krdma_uring_pdu(cmd)->req = r;
+	krdma_uring_pdu(cmd)->cqe32 = issue_flags & IO_URING_F_CQE32;
+	r->door = cmd;
+	r->end = krdma_uring_end;
+	krdma_uring_cancelable(cmd, issue_flags);
+	krdma_req_start(r, &batch);
+	/* ORDER: the command may be gone when this returns. */
+	krdma_xfers_submit(&batch);
+	return 0;
+}
+
+/* Under the ring's lock, as the task work that ends the request. */
+static void krdma_uring_cancel(struct io_uring_cmd *cmd)
+{
+	struct krdma_req *r = krdma_uring_pdu(cmd)->req;
+	LIST_HEAD(done);
+
+	if (!r)
+		return;
+	krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+	krdma_xfers_finish(&done);
+}
+
+/**
+ * krdma_uring_cmd - ->uring_cmd of the file
+ * @cmd: the command
+ * @issue_flags: IO_URING_F_*
+ *
+ * Context: process, of the user, or a thread of its ring.
+ * Return: -EIOCBQUEUED, or a negative errno, which is the command's result
+ */
+int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	struct krdma_ctx *ctx = cmd->file->private_data;
+	struct krdma_why why = {};
+	struct krdma_op op;
+	int rc;
+
+	if (krdma_uring_is_cancel(issue_flags)) {
+		krdma_uring_cancel(cmd);
+		return 0;
+	}
+	if (cmd->cmd_op != KRDMA_URING_OP)
+		return -ENOTTY;
+	if (!(issue_flags & IO_URING_F_SQE128)) {
+		rc = krdma_explain(&why, -EINVAL, "an operation needs a ring with SQEs of 128 bytes");
+		goto out;
+	}
+	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));
+	/* Where it would wait, io_uring does it again from a thread that may. */
+	rc = krdma_room(ctx, 1, issue_flags & IO_URING_F_NONBLOCK);
+	if (rc == -EAGAIN)
+		return rc;
+	if (rc < 0)
+		goto out;
+	rc = krdma_uring_start(cmd, ctx, &op, issue_flags, &why);
+	if (!rc)
+		return -EIOCBQUEUED;
+	krdma_room_put(ctx, 1);
+out:
+	krdma_remember(ctx, &why, rc);
+	return rc;
+}
