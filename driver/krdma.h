@@ -610,6 +610,7 @@ struct krdma_req {
 	unsigned long pinned;
 	u64 addr; /* in user memory; only while it is prepared */
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
+	struct krdma_why *why;  /* why its memory could not be had */
 	void (*end)(struct krdma_req *r);
 	void *door; /* the door's own */
 	struct bio_vec few[KRDMA_REQ_PAGES];
@@ -712,6 +713,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 		    struct krdma_req *r, struct krdma_why *why);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_start(struct krdma_req *r, struct list_head *batch);
+int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);
 struct krdma_order *krdma_order_new(void);

@@ -358,6 +358,21 @@ void krdma_req_start(struct krdma_req *r, struct list_head *batch)
 }
 
 /**
+ * krdma_req_explain - the sentence for an operation that failed
+ * @r: request that has ended
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: its status
+ */
+int krdma_req_explain(struct krdma_req *r, struct krdma_why *why)
+{
+	if (!r->why)
+		return krdma_xfer_explain(&r->x, why);
+	return krdma_explain(why, r->x.status, "%s", r->why->text);
+}
+
+/**
  * krdma_req_unpin - give back the memory of an operation
  * @r: request that has ended, or was not started; twice does no harm
  *
@@ -386,10 +401,12 @@ void krdma_req_drop(struct krdma_req *r)
 		return;
 	krdma_req_unpin(r);
 	kvfree(r->vecs);
+	kfree(r->why);
 	krdma_order_put(r->order);
 	if (r->x.region)
 		krdma_region_put(r->x.region);
 	r->vecs = NULL;
+	r->why = NULL;
 	r->order = NULL;
 	r->x.region = NULL;
 	krdma_ctx_put(r->ctx);

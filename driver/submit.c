@@ -263,6 +263,7 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	}
 	for (i = 0; i < n; i++) {
 		struct krdma_req *r = reqs[i];
+		struct krdma_why own = {};
 
 		if (rc || i >= room) {
 			if (r)
@@ -272,7 +273,9 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 		r->async = true;
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
-		r->x.status = krdma_req_prepare(r, why);
+		r->x.status = krdma_req_prepare(r, &own);
+		if (own.err)
+			r->why = kmemdup(&own, sizeof(own), GFP_KERNEL_ACCOUNT);
 		krdma_req_start(r, &batch);
 	}
 	krdma_xfers_submit(&batch);
@@ -446,7 +449,7 @@ ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool no
 		comp.user_data = r->x.user_data;
 		comp.result = r->x.moved;
 		comp.status = r->x.status;
-		krdma_xfer_explain(&r->x, &why);
+		krdma_req_explain(r, &why);
 		/* ORDER: nothing is pinned any more when the user gets its status. */
 		krdma_req_unpin(r);
 		if (copy_to_user(buf + done, &comp, sizeof(comp))) {

@@ -356,7 +356,11 @@ enum krdma_opcode {
 #define KRDMA_OP_VECTOR (1U << 1)
 /* Several ranges of the region: @offset points to @nranges of struct krdma_vec. */
 #define KRDMA_OP_RANGES (1U << 2)
-/* Start when all earlier operations of this file on this region's id have ended. */
+/*
+ * Start when all earlier operations of this file on this region's id have ended.
+ * io_uring may begin commands in another order than they were submitted in, where
+ * one is drained, linked or punted to a thread: there IOSQE_IO_LINK says it better.
+ */
 #define KRDMA_OP_AFTER (1U << 3)
 
 /**
