@@ -602,7 +602,7 @@ struct krdma_req {
 	struct list_head turn; /* order->reqs */
 	bool started;
 	bool after; /* starts when it is the first of its order */
-	bool async; /* KRDMA_SUBMIT_ASYNC */
+	bool async; /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
 	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
 	struct krdma_mem *mem;
 	struct bio_vec *pages;
