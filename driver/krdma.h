@@ -292,9 +292,9 @@ struct krdma_xfer {
 	const struct krdma_vec *range; /* of the region */
 	u32 nlocal;                    /* entries of ->local or ->bvec */
 	u32 nrange;
-	struct krdma_cursor at;   /* next byte to post: of local memory */
-	struct krdma_cursor far;  /* and of the region */
-	struct krdma_vec one[2];  /* room for a single ->local and ->range */
+	struct krdma_cursor at;  /* next byte to post: of local memory */
+	struct krdma_cursor far; /* and of the region */
+	struct krdma_vec one[2]; /* room for a single ->local and ->range */
 	u8 opcode;
 	bool held;  /* waits for its turn */
 	bool ended; /* ->done is called, or will be */
@@ -580,7 +580,7 @@ struct krdma_order {
 /* An id of a context. */
 struct krdma_handle {
 	enum krdma_handle_type type;
-	refcount_t refs; /* the id table, and each call that uses it */
+	refcount_t refs;           /* the id table, and each call that uses it */
 	struct krdma_order *order; /* of a region */
 	union {
 		struct krdma_session *sess;
@@ -608,7 +608,6 @@ struct krdma_req {
 	struct bio_vec *pages;
 	u32 npages; /* entries of ->pages */
 	unsigned long pinned;
-	u64 addr; /* in user memory; only while it is prepared */
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
 	struct krdma_why *why;  /* why its memory could not be had */
 	void (*end)(struct krdma_req *r);

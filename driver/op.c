@@ -110,8 +110,9 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 	    (!(op->flags & KRDMA_OP_RANGES) && op->nranges))
 		return krdma_explain(why, -EINVAL, "a reserved field of an operation is not zero");
 	if (fixed && (op->flags & (KRDMA_OP_BUFFER | KRDMA_OP_VECTOR)))
-		return krdma_explain(why, -EOPNOTSUPP,
-				     "a buffer of io_uring can't be a buffer of this file, or a vector");
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"a buffer of io_uring can't be a buffer of this file, or a vector");
 	if (((op->flags & KRDMA_OP_VECTOR) && (!op->naddr || op->naddr > KRDMA_VECTOR_MAX)) ||
 	    ((op->flags & KRDMA_OP_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
 		return krdma_explain(why, -EINVAL, "a vector has 1 to %u entries",
@@ -131,8 +132,8 @@ static int krdma_vector_copy(struct krdma_vec *to, u64 from, u32 n, u64 length, 
 		return krdma_explain(why, -EFAULT, "the vector of %s can't be read", what);
 	for (i = 0; i < n; i++)
 		if (!to[i].length || check_add_overflow(sum, to[i].length, &sum))
-			return krdma_explain(why, -EINVAL, "entry %u of the vector of %s is malformed",
-					     i, what);
+			return krdma_explain(why, -EINVAL,
+					     "entry %u of the vector of %s is malformed", i, what);
 	if (sum != length)
 		return krdma_explain(why, -EINVAL,
 				     "the vector of %s has %llu bytes, the operation %llu", what,

@@ -118,8 +118,8 @@ static int krdma_op_read(const struct krdma_submit *cmd, u32 i, struct krdma_op 
 	return rc ? krdma_explain(why, rc, "operation %u can't be read (%pe)", i, ERR_PTR(rc)) : 0;
 }
 
-static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
-			     struct krdma_batch *b, struct krdma_why *why)
+static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_batch *b,
+			     struct krdma_why *why)
 {
 	struct krdma_op op;
 	LIST_HEAD(batch);
@@ -150,8 +150,7 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	return 0;
 }
 
-static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd,
-			     struct krdma_why *why)
+static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_why *why)
 {
 	struct krdma_batch *b;
 	int rc;
@@ -233,11 +232,11 @@ int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 {
 	u32 got = krdma_room_take(ctx, n);
 
-	if (!got && nonblock)
+	if (got)
+		return got;
+	if (nonblock)
 		return -EAGAIN;
-	if (!got && wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))))
-		return -EINTR;
-	return got;
+	return wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))) ? -EINTR : got;
 }
 
 static void krdma_async_free(struct krdma_req *r)

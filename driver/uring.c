@@ -165,7 +165,8 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	if (cmd->cmd_op != KRDMA_URING_OP)
 		return -ENOTTY;
 	if (!(issue_flags & IO_URING_F_SQE128)) {
-		rc = krdma_explain(&why, -EINVAL, "an operation needs a ring with SQEs of 128 bytes");
+		rc = krdma_explain(&why, -EINVAL,
+				   "an operation needs a ring with SQEs of 128 bytes");
 		goto out;
 	}
 	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));

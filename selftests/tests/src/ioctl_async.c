@@ -137,7 +137,8 @@ static void test_many(void)
 	struct krdma_completion comp;
 	struct krdma_op op;
 
-	kst_is(reap(fd, &comp, 1), 0, "nothing is under way: read gives nothing, and does not wait");
+	kst_is(reap(fd, &comp, 1), 0,
+	       "nothing is under way: read gives nothing, and does not wait");
 	kst_ok(write_many(fd, OPS, 11) && all_done(fd, OPS, OPS, KST_PAGE),
 	       "%d operations in a call, completions in batches", OPS);
 	kst_ok(kst_peer_has("async", 0, OPS * KST_PAGE, 11), "the bytes are there");
@@ -158,8 +159,7 @@ static void test_many(void)
 	if (submit(fd, &op, 1, NULL))
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
 	kst_is(reap(fd, NULL, 1), -EFAULT, "completions to nowhere are EFAULT");
-	kst_ok(reap(fd, &comp, 1) == 1 && !comp.status && comp.user_data == 8,
-	       "and are not lost");
+	kst_ok(reap(fd, &comp, 1) == 1 && !comp.status && comp.user_data == 8, "and are not lost");
 	op.opcode = 77;
 	kst_fails(fd, submit(fd, &op, 1, NULL), -EOPNOTSUPP, "77", "a malformed one is refused");
 	kst_is(reap(fd, &comp, 1), 0, "and has no completion");
@@ -344,8 +344,7 @@ static bool shaped(bool by_buffer)
 	op.buffer = by_buffer ? buffer : 0;
 	op.addr = (uintptr_t)vec;
 	for (k = 0; k < from.n; k++)
-		vec[k] = (struct krdma_vec){ from.vec[k].addr +
-						     (by_buffer ? 0 : (uintptr_t)memory),
+		vec[k] = (struct krdma_vec){ from.vec[k].addr + (by_buffer ? 0 : (uintptr_t)memory),
 					     from.vec[k].length };
 	op.naddr = from.n;
 	rc = kst_submit(fd, &op, &comp, 1, NULL);

@@ -162,7 +162,8 @@ static void test_fixed(void)
 	kst_ok(now.accounted == before.accounted, "the module pins nothing for them");
 	kst_ok(kst_peer_has("uring", 0, DEPTH * KST_PAGE, 60), "the bytes are there");
 	op = op_of(KRDMA_OP_WRITE, 0, BYTES - 10, 11);
-	kst_fails(fd, one(&op, true), -EFAULT, "buffer of io_uring", "outside the registered buffer");
+	kst_fails(fd, one(&op, true), -EFAULT, "buffer of io_uring",
+		  "outside the registered buffer");
 	op = op_of(KRDMA_OP_WRITE, 0, 0, 10);
 	op.flags = KRDMA_OP_BUFFER;
 	op.addr = 0;
@@ -263,7 +264,8 @@ static void test_flags(void)
 	op = op_of(KRDMA_OP_WRITE, 0, BYTES / 2, KST_PAGE);
 	op.flags = KRDMA_OP_AFTER;
 	prep(&op, 1, true);
-	kst_ok(!finish(2) && kst_peer_has("uring", 0, KST_PAGE, 82), "one with KRDMA_OP_AFTER is done behind the others");
+	kst_ok(!finish(2) && kst_peer_has("uring", 0, KST_PAGE, 82),
+	       "one with KRDMA_OP_AFTER is done behind the others");
 
 	kst_fill(memory, 0, BYTES / 2, 80);
 	kst_fill(memory + BYTES / 2, 0, KST_PAGE, 81);
@@ -336,7 +338,8 @@ static void test_cancel(void)
 			strange++;
 		io_uring_cqe_seen(&ring, cqe);
 	}
-	kst_ok(n == DEPTH && !strange, "of %d operations half are cancelled: each ends once", DEPTH);
+	kst_ok(n == DEPTH && !strange, "of %d operations half are cancelled: each ends once",
+	       DEPTH);
 	kst_ok(stopped > DEPTH / 4 && stopped <= told, "most of those in time (%u of %u)", stopped,
 	       told);
 	kst_settled(&before, "nothing is left of them");
@@ -358,8 +361,8 @@ static void full_ring(unsigned int round, int out)
 	unsigned int i;
 
 	fd = kst_open();
-	if (kst_connect(fd, 0, &session) || kst_open_region(fd, session, "uring", 0, &region, NULL) ||
-	    !ring_open(0))
+	if (kst_connect(fd, 0, &session) ||
+	    kst_open_region(fd, session, "uring", 0, &region, NULL) || !ring_open(0))
 		_exit(2);
 	for (i = 0; i < DEPTH; i++) {
 		op = op_of(i & 1 ? KRDMA_OP_READ : KRDMA_OP_WRITE, i * 1000, i * 200000, 200000);
