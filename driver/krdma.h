@@ -66,6 +66,8 @@
 #define KRDMA_INBOUND_NEW_MAX  128
 /* Outbound sessions of one user that is not root. */
 #define KRDMA_OUTBOUND_USER_MAX 256
+/* More than siw puts behind the head of an answer (MAX_HDR_INLINE). */
+#define KRDMA_SHORT 64
 /* An operation on memory that is not a registered buffer may not last longer. */
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
@@ -830,6 +832,7 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 
 /* split.c: no verbs, no locks, no allocation, no state */
 u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered);
+u32 krdma_split_short(u32 bytes, u64 at);
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used);
 void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n, u64 bytes);

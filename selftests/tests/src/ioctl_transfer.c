@@ -127,6 +127,10 @@ static void test_sizes(void)
 				       length, !(i & 1));
 	}
 	kst_ok(good, "small sizes, odd places, and across a segment's end, both ways");
+	for (good = true, length = 2; length < 70; length += length < 9 ? 1 : 15)
+		good &= there_and_back(9 * KST_PAGE - 1 - length / 3, KST_PAGE - 5, length,
+				       length & 1);
+	kst_ok(good, "small sizes across the end of a page, both ways");
 	for (good = true, i = 0; i < KST_ARRAY_SIZE(large); i++) {
 		good &= there_and_back(0, KST_PAGE, large[i], i & 1);
 		good &= there_and_back(segment + 4095 - i, KST_PAGE + 99, large[i], !(i & 1));

@@ -26,6 +26,8 @@ static int fd;
 static __u32 session, region, buffer;
 static unsigned char *memory;
 static __u64 features;
+/* io_uring gives the buffers of a ring back some time after its end. */
+static struct kst_state without_ring, with_ring;
 
 /* ---- a ring ---- */
 
@@ -306,6 +308,7 @@ static void test_sqpoll(void)
 	       "SQPOLL: submitted by the kernel's thread");
 	io_uring_queue_exit(&ring);
 	ring = plain;
+	kst_settled(&with_ring, "its ring has ended");
 }
 
 /* By our own means: IORING_OP_ASYNC_CANCEL does not reach a driver's commands. */
@@ -452,8 +455,10 @@ int main(int argc, char **argv)
 	    kst_open_region(fd, session, "uring", 0, &region, NULL) ||
 	    kst_buffer(fd, memory, KST_PAGE, KRDMA_BUFFER_WRITABLE, &buffer))
 		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
+	without_ring = kst_now();
 	if (!ring_open(0))
 		kst_skip_all("no ring (io_uring is switched off?)");
+	with_ring = kst_now();
 
 	test_sizes();
 	test_fixed();
@@ -462,6 +467,7 @@ int main(int argc, char **argv)
 	test_sqpoll();
 	test_cancel();
 	io_uring_queue_exit(&ring);
+	kst_settled(&without_ring, "the ring has ended");
 	test_exit();
 	close(fd);
 	kst_settled(&begin, "at the end everything is as it was");
