@@ -262,7 +262,7 @@ void progress_clear(struct progress *progress);
 
 /* crew.c */
 
-#define CREW_MAX 4
+#define CREW_MAX 2
 
 /**
  * struct crew - threads that work together until all end or one fails
@@ -306,6 +306,7 @@ void crew_join(struct crew *crew);
  * @opcode: KRDMA_OP_READ to the file, KRDMA_OP_WRITE from it
  * @length: bytes; for a WRITE, 0 if the length of the file is not known
  * @timeout_ns: deadline of each operation, 0 for the kernel's default
+ * @depth: most operations under way
  * @path: the file, NULL for standard input or output
  * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
  *	come, so that a failure before them leaves the file as it was.
@@ -318,6 +319,7 @@ struct pump_job {
 	enum krdma_opcode opcode;
 	uint64_t length;
 	uint64_t timeout_ns;
+	unsigned int depth;
 	const char *path;
 	int fd;
 	struct progress *progress;

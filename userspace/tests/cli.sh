@@ -88,11 +88,55 @@ check "put and get a file" put_get
 
 in_flight()
 {
-	run 0 put data h/scratch && grep -q 'submits_max 2 ' log && grep -q '^buffer 16777216 ' log
+	run 0 put data h/scratch && grep -q 'under_way_max 8 ' log && grep -q '^buffer 16777216 ' log
 }
 export KRDMA_FAKE_DELAY_MS=200
-check "put keeps two operations under way" in_flight
+check "put keeps eight operations under way" in_flight
 unset KRDMA_FAKE_DELAY_MS
+
+# there_and_back ARGUMENT...: put and get with these, and the bytes are the same
+there_and_back()
+{
+	truncate -s 0 exports/scratch
+	truncate -s 24M exports/scratch
+	run 0 put "$@" data h/scratch && cmp -n 20000001 data exports/scratch &&
+		run 0 get "$@" h/scratch@0+20000001 copy && cmp data copy
+}
+depth()
+{
+	KRDMA_FAKE_DELAY_MS=20 there_and_back -Q "$1" && grep -q "under_way_max $1 " log &&
+		grep -q "^buffer $2 " log
+}
+check "put and get -Q 1" depth 1 8388608
+check "put and get --depth 3" depth 3 16515072
+check "put and get -Q 64" depth 64 16777216
+backwards() { KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 there_and_back; }
+check "operations that end from the last to the first" backwards
+full_file()
+{
+	KRDMA_FAKE_OPS_MAX=3 KRDMA_FAKE_ACCEPT=2 KRDMA_FAKE_DELAY_MS=5 there_and_back &&
+		grep -q 'under_way_max 3 ' log
+}
+check "a module that takes a part of the operations, or none for now" full_file
+ahead()
+{
+	local pid rc
+
+	mkfifo ahead
+	KRDMA_FAKE_HANG=1 LD_PRELOAD=$fake "$krdma" put - h/scratch < ahead 2> err &
+	pid=$!
+	timeout 10 head -c 16M /dev/zero > ahead
+	rc=$?
+	kill -KILL $pid
+	wait $pid 2> /dev/null
+	return $rc
+}
+check "put reads the file ahead while the wire stands" ahead
+few()
+{
+	run 0 put small_file h/scratch && grep -q '^buffer 65536 ' log &&
+		run 0 get h/scratch@0+1M copy && grep -q '^buffer 1048576 ' log
+}
 
 offset()
 {
@@ -102,6 +146,7 @@ offset()
 }
 printf '0123456789' > small_file
 check "put at an offset writes these bytes only" offset
+check "a small transfer pins no more than it needs" few
 
 streams()
 {
@@ -155,6 +200,13 @@ op_fails()
 		put data h/scratch
 }
 check "an operation of put fails: the kernel's sentence" op_fails
+op_fails_late()
+{
+	KRDMA_FAKE_FAIL_OP=15:104 KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 fails 1 \
+		"krdma: get h/scratch copy: operation 15 on 'scratch' failed on purpose" \
+		get h/scratch copy
+}
+check "an operation of get fails in the middle" op_fails_late
 
 keeps()
 {
@@ -217,6 +269,12 @@ less()
 		grep -q '^buffer 524288 ' log
 }
 check "put takes smaller buffers where locked memory is short" less
+two_slots()
+{
+	KRDMA_FAKE_BUFFER_MAX=131072 there_and_back && grep -q '^buffer 131072 ' log &&
+		grep -q 'under_way_max 2 ' log
+}
+check "and fewer than the depth has operations" two_slots
 none()
 {
 	KRDMA_FAKE_BUFFER_MAX=65536 fails 1 'RLIMIT_MEMLOCK is 65536 bytes' get h/scratch copy
@@ -238,6 +296,8 @@ json_put()
 		json 'd["bytes"] == 20000001 and d["mib_per_second"] > 0 and d["seconds"] > 0'
 }
 check "put -j" json_put
+check "put -Q 0" fails 2 "'0' is not a depth, 1 to 1024" put -Q 0 data h/scratch
+check "get -Q of too many" fails 2 "'1025' is not a depth" get -Q 1025 h/scratch copy
 timeouts() { run 0 ls --timeout 1.5 h && grep -q 'timeout 1500' log; }
 check "--timeout" timeouts
 second()
