@@ -152,7 +152,7 @@ static int put_run(int argc, char **argv)
 		return fail("%s is a directory", argv[optind]);
 	job.length = bytes_left(job.fd, &st);
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_WRITE, opts.timeout_ns);
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_WRITE, false, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;
@@ -187,7 +187,7 @@ static int get_run(int argc, char **argv)
 	else if (json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, opts.timeout_ns);
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, false, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;

@@ -354,13 +354,14 @@ out:
 /* How many slots of which size; a small transfer need not pin the whole ring. */
 static void ring_shape(struct pump *pump)
 {
-	size_t size = RING_SIZE / (2 * pump->depth) / SLOT_MIN * SLOT_MIN;
+	size_t size;
 
+	pump->slot_count = 2 * pump->depth;
+	size = RING_SIZE / pump->slot_count / SLOT_MIN * SLOT_MIN;
 	if (size < SLOT_MIN)
 		size = SLOT_MIN;
 	if (size > SLOT_MAX)
 		size = SLOT_MAX;
-	pump->slot_count = 2 * pump->depth;
 	if (pump->length) {
 		/* What is small overlaps too. */
 		while (size > SLOT_MIN && (uint64_t)size * pump->depth >= pump->length)

@@ -624,14 +624,11 @@ static int uring_op(const struct io_uring_sqe *sqe)
 	return completion.status ? completion.status : (int)completion.result;
 }
 
-int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
+int io_uring_submit(struct io_uring *ring)
 {
 	const unsigned int shift = (ring->flags & IORING_SETUP_SQE128) ? 1 : 0;
 	const unsigned int count = ring->sq.sqe_tail - ring->sq.sqe_head;
-	struct timespec delay = op_delay();
 
-	(void)wait_nr;
-	nanosleep(&delay, NULL);
 	pthread_mutex_lock(&lock);
 	for (; ring->sq.sqe_head != ring->sq.sqe_tail; ring->sq.sqe_head++) {
 		const struct io_uring_sqe *sqe =
@@ -648,6 +645,15 @@ int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
 		under_way_max = uring.cq_tail - uring.cq_head;
 	pthread_mutex_unlock(&lock);
 	return (int)count;
+}
+
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
+{
+	struct timespec delay = op_delay();
+
+	(void)wait_nr;
+	nanosleep(&delay, NULL);
+	return io_uring_submit(ring);
 }
 
 void io_uring_queue_exit(struct io_uring *ring)
