@@ -343,6 +343,7 @@ static int bench_regions(struct bench *bench, const struct target *target)
 static int bench_memory(struct bench *bench)
 {
 	const struct bench_options *opts = &bench->opts;
+	struct krdma_query query = { .size = sizeof(query) };
 	const uint64_t page = 4 * KIB;
 	unsigned int depth;
 	void *memory;
@@ -357,6 +358,11 @@ static int bench_memory(struct bench *bench)
 
 	/* Small operations are those of which most are under way. */
 	depth = lane_depth(opts, opts->all ? SIZE_MIN : opts->size) * bench->lanes;
+	if (krdma_query(bench->remote.krdma, &query))
+		return fail_krdma();
+	if (depth > query.ops_max)
+		return fail("%u operations would be under way, the module takes %u", depth,
+			    query.ops_max);
 	bench->ops = calloc(depth, sizeof(*bench->ops));
 	if (!bench->ops)
 		return fail("out of memory");

@@ -15,16 +15,9 @@ static struct {
 
 static int ioctl_open(struct krdma *krdma, void *memory, size_t length, unsigned int depth)
 {
-	struct krdma_query query = { .size = sizeof(query) };
-
 	engine.krdma = krdma;
 	engine.memory = memory;
 	engine.depth = depth;
-	if (krdma_query(krdma, &query))
-		return fail_krdma();
-	if (depth > 1 && depth > query.ops_max)
-		return fail("%u operations would be under way, the module takes %u", depth,
-			    query.ops_max);
 	engine.completions = calloc(depth, sizeof(*engine.completions));
 	if (!engine.completions)
 		return fail("out of memory");
@@ -52,6 +45,8 @@ static int ioctl_submit(const struct krdma_op *ops, unsigned int count)
 										    DONE;
 	while (count) {
 		taken = krdma_submit_async(engine.krdma, ops, count);
+		if (taken == -EINTR)
+			continue;
 		if (taken < 0)
 			return fail_krdma();
 		ops += taken;

@@ -96,7 +96,7 @@ static void wake_wire(const struct pump *pump)
 {
 	const uint64_t one = 1;
 
-	/* Fails at 2^64 - 2 only. */
+	/* Nothing but a fault in this program can make it fail. */
 	if (write(pump->wake_fd, &one, sizeof(one)) < 0)
 		abort();
 }

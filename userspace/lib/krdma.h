@@ -461,8 +461,9 @@ int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
  * struct krdma_query) the call waits for room for the first operation.
  *
  * Return: the operations that were taken, from the first on: 1 to @count;
- * -EAGAIN if there is room for none and the file has O_NONBLOCK; another
- * negative errno if one of them is malformed, and none was started.
+ * -EAGAIN if there is room for none and the file has O_NONBLOCK, -EINTR if a
+ * signal came before there was; another negative errno if one of them is
+ * malformed. None was started then.
  */
 int krdma_submit_async(struct krdma *krdma, const struct krdma_op *ops, unsigned int count);
 
@@ -476,21 +477,21 @@ int krdma_submit_async(struct krdma *krdma, const struct krdma_op *ops, unsigned
  * are there and fit. A signal that the process handles may end the wait.
  *
  * Return: completions written. If one of them has a status, krdma_error() has
- * the sentence of the first. 0 if nothing is under way; -EAGAIN with O_NONBLOCK
- * if nothing has ended yet, -EINTR, or another negative errno.
+ * the sentence of the first. 0 if nothing is under way that could be waited for;
+ * -EAGAIN with O_NONBLOCK if there is none now, -EINTR, or another negative errno.
  */
 int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsigned int count);
 
 /**
- * krdma_cancel() - end asynchronous operations before their time
+ * krdma_cancel() - end operations before their time: asynchronous ones, and those of io_uring
  * @krdma: the handle
- * @user_data: of the operations; 0 with KRDMA_CANCEL_ALL
+ * @user_data: of their struct krdma_op; 0 with KRDMA_CANCEL_ALL
  * @flags: 0, or KRDMA_CANCEL_ALL for all of the handle
  *
  * They have their completions as ever, with -ECANCELED or as they ended before
  * that; until then the memory belongs to the kernel.
  *
- * Return: the number that was told to end; -ENOENT if there was none.
+ * Return: the number that was told to end, 0 if there was none; or a negative errno.
  */
 int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags);
 

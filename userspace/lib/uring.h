@@ -29,7 +29,7 @@ extern "C" {
  * @sqe: the entry, all of it is written: its flags and user_data are to be set
  *	afterwards
  * @krdma: the handle; must not be freed while the entry is in use
- * @op: the operation, which is copied; its user_data is not used
+ * @op: the operation, which is copied; its user_data is for krdma_cancel() only
  */
 static inline void krdma_prep_op(struct io_uring_sqe *sqe, const struct krdma *krdma,
 				 const struct krdma_op *op)
@@ -46,7 +46,8 @@ static inline void krdma_prep_op(struct io_uring_sqe *sqe, const struct krdma *k
  * krdma_prep_op_fixed() - the same, with local memory that io_uring has registered
  * @sqe: the entry
  * @krdma: the handle
- * @op: the operation; its address, not an offset, lies in that buffer
+ * @op: the operation; its address, not an offset, lies in that buffer. Neither
+ *	krdma_op_buffer() nor krdma_op_vector() goes with that.
  * @buf_index: number of the buffer, as in io_uring_prep_read_fixed()
  */
 static inline void krdma_prep_op_fixed(struct io_uring_sqe *sqe, const struct krdma *krdma,

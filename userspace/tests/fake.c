@@ -532,7 +532,7 @@ static int do_cancel(struct krdma_cancel *arg)
 		arg->count++;
 	}
 	pthread_cond_broadcast(&changed);
-	return arg->count ? 0 : give(ENOENT, "no operation to cancel");
+	return 0;
 }
 
 static ssize_t do_read(void *to, size_t size)
@@ -545,12 +545,12 @@ static ssize_t do_read(void *to, size_t size)
 		return -1;
 	}
 	while (!ended_count) {
-		if (!pending_count)
-			return 0;
 		if (no_waiting()) {
 			errno = EAGAIN;
 			return -1;
 		}
+		if (!pending_count)
+			return 0;
 		pthread_cond_wait(&changed, &lock);
 	}
 	if (count > ended_count)
