@@ -252,6 +252,9 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 
 	r->ctx = ctx;
 	kref_get(&ctx->ref);
+	/* It may be cancelled before it is started. */
+	INIT_LIST_HEAD(&x->all);
+	INIT_LIST_HEAD(&x->node);
 	rc = krdma_op_fields(op, fixed, why);
 	if (!rc)
 		rc = krdma_op_vectors(op, r, why);
