@@ -741,7 +741,7 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	call->user = (void __user *)arg;
 	rc = krdma_ioctl_call(call, &krdma_iocs[i]);
 	/* A batch may be done and still have a sentence about one operation. */
-	if (rc || call->why.err)
+	if ((rc || call->why.err) && rc != -ERESTARTSYS)
 		krdma_remember(ctx, &call->why, rc);
 	kfree(call);
 	return rc;
@@ -801,7 +801,7 @@ static int krdma_file_open(struct inode *inode, struct file *file)
 	INIT_LIST_HEAD(&ctx->reqs);
 	INIT_LIST_HEAD(&ctx->ended);
 	init_waitqueue_head(&ctx->wait);
-	INIT_WORK(&ctx->reap_work, krdma_submit_reap_work);
+	INIT_DELAYED_WORK(&ctx->reap_work, krdma_submit_reap_work);
 	file->private_data = ctx;
 	return stream_open(inode, file);
 }

@@ -7,6 +7,7 @@
  * of registered buffers are undone. rdma_cm hears of the removal after us, so
  * that only listeners are left for it.
  */
+#include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <rdma/ib_cache.h>
 
@@ -63,6 +64,10 @@ static int krdma_device_add(struct ib_device *ib)
 	dev->segment_shift = PAGE_SHIFT + ilog2(dev->segment_pages);
 	dev->max_sge = clamp_t(int, ib->attrs.max_send_sge, 1, KRDMA_SGE_MAX);
 	/* 0 means no limit of its own. */
+	/* A bounce buffer, for one, has its limits. */
+	dev->max_map = ib_uses_virt_dma(ib) ?
+			       U32_MAX :
+			       min_t(size_t, dma_max_mapping_size(ib->dma_device), U32_MAX);
 	dev->max_sge_rd = ib->attrs.max_sge_rd > 0 ?
 				  min_t(u32, ib->attrs.max_sge_rd, dev->max_sge) :
 				  dev->max_sge;

@@ -11,7 +11,9 @@
  *	      krdma_listeners_lock	list of listeners, and their ids
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
+ *	  ctx->reqs_lock	(BH) requests of a file
  *	    session->lock	(BH) everything of a session that moves
+ *	    ctx->wait, its eventfd
  */
 #ifndef KRDMA_H
 #define KRDMA_H
@@ -87,6 +89,8 @@
 #define KRDMA_BYE_MS       1000
 #define KRDMA_ALONE_MS     1000
 #define KRDMA_FOREVER_MS   0x7fffffffU
+/* Memory of an operation that nobody reads the completion of stays pinned so long. */
+#define KRDMA_REAP_MS 1000
 /*
  * On iWARP all is one stream, so a sign of life comes behind all that was
  * posted before it, and behind TCP's retransmissions: these times are longer.
@@ -123,6 +127,7 @@ struct krdma_device {
 	u32 segment_pages;
 	u32 max_sge;
 	u32 max_sge_rd;
+	u32 max_map; /* bytes of one DMA mapping */
 };
 
 /* What is charged to a user for pinned memory; outlives the process. */
@@ -603,8 +608,10 @@ struct krdma_req {
 	struct krdma_order *order;
 	struct list_head turn; /* order->reqs */
 	bool started;
-	bool after; /* starts when it is the first of its order */
-	bool async; /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
+	bool after;     /* starts when it is the first of its order */
+	bool async;     /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
+	bool cancelled; /* by io_uring */
+	bool unpinning; /* on ctx->ended, but not to be taken; ctx->reqs_lock */
 	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
 	struct krdma_mem *mem;
 	struct bio_vec *pages;
@@ -627,7 +634,7 @@ struct krdma_error {
 
 /* One open file. */
 struct krdma_ctx {
-	struct kref ref; /* the file, accounts, short pins */
+	struct kref ref; /* the file, accounts, requests, reap_work */
 	struct net *net; /* holds a reference */
 	kuid_t uid;
 	struct xarray handles;
@@ -639,7 +646,7 @@ struct krdma_ctx {
 	bool closed;            /* nobody reads any more */
 	wait_queue_head_t wait; /* one has ended; there is room */
 	struct eventfd_ctx *eventfd;
-	struct work_struct reap_work;
+	struct delayed_work reap_work;
 	atomic64_t pinned; /* pages */
 	u64 pinned_limit;  /* pages */
 	spinlock_t error_lock;
@@ -764,7 +771,7 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
 		    struct krdma_why *why);
 void krdma_pages_unpin(struct krdma_req *r);
-u32 krdma_local_map(struct krdma_xfer *x, struct ib_device *ib, u32 most, u64 *addr);
+u32 krdma_local_map(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr);
 void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len);
 void krdma_local_step(struct krdma_xfer *x, u32 bytes);
 void krdma_mem_put(struct krdma_mem *mem);

@@ -539,6 +539,20 @@ static void krdma_mapping_index(struct krdma_mapping *map, struct krdma_mem *mem
 	}
 }
 
+/* Some pages may be bounced, and others not. */
+static bool krdma_mapping_need_sync(struct krdma_mapping *map, struct ib_device *ib)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (ib_uses_virt_dma(ib))
+		return false;
+	for_each_sgtable_dma_sg(&map->sgt, sg, i)
+		if (dma_need_sync(ib->dma_device, sg_dma_address(sg)))
+			return true;
+	return false;
+}
+
 /**
  * krdma_mem_map - DMA addresses of pinned memory for a device
  * @mem: the memory
@@ -583,8 +597,7 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 	if (rc)
 		goto out_table;
 	krdma_mapping_index(map, mem);
-	map->need_sync = !ib_uses_virt_dma(dev->ib) &&
-			 dma_need_sync(dev->ib->dma_device, map->page[0]);
+	map->need_sync = krdma_mapping_need_sync(map, dev->ib);
 
 	map->dev = dev;
 	mutex_lock(&krdma_devices_lock);
@@ -611,7 +624,7 @@ out_err:
 /**
  * krdma_local_map - the next run of a transfer's memory, for a device
  * @x: transfer
- * @ib: the device
+ * @dev: the device
  * @most: most bytes, not 0
  * @addr: out: its DMA address
  *
@@ -620,13 +633,14 @@ out_err:
  * Context: any.
  * Return: the bytes of the run; 0 if it can't be mapped
  */
-u32 krdma_local_map(struct krdma_xfer *x, struct ib_device *ib, u32 most, u64 *addr)
+u32 krdma_local_map(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr)
 {
 	u64 pos;
 
 	if (x->bvec) {
 		const struct bio_vec *bv = &x->bvec[x->at.i];
-		u32 len = min_t(u64, most, bv->bv_len - x->at.in);
+		u32 len = min3((u64)most, bv->bv_len - x->at.in, (u64)dev->max_map);
+		struct ib_device *ib = dev->ib;
 
 		*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len,
 					krdma_xfer_dir(x));

@@ -442,7 +442,7 @@ static void krdma_sink_unmap(struct krdma_channel *ch, struct krdma_sink *sink,
 int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 {
 	struct krdma_sink *sink = list_first_entry_or_null(&ch->sinks, struct krdma_sink, node);
-	struct ib_device *ib = ch->sess->dev->ib;
+	struct krdma_device *dev = ch->sess->dev;
 	struct krdma_xfer *x = c->xfer;
 	u32 n = 0, end = 0;
 
@@ -457,7 +457,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 		/* One registration has no gap inside. */
 		if (n && (offset || offset_in_page(end)))
 			break;
-		len = krdma_local_map(x, ib, krdma_page_rest(offset, left - c->bytes), &addr);
+		len = krdma_local_map(x, dev, krdma_page_rest(offset, left - c->bytes), &addr);
 		if (!len)
 			break;
 		sg_dma_address(&sink->sg[n]) = addr;
@@ -468,7 +468,10 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 	}
 	if (x->bvec)
 		c->mapped = n;
-	if (!n || krdma_sink_describe(sink, sink->sg, n)) {
+	/* What others have mapped may be in the way, and comes back. */
+	if (!n)
+		return ch->slots_used ? -EAGAIN : -EIO;
+	if (krdma_sink_describe(sink, sink->sg, n)) {
 		krdma_sink_unmap(ch, sink, c);
 		return -EIO;
 	}

@@ -74,7 +74,7 @@ static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
 {
 	struct krdma_xfer at = { .map = c->xfer->map, .local = c->xfer->local };
-	struct ib_device *ib = ch->sess->dev->ib;
+	struct krdma_device *dev = ch->sess->dev;
 	u32 left, len;
 	u64 addr;
 
@@ -83,11 +83,11 @@ static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bo
 	at.nlocal = c->xfer->nlocal;
 	at.at = c->at;
 	for (left = c->bytes; left; left -= len) {
-		len = krdma_local_map(&at, ib, left, &addr);
+		len = krdma_local_map(&at, dev, left, &addr);
 		if (to_device)
-			ib_dma_sync_single_for_device(ib, addr, len, at.map->dir);
+			ib_dma_sync_single_for_device(dev->ib, addr, len, at.map->dir);
 		else
-			ib_dma_sync_single_for_cpu(ib, addr, len, at.map->dir);
+			ib_dma_sync_single_for_cpu(dev->ib, addr, len, at.map->dir);
 		krdma_local_step(&at, len);
 	}
 }
@@ -113,8 +113,7 @@ static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32
 		if (x->bvec) {
 			if (n == max)
 				break;
-			len = krdma_local_map(x, ch->sess->dev->ib, bytes - c->bytes,
-					      &c->sge[n].addr);
+			len = krdma_local_map(x, ch->sess->dev, bytes - c->bytes, &c->sge[n].addr);
 			c->sge[n].length = len;
 			c->sge[n].lkey = lkey;
 			if (len)
@@ -259,8 +258,9 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 			return rc == -EAGAIN ? NULL : ERR_PTR(rc);
 	} else {
 		n = krdma_chunk_sges(ch, c, bytes);
+		/* What others have mapped may be in the way, and comes back. */
 		if (!n)
-			return ERR_PTR(-EIO);
+			return ch->slots_used ? NULL : ERR_PTR(-EIO);
 	}
 	krdma_split_step(&x->far, x->range, x->nrange, c->bytes);
 

@@ -187,7 +187,9 @@ static void krdma_async_end(struct krdma_req *r)
 	spin_lock_bh(&ctx->reqs_lock);
 	list_add_tail(&r->all, &ctx->ended);
 	/* ORDER: under the lock, as who takes it from the list may free the context. */
-	if (ctx->closed && queue_work(krdma_wq, &ctx->reap_work))
+	if ((r->pinned || ctx->closed) &&
+	    queue_delayed_work(krdma_wq, &ctx->reap_work,
+			       ctx->closed ? 0 : msecs_to_jiffies(KRDMA_REAP_MS)))
 		kref_get(&ctx->ref);
 	if (ctx->eventfd)
 		krdma_eventfd_signal(ctx->eventfd);
@@ -226,7 +228,7 @@ void krdma_room_put(struct krdma_ctx *ctx, u32 n)
  * @nonblock: do not wait for the first
  *
  * Context: process.
- * Return: how many there is room for, at least 1; -EAGAIN, -EINTR
+ * Return: how many there is room for, at least 1; -EAGAIN, -ERESTARTSYS
  */
 int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 {
@@ -236,7 +238,7 @@ int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 		return got;
 	if (nonblock)
 		return -EAGAIN;
-	return wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))) ? -EINTR : got;
+	return wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))) ?: got;
 }
 
 static void krdma_async_free(struct krdma_req *r)
@@ -386,12 +388,24 @@ int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why)
 	return 0;
 }
 
+/* That nobody is at; or of those the first with pages. */
+static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx, bool pinned)
+{
+	struct krdma_req *r;
+
+	lockdep_assert_held(&ctx->reqs_lock);
+	list_for_each_entry(r, &ctx->ended, all)
+		if (!r->unpinning && (!pinned || r->pinned))
+			return r;
+	return NULL;
+}
+
 static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
 {
 	struct krdma_req *r;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	r = list_first_entry_or_null(&ctx->ended, struct krdma_req, all);
+	r = krdma_ended_first(ctx, false);
 	if (r)
 		list_del_init(&r->all);
 	spin_unlock_bh(&ctx->reqs_lock);
@@ -403,7 +417,7 @@ static bool krdma_ended_wait(struct krdma_ctx *ctx)
 	bool over;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	over = !list_empty(&ctx->ended) || !ctx->nreqs;
+	over = krdma_ended_first(ctx, false) || !ctx->nreqs;
 	spin_unlock_bh(&ctx->reqs_lock);
 	return over;
 }
@@ -454,6 +468,7 @@ ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool no
 		if (copy_to_user(buf + done, &comp, sizeof(comp))) {
 			spin_lock_bh(&ctx->reqs_lock);
 			list_add(&r->all, &ctx->ended);
+			wake_up(&ctx->wait);
 			spin_unlock_bh(&ctx->reqs_lock);
 			rc = -EFAULT;
 			break;
@@ -481,7 +496,7 @@ __poll_t krdma_ready(struct krdma_ctx *ctx)
 	__poll_t mask = 0;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	if (!list_empty(&ctx->ended))
+	if (krdma_ended_first(ctx, false))
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (ctx->nreqs < KRDMA_CTX_OPS_MAX)
 		mask |= EPOLLOUT | EPOLLWRNORM;
@@ -490,17 +505,31 @@ __poll_t krdma_ready(struct krdma_ctx *ctx)
 }
 
 /**
- * krdma_submit_reap_work - end operations of a file that was closed
+ * krdma_submit_reap_work - unpin what nobody reads; end what nobody will
  * @work: of a context
  *
  * Context: work, with a reference.
  */
 void krdma_submit_reap_work(struct work_struct *work)
 {
-	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, reap_work);
+	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, reap_work.work);
 	struct krdma_req *r;
 
-	while ((r = krdma_ended_take(ctx)))
+	/* Nobody has read these for a while: their memory must not stay pinned for it. */
+	spin_lock_bh(&ctx->reqs_lock);
+	while (!ctx->closed && (r = krdma_ended_first(ctx, true))) {
+		r->unpinning = true;
+		spin_unlock_bh(&ctx->reqs_lock);
+		krdma_req_unpin(r);
+		spin_lock_bh(&ctx->reqs_lock);
+		r->unpinning = false;
+		wake_up(&ctx->wait);
+		/* Lost on purpose. */
+		if (r->pinned)
+			break;
+	}
+	spin_unlock_bh(&ctx->reqs_lock);
+	while (READ_ONCE(ctx->closed) && (r = krdma_ended_take(ctx)))
 		krdma_async_free(r);
 	krdma_ctx_put(ctx);
 }
@@ -527,8 +556,10 @@ void krdma_submit_close(struct krdma_ctx *ctx)
 		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
 	spin_unlock_bh(&ctx->reqs_lock);
 	krdma_xfers_finish(&done);
-	while ((r = krdma_ended_take(ctx)))
-		krdma_async_free(r);
+	/* Of those, reap_work may be at one. */
+	kref_get(&ctx->ref);
+	if (mod_delayed_work(krdma_wq, &ctx->reap_work, 0))
+		krdma_ctx_put(ctx);
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
 }

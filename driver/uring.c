@@ -8,6 +8,8 @@
  * io_uring nothing is pinned here: io_uring keeps its pages as long as the
  * command is under way.
  */
+#include <linux/bits.h>
+#include <linux/sched.h>
 #include <linux/uio.h>
 
 #include "compat.h"
@@ -43,6 +45,21 @@ u64 krdma_uring_features(void)
 	return features;
 }
 
+/* A key to pages of io_uring may be alive: they are never to be used again. */
+static void krdma_uring_lose(struct krdma_req *r)
+{
+	u32 i, n;
+
+	if (!r->x.lost || r->pages || !r->x.bvec)
+		return;
+	for (i = 0; i < r->x.nlocal; i++) {
+		const struct bio_vec *bv = &r->x.bvec[i];
+
+		for (n = 0; n < krdma_pages(bv->bv_offset, bv->bv_len); n++)
+			get_page(pfn_to_page(page_to_pfn(bv->bv_page) + n));
+	}
+}
+
 KRDMA_URING_TASK(krdma_uring_task)
 {
 	struct io_uring_cmd *cmd = KRDMA_URING_TASK_CMD;
@@ -60,6 +77,7 @@ KRDMA_URING_TASK(krdma_uring_task)
 		res = min_t(u64, moved, INT_MAX);
 	}
 	pdu->req = NULL;
+	krdma_uring_lose(r);
 	krdma_room_put(ctx, 1);
 	krdma_req_drop(r);
 	krdma_req_free(r);
@@ -139,6 +157,10 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 
 	if (!r)
 		return;
+	/* io_uring asks again and again, without a break. */
+	if (r->cancelled && !READ_ONCE(r->x.ended))
+		schedule_timeout_uninterruptible(1);
+	r->cancelled = true;
 	krdma_xfer_cancel(&r->x, -ECANCELED, &done);
 	krdma_xfers_finish(&done);
 }
@@ -164,23 +186,31 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	}
 	if (cmd->cmd_op != KRDMA_URING_OP)
 		return -ENOTTY;
+	/* The upper ones are io_uring's own. */
+	if (cmd->flags & GENMASK(23, 0) & ~IORING_URING_CMD_FIXED)
+		return -EOPNOTSUPP;
 	if (!(issue_flags & IO_URING_F_SQE128)) {
 		rc = krdma_explain(&why, -EINVAL,
 				   "an operation needs a ring with SQEs of 128 bytes");
 		goto out;
 	}
 	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));
-	/* Where it would wait, io_uring does it again from a thread that may. */
-	rc = krdma_room(ctx, 1, issue_flags & IO_URING_F_NONBLOCK);
-	if (rc == -EAGAIN)
-		return rc;
-	if (rc < 0)
+	if (krdma_room(ctx, 1, true) < 0) {
+		rc = krdma_explain(&why, -EDQUOT, "a file has at most %u operations under way",
+				   KRDMA_CTX_OPS_MAX);
 		goto out;
+	}
 	rc = krdma_uring_start(cmd, ctx, &op, issue_flags, &why);
 	if (!rc)
 		return -EIOCBQUEUED;
 	krdma_room_put(ctx, 1);
 out:
+	/*
+	 * io_uring would try again from a thread, and Linux 6.12 then reads the SQE in
+	 * the ring, where another may be by now.
+	 */
+	if (rc == -EAGAIN)
+		rc = -ENOMEM;
 	krdma_remember(ctx, &why, rc);
 	return rc;
 }

@@ -38,7 +38,7 @@
  *  - EBADF: no such file descriptor
  *  - EAGAIN: it would have to wait, and the file has O_NONBLOCK
  *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: of a listener's address, from rdma_cm
- *  - EINTR: a fatal signal
+ *  - EINTR: a fatal signal; any signal in a wait for room, or for a completion
  *
  * After a failed call KRDMA_IOC_LAST_ERROR returns a sentence that names the
  * object and the cause.
@@ -359,7 +359,7 @@ enum krdma_opcode {
 /*
  * Start when all earlier operations of this file on this region's id have ended.
  * io_uring may begin commands in another order than they were submitted in, where
- * one is drained, linked or punted to a thread: there IOSQE_IO_LINK says it better.
+ * one is drained, linked or punted to a thread.
  */
 #define KRDMA_OP_AFTER (1U << 3)
 

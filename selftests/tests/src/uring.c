@@ -247,8 +247,11 @@ static void test_flags(void)
 	for (i = 0; i < 8; i++) {
 		kst_fill(memory + i * 100000, 0, 100000, 70 + i);
 		op = op_of(KRDMA_OP_WRITE, 0, i * 100000, 100000);
-		prep(&op, i, i & 1)->flags |= i < 7 ? IOSQE_IO_LINK : 0;
+		prep(&op, i, i & 1)->flags |= IOSQE_ASYNC | (i < 7 ? IOSQE_IO_LINK : 0);
 	}
+	io_uring_submit(&ring);
+	/* They are copied by now. */
+	memset(ring.sq.sqes, 0xff, DEPTH * 2 * 128);
 	kst_is(finish(8), 0, "8 operations, linked");
 	kst_ok(kst_peer_has("uring", 0, 100000, 77), "are done one after the other");
 
