@@ -111,7 +111,7 @@ EXPORT_SYMBOL_GPL(krdma_client_create);
 
 void krdma_client_destroy(struct krdma_client *client)
 {
-	if (client)
+	if (!IS_ERR_OR_NULL(client))
 		krdma_client_put(client);
 }
 EXPORT_SYMBOL_GPL(krdma_client_destroy);
@@ -170,7 +170,7 @@ EXPORT_SYMBOL_GPL(krdma_peer_connect);
 
 void krdma_peer_disconnect(struct krdma_peer *peer)
 {
-	if (!peer)
+	if (IS_ERR_OR_NULL(peer))
 		return;
 	krdma_session_leave(peer->sess);
 	krdma_client_put(peer->client);
@@ -219,8 +219,8 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 	INIT_WORK(&remote->event_work, krdma_remote_event_work);
 	remote->event = event;
 	remote->priv = priv;
-	remote->region = krdma_region_open(peer->sess, padded, rights,
-					   krdma_api_timeout(timeout_ms), &why);
+	remote->region =
+		krdma_region_open(peer->sess, padded, rights, krdma_api_timeout(timeout_ms), &why);
 	if (IS_ERR(remote->region)) {
 		rc = PTR_ERR(remote->region);
 		krdma_api_say(&why);
@@ -245,7 +245,7 @@ void krdma_remote_close(struct krdma_remote *remote)
 {
 	struct krdma_session *sess;
 
-	if (!remote)
+	if (IS_ERR_OR_NULL(remote))
 		return;
 	might_sleep();
 	WRITE_ONCE(remote->closing, true);
@@ -472,7 +472,7 @@ int krdma_unpublish(struct krdma_publication *pub)
 {
 	struct krdma_exp_end end = { .done = COMPLETION_INITIALIZER_ONSTACK(end.done) };
 
-	if (!pub)
+	if (IS_ERR_OR_NULL(pub))
 		return 0;
 	pub->exp->end = &end;
 	krdma_export_unpublish(pub->exp);

@@ -207,7 +207,7 @@ struct krdma_region {
 	unsigned long forget;     /* where to look for a key to forget */
 	u64 next;                 /* segment behind the last one that was asked for */
 	struct list_head waiters; /* transfers that wait for a key */
-	struct list_head watches;
+	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
 	struct work_struct ask_work;
 	struct work_struct close_work;

@@ -149,7 +149,7 @@ struct krdma_client *krdma_client_create(struct net *net);
 
 /**
  * krdma_client_destroy - end a client
- * @client: the client; NULL does no harm
+ * @client: the client; NULL or an ERR_PTR does no harm
  *
  * What it has connected, opened or published lives on, and keeps what it needs, until
  * it is ended by itself.
@@ -179,7 +179,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 
 /**
  * krdma_peer_disconnect - end the use of a session
- * @peer: the peer; NULL does no harm
+ * @peer: the peer; NULL or an ERR_PTR does no harm
  *
  * Remotes of it live on. With its last user a session lingers for 10 s, a private one
  * ends.
@@ -214,7 +214,7 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 
 /**
  * krdma_remote_close - end a remote
- * @remote: the remote, which nobody submits to any more; NULL does no harm
+ * @remote: the remote, which nobody submits to any more; NULL or an ERR_PTR does no harm
  *
  * Waits until all transfers on it have ended and their ->done has returned, and @event,
  * too: after this none of the caller's code is run. To be quick, call
@@ -304,7 +304,7 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 
 /**
  * krdma_unpublish - take memory back
- * @pub: the publication; NULL does no harm
+ * @pub: the publication; NULL or an ERR_PTR does no harm
  *
  * Waits until no peer can reach the pages: a round trip where peers answer; where
  * one does not, until its session is taken down, after 20 s (iWARP: 60 s).
