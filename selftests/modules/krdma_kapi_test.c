@@ -28,6 +28,9 @@
 #define PAGES      8
 #define PIECES     (2 * PAGES)
 #define SLOT_BYTES (PAGES * PAGE_SIZE)
+/* More than a device takes at once. */
+#define BIG_PIECES 1024
+#define BIG_BYTES  (BIG_PIECES * PAGE_SIZE)
 #define PATIENCE   (180 * HZ)
 #define RW         (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)
 
@@ -63,7 +66,8 @@ struct slot {
 	bool submitted; /* may be cancelled; cancel_lock */
 };
 
-static struct slot *slots;
+static struct slot *slots, big;
+static struct bio_vec big_bvec[BIG_PIECES];
 static struct krdma_client *client;
 static struct krdma_peer *peer;
 static struct krdma_remote *remote;
@@ -180,6 +184,26 @@ static void slot_shuffle(struct slot *s)
 	s->single = !s->again;
 }
 
+/* The same pages again and again, behind all the slots. */
+static void slot_big(void)
+{
+	u32 i;
+
+	for (i = 0; i < BIG_PIECES; i++)
+		big_bvec[i] = (struct bio_vec){ slots[i % depth].page[i % PAGES], PAGE_SIZE, 0 };
+	big.io = (struct krdma_io){
+		.remote = remote,
+		.bvec = big_bvec,
+		.nr_bvecs = BIG_PIECES,
+		.op = KRDMA_IO_WRITE,
+		.offset = depth * SLOT_BYTES,
+		.length = BIG_BYTES,
+		.done = slot_done,
+	};
+	atomic_set(&big.calls, 0);
+	big.expected = 1;
+}
+
 static u8 pattern(u32 seed, u32 slot, u32 i)
 {
 	return (seed * 31 + slot * 17 + i * 7 + (i >> 8)) & 0xff;
@@ -251,7 +275,9 @@ static bool stress_round(void)
 
 	for (i = 0; i < depth; i++)
 		slot_shuffle(&slots[i]);
-	slots_begin(depth);
+	slot_big();
+	slots_begin(depth + 1);
+	krdma_io_submit(&big.io);
 	disturb = below(4);
 	for (i = 0; i < depth; i += n) {
 		LIST_HEAD(batch);
@@ -266,9 +292,16 @@ static bool stress_round(void)
 		for (j = i; j < i + n; j++)
 			slots[j].submitted = slots[j].single;
 		mutex_unlock(&cancel_lock);
+		j = i + below(n);
+		if (!below(4) && slots[j].single)
+			krdma_io_cancel(&slots[j].io);
+		if (!below(32))
+			krdma_remote_cancel(remote);
 		if (!below(3))
 			usleep_range(10, 500);
 	}
+	if (below(4))
+		krdma_io_cancel(&big.io);
 	if (!slots_wait())
 		return false;
 	mutex_lock(&cancel_lock);
@@ -276,14 +309,15 @@ static bool stress_round(void)
 	for (i = 0; i < depth; i++)
 		slots[i].submitted = false;
 	mutex_unlock(&cancel_lock);
-	for (i = 0; i < depth; i++) {
-		struct krdma_io *io = &slots[i].io;
+	for (i = 0; i <= depth; i++) {
+		struct slot *s = i < depth ? &slots[i] : &big;
+		struct krdma_io *io = &s->io;
 
-		ok &= want(atomic_read(&slots[i].calls) == slots[i].expected);
+		ok &= want(atomic_read(&s->calls) == s->expected);
 		ok &= want(!io->status || io->status == -ECANCELED || io->status == -ETIMEDOUT);
 		ok &= want(io->status ? io->moved <= io->length : io->moved == io->length);
 		ok &= want(!io->pages_lost);
-		ended += slots[i].expected;
+		ended += s->expected;
 		cancelled += io->status == -ECANCELED;
 		timed_out += io->status == -ETIMEDOUT;
 		if (!ok)
@@ -450,6 +484,7 @@ static bool errors(void)
 	slot_fill(&slots[0], KRDMA_IO_WRITE);
 	ok &= want(one() == 0);
 	krdma_remote_close(other);
+	slot_fill(&slots[0], KRDMA_IO_READ);
 	ok &= want(one() == 0);
 	return ok && want(!atomic_read(&events));
 }

@@ -10,8 +10,8 @@ helper json_at
 
 LIMIT=${LIMIT:-60}
 # Emulated, and with a kernel that looks for faults, all of it takes its time.
-DEPTH=${DEPTH:-64}
-ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 6 : 20))}
+DEPTH=${DEPTH:-$((TIME_FACTOR > 1 ? 32 : 64))}
+ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 5 : 10))}
 built=${MODULE%/driver/*}
 SAMPLE=$built/samples/krdma_sample.ko
 TEST=$built/selftests/modules/krdma_kapi_test.ko
@@ -81,18 +81,18 @@ export_on B scratch --size 16M
 check_loads "a module publishes a page, and moves another" "$SAMPLE" address=10.77.0.2
 krdma get -q nodeB/scratch@0+4096 "$dir/page"
 is "it has arrived" "$(tr -d k <"$dir/page" | wc -c) $(wc -c <"$dir/page")" "0 4096"
-is "a peer reads what it has published" "$(on -n B krdma get -q nodeA/krdma_sample@0+24 -)" \
+is "a peer reads what it has published" "$(on -n B krdma get -q nodeA/krdma_sample@0+25 -)" \
 	"published by krdma_sample"
 check "it keeps krdma_mover there" refused A
 is "it is no file's" "$(status A /exports/0/name)" krdma_sample
 echo "a peer writes" >"$dir/text"
-check "a peer writes into it" on -n B krdma put -q "$dir/text" nodeA/krdma_sample
+check_here "a peer writes into it" on B krdma put -q - nodeA/krdma_sample <"$dir/text"
 on -n B kill "$EXPORT_PID"
 wait "$BACKGROUND_PID"
 check "it is told of a revocation" wait_for "$LIMIT" said_once "krdma_sample: 'scratch' is revoked"
 check "it can be unloaded" rmmod krdma_sample
 is "what the peer has written is there" \
-	"$(said "krdma_sample: left with 'a peer writes\\nby krdma_s'")" 1
+	"$(said "krdma_sample: left with 'a peer writes\\nrdma_sampl'")" 1
 is "it was told once" "$(said "krdma_sample: 'scratch' is")" 1
 check_fails "without what it opens it does not load" insmod "$SAMPLE" address=10.77.0.2
 is "and the kernel says why" "$(said "10.77.0.2:7471 publishes nothing named 'scratch'")" 1
@@ -103,7 +103,7 @@ check_nothing_left "nothing is left of it" "$LIMIT"
 
 export_on B scratch --size 16M
 new_mark
-check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth=$DEPTH
+check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
 check "the module goes" rmmod krdma_kapi_test
 new_mark
 check_loads "each of many transfers ends once, whatever is done to them" "$TEST" what=stress \
