@@ -10,8 +10,8 @@ helper json_at
 
 LIMIT=${LIMIT:-60}
 # Emulated, and with a kernel that looks for faults, all of it takes its time.
-DEPTH=${DEPTH:-$((TIME_FACTOR > 1 ? 32 : 64))}
-ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 5 : 10))}
+DEPTH=${DEPTH:-$((TIME_FACTOR > 1 ? 16 : 64))}
+ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 4 : 8))}
 built=${MODULE%/driver/*}
 SAMPLE=$built/samples/krdma_sample.ko
 TEST=$built/selftests/modules/krdma_kapi_test.ko
@@ -65,7 +65,12 @@ check_loads() {
 	if insmod "$@" 2>"$dir/err"; then
 		ok "$description"
 	else
-		not_ok "$description" "$(cat "$dir/err"; dmesg -t | sed "1,/^$mark\$/d" | tail -n 20)"
+		not_ok "$description" "$(
+			cat "$dir/err"
+			dmesg -t | sed "1,/^$mark\$/d" | tail -n 20
+			# Was it the wire?
+			on_nodes sh -c "grep . /sys/class/infiniband/$LAB_RDMA_DEV/ports/1/hw_counters/*"
+		)"
 	fi
 }
 
