@@ -122,10 +122,13 @@ EXPORT_SYMBOL_GPL(krdma_client_destroy);
 static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_storage *out,
 			  struct krdma_why *why)
 {
+	memset(out, 0, sizeof(*out));
 	switch (in->ss_family) {
 	case AF_INET:
+		memcpy(out, in, sizeof(struct sockaddr_in));
+		return 0;
 	case AF_INET6:
-		*out = *in;
+		memcpy(out, in, sizeof(struct sockaddr_in6));
 		return 0;
 	}
 	return krdma_explain(why, -EAFNOSUPPORT, "an address of family %u can't be used",

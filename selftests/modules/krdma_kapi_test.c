@@ -184,13 +184,13 @@ static void slot_shuffle(struct slot *s)
 	s->single = !s->again;
 }
 
-/* The same pages again and again, behind all the slots. */
+/* The same page again and again, which nothing else changes; behind all the slots. */
 static void slot_big(void)
 {
 	u32 i;
 
 	for (i = 0; i < BIG_PIECES; i++)
-		big_bvec[i] = (struct bio_vec){ slots[i % depth].page[i % PAGES], PAGE_SIZE, 0 };
+		big_bvec[i] = (struct bio_vec){ big.page[0], PAGE_SIZE, 0 };
 	big.io = (struct krdma_io){
 		.remote = remote,
 		.bvec = big_bvec,
@@ -531,6 +531,8 @@ static void test_exit(void)
 	krdma_remote_close(remote);
 	krdma_peer_disconnect(peer);
 	krdma_client_destroy(client);
+	if (big.page[0])
+		__free_page(big.page[0]);
 	for (i = 0; slots && i < depth; i++)
 		for (j = 0; j < PAGES; j++)
 			if (slots[i].page[j])
@@ -545,7 +547,8 @@ static int test_setup(void)
 	int rc;
 
 	slots = kvcalloc(depth, sizeof(*slots), GFP_KERNEL);
-	if (!slots)
+	big.page[0] = alloc_page(GFP_KERNEL);
+	if (!slots || !big.page[0])
 		return -ENOMEM;
 	for (i = 0; i < depth; i++)
 		for (j = 0; j < PAGES; j++) {

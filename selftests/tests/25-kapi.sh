@@ -10,8 +10,8 @@ helper json_at
 
 LIMIT=${LIMIT:-60}
 # Emulated, and with a kernel that looks for faults, all of it takes its time.
-DEPTH=${DEPTH:-$((TIME_FACTOR > 1 ? 16 : 64))}
-ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 4 : 8))}
+DEPTH=${DEPTH:-$((TIME_FACTOR > 1 ? 32 : 64))}
+ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 8 : 16))}
 built=${MODULE%/driver/*}
 SAMPLE=$built/samples/krdma_sample.ko
 TEST=$built/selftests/modules/krdma_kapi_test.ko
