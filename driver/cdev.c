@@ -635,7 +635,7 @@ static const struct krdma_ioc {
 	int (*handler)(struct krdma_call *call);
 } krdma_iocs[] = {
 	KRDMA_IOC(KRDMA_IOC_QUERY, sizeof(struct krdma_query),
-		  offsetofend(struct krdma_query, version), krdma_ioc_query),
+		  offsetofend(struct krdma_query, vector_max), krdma_ioc_query),
 	KRDMA_IOC(KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_last_error),
 		  offsetofend(struct krdma_last_error, text), krdma_ioc_last_error),
 	KRDMA_IOC(KRDMA_IOC_DESTROY, sizeof(struct krdma_destroy),

@@ -4,14 +4,15 @@
 #define KRDMA_COMPAT_H
 
 #include <linux/eventfd.h>
-#if __has_include(<linux/io_uring/cmd.h>)
+#include <linux/mm.h>
+
+#include <compat_config.h>
+
+#ifdef HAVE_URING_CMD_H
 #include <linux/io_uring/cmd.h>
 #else
 #include <linux/io_uring.h>
 #endif
-#include <linux/mm.h>
-
-#include <compat_config.h>
 
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)

@@ -75,9 +75,13 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		return 0;
 	case RDMA_CM_EVENT_REJECTED:
 		ch->cm_reason = KRDMA_WIRE_REASON_NONE;
-		/* siw: a reject whose private data it keeps for itself. */
-		ch->cm_refused = event->status == -ECONNRESET;
 		data = rdma_consumer_reject_data(id, event, &len);
+		/* siw says so of any reject, and mostly hands on what came with it. */
+		ch->cm_refused = event->status == -ECONNRESET;
+		if (!data && ch->cm_refused) {
+			data = event->param.conn.private_data;
+			len = event->param.conn.private_data_len;
+		}
 		if (data)
 			krdma_proto_decode_reject(data, len, &version, &ch->cm_reason);
 		krdma_conn_event(ch, -ECONNREFUSED, event->event);

@@ -456,7 +456,8 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n)
 {
 	struct krdma_session *sess = grant->sess;
 	u32 released = atomic_read(&grant->exp->released);
-	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS);
+	/* Longer than a RECALL that is not answered, which ends the other session. */
+	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->patience);
 	struct krdma_grant *other;
 	unsigned long i;
 	int rc;

@@ -66,6 +66,8 @@
 #define KRDMA_INBOUND_NEW_MAX  128
 /* Outbound sessions of one user that is not root. */
 #define KRDMA_OUTBOUND_USER_MAX 256
+/* More than siw puts behind the head of an answer (MAX_HDR_INLINE). */
+#define KRDMA_SHORT 64
 /* An operation on memory that is not a registered buffer may not last longer. */
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
@@ -309,9 +311,9 @@ struct krdma_xfer {
 	const struct krdma_vec *range; /* of the region */
 	u32 nlocal;                    /* entries of ->local or ->bvec */
 	u32 nrange;
-	struct krdma_cursor at;   /* next byte to post: of local memory */
-	struct krdma_cursor far;  /* and of the region */
-	struct krdma_vec one[2];  /* room for a single ->local and ->range */
+	struct krdma_cursor at;  /* next byte to post: of local memory */
+	struct krdma_cursor far; /* and of the region */
+	struct krdma_vec one[2]; /* room for a single ->local and ->range */
 	u8 opcode;
 	bool held;  /* waits for its turn */
 	bool ended; /* ->done is called, or will be */
@@ -597,7 +599,7 @@ struct krdma_order {
 /* An id of a context. */
 struct krdma_handle {
 	enum krdma_handle_type type;
-	refcount_t refs; /* the id table, and each call that uses it */
+	refcount_t refs;           /* the id table, and each call that uses it */
 	struct krdma_order *order; /* of a region */
 	union {
 		struct krdma_session *sess;
@@ -619,14 +621,14 @@ struct krdma_req {
 	struct list_head turn; /* order->reqs */
 	bool started;
 	bool after; /* starts when it is the first of its order */
-	bool async; /* KRDMA_SUBMIT_ASYNC */
+	bool async; /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
 	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
 	struct krdma_mem *mem;
 	struct bio_vec *pages;
 	u32 npages; /* entries of ->pages */
 	unsigned long pinned;
-	u64 addr; /* in user memory; only while it is prepared */
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
+	struct krdma_why *why;  /* why its memory could not be had */
 	void (*end)(struct krdma_req *r);
 	void *door; /* the door's own */
 	struct bio_vec few[KRDMA_REQ_PAGES];
@@ -732,6 +734,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 		    struct krdma_req *r, struct krdma_why *why);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_start(struct krdma_req *r, struct list_head *batch);
+int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);
 struct krdma_order *krdma_order_new(void);
@@ -852,6 +855,7 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 
 /* split.c: no verbs, no locks, no allocation, no state */
 u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered);
+u32 krdma_split_short(u32 bytes, u64 at);
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used);
 void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n, u64 bytes);

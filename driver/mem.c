@@ -405,8 +405,8 @@ int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, boo
 	r->pinned = sum;
 	r->pages = r->few;
 	if (sum > ARRAY_SIZE(r->few))
-		r->pages = kvmalloc_array(sum, sizeof(*r->pages),
-					  GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+		r->pages =
+			kvmalloc_array(sum, sizeof(*r->pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!r->pages)
 		return -ENOMEM;
 	for (i = 0; i < n && !rc; i++) {
@@ -431,8 +431,8 @@ void krdma_pages_unpin(struct krdma_req *r)
 	for (i = 0; i < r->npages; i++) {
 		const struct bio_vec *bv = &r->pages[i];
 
-		unpin_user_page_range_dirty_lock(bv->bv_page, krdma_pages(bv->bv_offset, bv->bv_len),
-						 dirty);
+		unpin_user_page_range_dirty_lock(bv->bv_page,
+						 krdma_pages(bv->bv_offset, bv->bv_len), dirty);
 	}
 	if (r->pages != r->few)
 		kvfree(r->pages);

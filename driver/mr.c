@@ -347,8 +347,8 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 	/* What is mapped for a READ is unmapped from there; siw maps nothing. */
 	if (!ib_uses_virt_dma(ib))
 		own = ch->sink_pages;
-	ch->sink_sg = kvcalloc(max(own * KRDMA_SINKS, ch->sink_pages), sizeof(*ch->sink_sg),
-			       GFP_KERNEL);
+	ch->sink_sg =
+		kvcalloc(max(own * KRDMA_SINKS, ch->sink_pages), sizeof(*ch->sink_sg), GFP_KERNEL);
 	if (!ch->sink || !ch->sink_sg)
 		return -ENOMEM;
 	for (i = 0; i < KRDMA_SINKS; i++) {

@@ -110,8 +110,9 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 	    (!(op->flags & KRDMA_OP_RANGES) && op->nranges))
 		return krdma_explain(why, -EINVAL, "a reserved field of an operation is not zero");
 	if (fixed && (op->flags & (KRDMA_OP_BUFFER | KRDMA_OP_VECTOR)))
-		return krdma_explain(why, -EOPNOTSUPP,
-				     "a buffer of io_uring can't be a buffer of this file, or a vector");
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"a buffer of io_uring can't be a buffer of this file, or a vector");
 	if (((op->flags & KRDMA_OP_VECTOR) && (!op->naddr || op->naddr > KRDMA_VECTOR_MAX)) ||
 	    ((op->flags & KRDMA_OP_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
 		return krdma_explain(why, -EINVAL, "a vector has 1 to %u entries",
@@ -131,8 +132,8 @@ static int krdma_vector_copy(struct krdma_vec *to, u64 from, u32 n, u64 length, 
 		return krdma_explain(why, -EFAULT, "the vector of %s can't be read", what);
 	for (i = 0; i < n; i++)
 		if (!to[i].length || check_add_overflow(sum, to[i].length, &sum))
-			return krdma_explain(why, -EINVAL, "entry %u of the vector of %s is malformed",
-					     i, what);
+			return krdma_explain(why, -EINVAL,
+					     "entry %u of the vector of %s is malformed", i, what);
 	if (sum != length)
 		return krdma_explain(why, -EINVAL,
 				     "the vector of %s has %llu bytes, the operation %llu", what,
@@ -251,6 +252,9 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 
 	r->ctx = ctx;
 	kref_get(&ctx->ref);
+	/* It may be cancelled before it is started. */
+	INIT_LIST_HEAD(&x->all);
+	INIT_LIST_HEAD(&x->node);
 	rc = krdma_op_fields(op, fixed, why);
 	if (!rc)
 		rc = krdma_op_vectors(op, r, why);
@@ -358,6 +362,21 @@ void krdma_req_start(struct krdma_req *r, struct list_head *batch)
 }
 
 /**
+ * krdma_req_explain - the sentence for an operation that failed
+ * @r: request that has ended
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: its status
+ */
+int krdma_req_explain(struct krdma_req *r, struct krdma_why *why)
+{
+	if (!r->why)
+		return krdma_xfer_explain(&r->x, why);
+	return krdma_explain(why, r->x.status, "%s", r->why->text);
+}
+
+/**
  * krdma_req_unpin - give back the memory of an operation
  * @r: request that has ended, or was not started; twice does no harm
  *
@@ -386,10 +405,12 @@ void krdma_req_drop(struct krdma_req *r)
 		return;
 	krdma_req_unpin(r);
 	kvfree(r->vecs);
+	kfree(r->why);
 	krdma_order_put(r->order);
 	if (r->x.region)
 		krdma_region_put(r->x.region);
 	r->vecs = NULL;
+	r->why = NULL;
 	r->order = NULL;
 	r->x.region = NULL;
 	krdma_ctx_put(r->ctx);

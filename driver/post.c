@@ -21,7 +21,9 @@
  * last byte behind it, whose completion is that of all WRITEs before. Not of no
  * bytes: siw answers such a READ with what it sent last (siw_activate_tx keeps the
  * old SGE). And all WRITEs are signalled, or siw hands their pages to TCP, which
- * may send them even after the end of the queue pair.
+ * may send them even after the end of the queue pair. A READ that begins just
+ * before the end of a page ends there: siw as the owner answers short ones that go
+ * over it with wrong bytes (siw_try_1seg).
  *
  * A chunk is on ch->posted until it has ended. Nothing relies on a completion for
  * each when the queue pair is in error: siw may lose some, and give others twice.
@@ -245,6 +247,8 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	c = list_first_entry(&ch->free, struct krdma_chunk, node);
 
 	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
+	if (read && ch->iwarp)
+		bytes = krdma_split_short(bytes, krdma_xfer_at(x));
 	c->at = x->at;
 	c->mapped = 0;
 	c->xfer = x;

@@ -3,6 +3,8 @@
  * How an operation is cut into work requests, and their bytes into SGEs. Numbers
  * only: nothing is posted here, and no lock is needed.
  */
+#include <linux/sizes.h>
+
 #include "krdma.h"
 
 /**
@@ -18,6 +20,21 @@
 u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
 {
 	return min3(left, covered - in_segment, (u64)KRDMA_CHUNK_MAX);
+}
+
+/**
+ * krdma_split_short - no short work request over the end of a page of the peer
+ * @bytes: how much it would carry, not 0
+ * @at: first byte in the region; a peer's pages have 4 KiB at least
+ *
+ * Context: any.
+ * Return: the bytes: to the end of the page if that is less than KRDMA_SHORT away
+ */
+u32 krdma_split_short(u32 bytes, u64 at)
+{
+	u32 rest = SZ_4K - (at & (SZ_4K - 1));
+
+	return rest < KRDMA_SHORT ? min(bytes, rest) : bytes;
 }
 
 /**

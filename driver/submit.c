@@ -118,8 +118,8 @@ static int krdma_op_read(const struct krdma_submit *cmd, u32 i, struct krdma_op 
 	return rc ? krdma_explain(why, rc, "operation %u can't be read (%pe)", i, ERR_PTR(rc)) : 0;
 }
 
-static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
-			     struct krdma_batch *b, struct krdma_why *why)
+static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_batch *b,
+			     struct krdma_why *why)
 {
 	struct krdma_op op;
 	LIST_HEAD(batch);
@@ -150,8 +150,7 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	return 0;
 }
 
-static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd,
-			     struct krdma_why *why)
+static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_why *why)
 {
 	struct krdma_batch *b;
 	int rc;
@@ -233,11 +232,11 @@ int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 {
 	u32 got = krdma_room_take(ctx, n);
 
-	if (!got && nonblock)
+	if (got)
+		return got;
+	if (nonblock)
 		return -EAGAIN;
-	if (!got && wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))))
-		return -EINTR;
-	return got;
+	return wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))) ? -EINTR : got;
 }
 
 static void krdma_async_free(struct krdma_req *r)
@@ -263,6 +262,7 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	}
 	for (i = 0; i < n; i++) {
 		struct krdma_req *r = reqs[i];
+		struct krdma_why own = {};
 
 		if (rc || i >= room) {
 			if (r)
@@ -272,7 +272,9 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 		r->async = true;
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
-		r->x.status = krdma_req_prepare(r, why);
+		r->x.status = krdma_req_prepare(r, &own);
+		if (own.err)
+			r->why = kmemdup(&own, sizeof(own), GFP_KERNEL_ACCOUNT);
 		krdma_req_start(r, &batch);
 	}
 	krdma_xfers_submit(&batch);
@@ -446,7 +448,7 @@ ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool no
 		comp.user_data = r->x.user_data;
 		comp.result = r->x.moved;
 		comp.status = r->x.status;
-		krdma_xfer_explain(&r->x, &why);
+		krdma_req_explain(r, &why);
 		/* ORDER: nothing is pinned any more when the user gets its status. */
 		krdma_req_unpin(r);
 		if (copy_to_user(buf + done, &comp, sizeof(comp))) {

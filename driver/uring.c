@@ -119,6 +119,7 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 	krdma_uring_pdu(cmd)->req = r;
 	krdma_uring_pdu(cmd)->cqe32 = issue_flags & IO_URING_F_CQE32;
 	r->door = cmd;
+	r->async = true;
 	r->end = krdma_uring_end;
 	krdma_uring_cancelable(cmd, issue_flags);
 	krdma_req_start(r, &batch);
@@ -127,7 +128,10 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 	return 0;
 }
 
-/* Under the ring's lock, as the task work that ends the request. */
+/*
+ * The ring or its process goes. Under the ring's lock, as the task work that ends
+ * the request.
+ */
 static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 {
 	struct krdma_req *r = krdma_uring_pdu(cmd)->req;
@@ -161,7 +165,8 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	if (cmd->cmd_op != KRDMA_URING_OP)
 		return -ENOTTY;
 	if (!(issue_flags & IO_URING_F_SQE128)) {
-		rc = krdma_explain(&why, -EINVAL, "an operation needs a ring with SQEs of 128 bytes");
+		rc = krdma_explain(&why, -EINVAL,
+				   "an operation needs a ring with SQEs of 128 bytes");
 		goto out;
 	}
 	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));

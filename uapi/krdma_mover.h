@@ -88,7 +88,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_URING   (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
 #define KRDMA_FEATURE_VECTORS (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
 #define KRDMA_FEATURE_AFTER   (1ULL << 4) /* KRDMA_OP_AFTER */
-#define KRDMA_FEATURE_CANCEL  (1ULL << 5) /* io_uring's means of cancel reach operations */
+#define KRDMA_FEATURE_CANCEL  (1ULL << 5) /* the end of a ring cancels its operations */
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -356,7 +356,11 @@ enum krdma_opcode {
 #define KRDMA_OP_VECTOR (1U << 1)
 /* Several ranges of the region: @offset points to @nranges of struct krdma_vec. */
 #define KRDMA_OP_RANGES (1U << 2)
-/* Start when all earlier operations of this file on this region's id have ended. */
+/*
+ * Start when all earlier operations of this file on this region's id have ended.
+ * io_uring may begin commands in another order than they were submitted in, where
+ * one is drained, linked or punted to a thread: there IOSQE_IO_LINK says it better.
+ */
 #define KRDMA_OP_AFTER (1U << 3)
 
 /**
@@ -400,7 +404,7 @@ struct krdma_vec {
  * IORING_SETUP_SQE128, cmd_op KRDMA_URING_OP, the struct in sqe->cmd. The result
  * is a negative errno, or the bytes moved, at most 2^31 - 1; in a CQE of 32
  * bytes big_cqe[0] has all of them, also of an operation that failed.
- * @user_data is not used then. IORING_URING_CMD_FIXED in sqe->uring_cmd_flags
+ * @user_data is for KRDMA_IOC_CANCEL then. IORING_URING_CMD_FIXED in sqe->uring_cmd_flags
  * with sqe->buf_index: @addr is in a buffer registered with io_uring.
  */
 struct krdma_op {
@@ -501,7 +505,9 @@ struct krdma_submit {
  * Nothing more of them is posted. Each has its completion as ever, once: with
  * ECANCELED, or as it ended before that. What is posted ends by itself, so a
  * WRITE may still reach the peer's memory until its completion. Operations of
- * io_uring are cancelled by its own means. To find none is no failure.
+ * io_uring are found as well, by @user_data of their struct krdma_op: its own
+ * IORING_OP_ASYNC_CANCEL does not reach a driver's commands. To find none is no
+ * failure.
  */
 struct krdma_cancel {
 	__u32 size;

@@ -395,6 +395,17 @@ static void pieces_of_work_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, used, 3);
 }
 
+static void short_ones(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, krdma_split_short(8, SZ_4K - 1), 1);
+	KUNIT_EXPECT_EQ(test, krdma_split_short(SZ_1M, 9 * SZ_4K - 63), 63);
+	KUNIT_EXPECT_EQ(test, krdma_split_short(SZ_1M, 9 * SZ_4K - 64), SZ_1M);
+	KUNIT_EXPECT_EQ(test, krdma_split_short(7, SZ_4K - 7), 7);
+	KUNIT_EXPECT_EQ(test, krdma_split_short(7, SZ_4K - 6), 6);
+	KUNIT_EXPECT_EQ(test, krdma_split_short(8, SZ_4K), 8);
+	KUNIT_EXPECT_EQ(test, krdma_split_short(1, U64_MAX), 1);
+}
+
 static void steps(struct kunit *test)
 {
 	static const struct krdma_vec vec[] = { { 0, 5 }, { 100, 1 }, { 7, 1ULL << 40 }, { 0, 3 } };
@@ -425,6 +436,7 @@ static struct kunit_case split_cases[] = { KUNIT_CASE_PARAM(bytes_of_work_reques
 					   KUNIT_CASE(whole_chunks),
 					   KUNIT_CASE(pieces_of_work_request),
 					   KUNIT_CASE(steps),
+					   KUNIT_CASE(short_ones),
 					   KUNIT_CASE(pieces_cover_operation),
 					   {} };
 

@@ -114,9 +114,12 @@ int parse_seconds(const char *text, uint64_t *ns);
 /* A time of the command line in the unit of the uapi; 0 stays 0. */
 uint32_t timeout_to_ms(uint64_t ns);
 
-/* Connect to the first address of the host that answers. Return: 0 or -1. */
-int remote_connect(struct krdma *krdma, const char *host, uint64_t timeout_ns, uint32_t *session,
-		   struct krdma_sockaddr *peer);
+/*
+ * Connect to the first address of the host that answers, by a session that may be
+ * shared or is private. Return: 0 or -1.
+ */
+int remote_connect(struct krdma *krdma, const char *host, bool alone, uint64_t timeout_ns,
+		   uint32_t *session, struct krdma_sockaddr *peer);
 
 /**
  * struct remote - a range of a peer's export, opened
@@ -133,8 +136,11 @@ struct remote {
 };
 
 /* Return: the exit status; a failure has been reported. */
-int remote_open(struct remote *remote, const struct target *target, uint32_t rights,
+int remote_open(struct remote *remote, const struct target *target, uint32_t rights, bool alone,
 		uint64_t timeout_ns);
+/* The same export once more, over another private session. Return: the exit status. */
+int remote_open_again(const struct remote *remote, const struct target *target, uint32_t rights,
+		      uint64_t timeout_ns, uint32_t *region);
 void remote_close(struct remote *remote);
 
 /* output.c */
@@ -262,7 +268,7 @@ void progress_clear(struct progress *progress);
 
 /* crew.c */
 
-#define CREW_MAX 4
+#define CREW_MAX 2
 
 /**
  * struct crew - threads that work together until all end or one fails
@@ -306,6 +312,7 @@ void crew_join(struct crew *crew);
  * @opcode: KRDMA_OP_READ to the file, KRDMA_OP_WRITE from it
  * @length: bytes; for a WRITE, 0 if the length of the file is not known
  * @timeout_ns: deadline of each operation, 0 for the kernel's default
+ * @depth: most operations under way
  * @path: the file, NULL for standard input or output
  * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
  *	come, so that a failure before them leaves the file as it was.
@@ -318,6 +325,7 @@ struct pump_job {
 	enum krdma_opcode opcode;
 	uint64_t length;
 	uint64_t timeout_ns;
+	unsigned int depth;
 	const char *path;
 	int fd;
 	struct progress *progress;
@@ -330,5 +338,68 @@ struct pump_job {
  * still wait for a slow file or the wire: leave the handle open and exit.
  */
 int pump_run(struct pump_job *job);
+
+/* engine_ioctl.c, engine_uring.c */
+
+/**
+ * struct engine - a way to keep operations under way, for 'krdma bench'
+ * @name: its name on the command line
+ * @open: make ready for @depth operations at a time on this memory, which is
+ *	registered; without memory each operation pins its own
+ * @place: let an operation use this place of the memory
+ * @submit: start operations, in one call for all
+ * @reap: wait until one has ended at least; put the user_data of those that
+ *	have, @max at most, into @ended
+ * @close: what @open made has an end
+ *
+ * One at a time is open in a process. Return of @open and @submit: the exit
+ * status; of @reap: how many, or -1. A failure, also of an operation, has been
+ * reported then.
+ */
+struct engine {
+	const char *name;
+	int (*open)(struct krdma *krdma, void *memory, size_t length, unsigned int depth);
+	void (*place)(struct krdma_op *op, char *where);
+	int (*submit)(const struct krdma_op *ops, unsigned int count);
+	int (*reap)(uint64_t *ended, unsigned int max);
+	void (*close)(void);
+};
+
+extern const struct engine engine_ioctl, engine_uring;
+
+/* load.c */
+
+/* Rates over which the peak is taken. */
+#define PEAK_MARKS 16
+
+/**
+ * struct load - operations that are repeated, as many at a time as there are
+ * @engine: what does them
+ * @ops: the operations; user_data of each is its number here
+ * @depth: how many
+ * @batch: operations of one call; 0: those that have ended together go together
+ * @iterations: operations to do in all, UINT64_MAX for as many as fit the time
+ * @duration_ns: time to do them in; 0 for as long as it takes
+ * @done: out: operations done
+ * @elapsed_ns: out: how long that took
+ * @peak: out: most operations per second, of PEAK_MARKS halves of the depth
+ * @stats: out: how long each took, from its submission until it was known to
+ *	have ended; NULL if not wanted
+ */
+struct load {
+	const struct engine *engine;
+	const struct krdma_op *ops;
+	unsigned int depth;
+	unsigned int batch;
+	uint64_t iterations;
+	uint64_t duration_ns;
+	uint64_t done;
+	uint64_t elapsed_ns;
+	double peak;
+	struct stats *stats;
+};
+
+/* Return: the exit status; a failure has been reported. */
+int load_run(struct load *load);
 
 #endif /* CLI_H */

@@ -13,15 +13,15 @@
 #define SIZE_MAX_ALL         (8 * MIB)
 #define ITERATIONS_BANDWIDTH 5000
 #define ITERATIONS_LATENCY   1000
+#define DEPTH_MIN            2ULL
 #define DEPTH_MAX            64ULL
+#define SESSIONS_MAX         64
 /* Bytes under way by default, and the most local memory unless one operation has more. */
 #define WINDOW (8 * MIB)
-/* Batches over which the peak is taken. */
-#define PEAK_BATCHES 16
-#define WORKERS      2
 
 enum {
 	OPT_GBITS = OPT_LONG_ONLY,
+	OPT_ENGINE,
 	OPT_LATENCY,
 	OPT_PINNED,
 	OPT_TIMEOUT
@@ -29,273 +29,157 @@ enum {
 
 struct bench_options {
 	enum krdma_opcode opcode;
+	bool both;
 	uint64_t size;
 	bool all;
 	uint64_t iterations;  /* 0: not given */
 	uint64_t duration_ns; /* 0: not given */
 	uint64_t depth;       /* 0: not given */
+	uint64_t batch;       /* 0: not given */
+	uint64_t sessions;    /* 0: one that may be shared */
+	const struct engine *engine;
 	bool gbits;
 	bool latency;
 	bool pinned;
 	uint64_t timeout_ns;
 };
 
-struct mark {
-	uint64_t ns;
-	uint64_t done;
-};
-
-/* The lock of the crew protects claimed and all below it. */
 struct bench {
-	struct crew crew;
 	struct bench_options opts;
 	struct remote remote;
+	uint32_t regions[SESSIONS_MAX];
+	unsigned int lanes; /* a session in a direction */
 	char *memory;
 	uint64_t memory_size;
-	uint32_t buffer;
-
-	/* of one row */
-	uint64_t size;
-	uint64_t depth;
-	uint64_t iterations; /* UINT64_MAX with a duration */
-	uint64_t end_ns;     /* UINT64_MAX without one */
-
-	uint64_t claimed;
-	uint64_t done;
-	uint64_t batches;
-	uint64_t last_ns;
-	double peak; /* operations per second */
-	struct mark marks[PEAK_BATCHES];
-	unsigned int workers;
-};
-
-/* ---- Operations ---- */
-
-/* The nth operation: remote and local memory are walked in a ring, as far as they go. */
-static void bench_op(const struct bench *bench, uint64_t n, struct krdma_op *op)
-{
-	uint64_t remote_slots = bench->remote.length / bench->size;
-	const uint64_t local_slots = bench->memory_size / bench->size;
-	const uint64_t local = n % local_slots * bench->size;
-
-	if (remote_slots > bench->depth)
-		remote_slots = bench->depth;
-	*op = (struct krdma_op){
-		.opcode = (uint8_t)bench->opts.opcode,
-		.flags = bench->opts.pinned ? 0 : KRDMA_OP_BUFFER,
-		.region = bench->remote.region.id,
-		.user_data = n,
-		.offset = bench->remote.offset + n % remote_slots * bench->size,
-		.length = bench->size,
-		.addr = bench->opts.pinned ? (uintptr_t)bench->memory + local : local,
-		.buffer = bench->buffer,
-		.timeout_ns = bench->opts.timeout_ns,
-	};
-}
-
-/* Operations for the next batch, at most max. Return: 0 at the end. */
-static uint64_t claim(struct bench *bench, uint64_t max, uint64_t *first)
-{
-	uint64_t count = 0;
-
-	pthread_mutex_lock(&bench->crew.lock);
-	if (!bench->crew.failed && now_ns() < bench->end_ns) {
-		count = bench->iterations - bench->claimed;
-		if (count > max)
-			count = max;
-	}
-	*first = bench->claimed;
-	bench->claimed += count;
-	pthread_mutex_unlock(&bench->crew.lock);
-	return count;
-}
-
-static void account(struct bench *bench, uint64_t count)
-{
-	struct mark *mark;
-
-	pthread_mutex_lock(&bench->crew.lock);
-	bench->done += count;
-	bench->last_ns = now_ns();
-	mark = &bench->marks[bench->batches % PEAK_BATCHES];
-	if (bench->batches >= PEAK_BATCHES && bench->last_ns > mark->ns) {
-		const double rate = (double)(bench->done - mark->done) * 1e9 /
-				    (double)(bench->last_ns - mark->ns);
-
-		if (rate > bench->peak)
-			bench->peak = rate;
-	}
-	*mark = (struct mark){ bench->last_ns, bench->done };
-	bench->batches++;
-	pthread_mutex_unlock(&bench->crew.lock);
-}
-
-static void *bench_work(void *arg)
-{
-	struct bench *bench = arg;
-	struct krdma_completion *completions;
-	uint64_t max, first, count, i;
 	struct krdma_op *ops;
-
-	/* The first worker takes the odd one of the depth. */
-	pthread_mutex_lock(&bench->crew.lock);
-	max = (bench->depth + (bench->workers++ ? 0 : 1)) / WORKERS;
-	pthread_mutex_unlock(&bench->crew.lock);
-
-	ops = calloc(max, sizeof(*ops));
-	completions = calloc(max, sizeof(*completions));
-	if (!ops || !completions)
-		crew_fail(&bench->crew, "out of memory");
-	while (ops && completions && (count = claim(bench, max, &first))) {
-		for (i = 0; i < count; i++)
-			bench_op(bench, first + i, &ops[i]);
-		if (krdma_submit(bench->remote.krdma, ops, completions, (unsigned int)count)) {
-			crew_fail(&bench->crew, "%s", krdma_error());
-			break;
-		}
-		account(bench, count);
-	}
-	free(ops);
-	free(completions);
-	crew_leave(&bench->crew);
-	return NULL;
-}
-
-/* One untimed operation on each place, so that keys are not part of the result. */
-static int warm_up(struct bench *bench)
-{
-	struct krdma_completion completion;
-	struct krdma_op op;
-	uint64_t i;
-
-	for (i = 0; i < bench->depth; i++) {
-		bench_op(bench, i, &op);
-		if (krdma_submit(bench->remote.krdma, &op, &completion, 1))
-			return fail_krdma();
-	}
-	return DONE;
-}
+};
 
 /* ---- Rows ---- */
 
-static void row_begin(struct bench *bench, uint64_t size)
+/* Operations under way in each session and direction. */
+static unsigned int lane_depth(const struct bench_options *opts, uint64_t size)
+{
+	uint64_t depth = opts->depth;
+
+	if (!depth && opts->latency)
+		return 1;
+	if (depth)
+		return (unsigned int)depth;
+	depth = WINDOW / size;
+	if (depth < DEPTH_MIN)
+		depth = DEPTH_MIN;
+	return (unsigned int)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
+}
+
+/*
+ * Neighbours are of different lanes, so that all of these are busy however few
+ * operations a batch has. Places are taken in a ring, as far as memory goes.
+ */
+static void make_ops(const struct bench *bench, uint64_t size, unsigned int depth)
 {
 	const struct bench_options *opts = &bench->opts;
-
-	bench->size = size;
-	bench->depth = opts->depth;
-	/* Two at least: one on the wire while the other returns. */
-	if (opts->latency) {
-		bench->depth = 1;
-	} else if (!bench->depth) {
-		bench->depth = WINDOW / size;
-		if (bench->depth < WORKERS)
-			bench->depth = WORKERS;
-		if (bench->depth > DEPTH_MAX)
-			bench->depth = DEPTH_MAX;
-	}
-	bench->iterations = opts->iterations;
-	bench->end_ns = UINT64_MAX;
-	if (opts->duration_ns)
-		bench->iterations = UINT64_MAX;
-	else if (!bench->iterations)
-		bench->iterations = opts->latency ? ITERATIONS_LATENCY : ITERATIONS_BANDWIDTH;
-	bench->claimed = 0;
-	bench->done = 0;
-	bench->batches = 0;
-	bench->peak = 0;
-	bench->workers = 0;
-}
-
-static int bandwidth_row(struct bench *bench, struct json_object *rows)
-{
-	const double unit = bench->opts.gbits ? 1e9 / 8 : (double)MIB;
-	struct json_object *row;
-	double average, bytes = (double)bench->size;
-	uint64_t start;
+	const uint64_t remote_places = bench->remote.length / size;
+	const uint64_t local_places = bench->memory_size / size;
+	const unsigned int sessions = opts->sessions ? (unsigned int)opts->sessions : 1;
 	unsigned int i;
-	bool failed;
 
-	crew_init(&bench->crew);
-	start = now_ns();
-	if (bench->opts.duration_ns)
-		bench->end_ns = start + bench->opts.duration_ns;
-	for (i = 0; i < WORKERS && i < bench->depth; i++)
-		crew_start(&bench->crew, bench_work, bench);
-	pthread_mutex_lock(&bench->crew.lock);
-	crew_wait_locked(&bench->crew, 0);
-	failed = bench->crew.failed;
-	pthread_mutex_unlock(&bench->crew.lock);
-	if (failed)
-		return fail("%s", bench->crew.error);
-	crew_join(&bench->crew);
+	for (i = 0; i < depth; i++) {
+		const bool other = opts->both && i / sessions % 2;
 
-	average = bench->done ? (double)bench->done * 1e9 / (double)(bench->last_ns - start) : 0;
-	if (bench->peak < average)
-		bench->peak = average;
-	if (!json_asked) {
-		printf(" %-7llu    %-10llu       %-7.2f            %-7.2f               %-7.6f\n",
-		       (unsigned long long)bench->size, (unsigned long long)bench->done,
-		       bench->peak * bytes / unit, average * bytes / unit, average / 1e6);
-		return DONE;
+		bench->ops[i] = (struct krdma_op){
+			.opcode = (uint8_t)opts->opcode,
+			.region = bench->regions[i % sessions],
+			.user_data = i,
+			.offset = bench->remote.offset + i % remote_places * size,
+			.length = size,
+			.timeout_ns = opts->timeout_ns,
+		};
+		if (other)
+			bench->ops[i].opcode = opts->opcode == KRDMA_OP_READ ? KRDMA_OP_WRITE :
+									       KRDMA_OP_READ;
+		opts->engine->place(&bench->ops[i], bench->memory + i % local_places * size);
 	}
-	row = json_object_new_object();
-	json_add_count(row, "bytes", bench->size);
-	json_add_count(row, "iterations", bench->done);
-	json_add_real(row, "bw_peak", bench->peak * bytes / unit);
-	json_add_real(row, "bw_average", average * bytes / unit);
-	json_add_real(row, "msg_rate_mpps", average / 1e6);
-	json_object_array_add(rows, row);
-	return DONE;
 }
 
-static int latency_row(struct bench *bench, struct json_object *rows)
+static void print_row(const struct bench *bench, const struct load *load, uint64_t size,
+		      struct json_object *rows)
 {
 	static const char *const keys[] = {
 		"t_min_us",   "t_max_us", "t_typical_us", "t_avg_us",
 		"t_stdev_us", "t_p99_us", "t_p99_9_us",
 	};
-	static struct stats stats;
-	struct krdma_completion completion;
-	double values[ARRAY_SIZE(keys)];
+	const double times[ARRAY_SIZE(keys)] = {
+		stats_min(load->stats),
+		stats_max(load->stats),
+		stats_percentile(load->stats, 50),
+		stats_average(load->stats),
+		stats_stddev(load->stats),
+		stats_percentile(load->stats, 99),
+		stats_percentile(load->stats, 99.9),
+	};
+	const double unit = (bench->opts.gbits ? 1e9 / 8 : (double)MIB) / (double)size;
+	const double rate = load->done ? (double)load->done * 1e9 / (double)load->elapsed_ns : 0;
 	struct json_object *row;
-	struct krdma_op op;
-	uint64_t i, before, after;
+	size_t i;
 
-	memset(&stats, 0, sizeof(stats));
-	if (bench->opts.duration_ns)
-		bench->end_ns = now_ns() + bench->opts.duration_ns;
-	bench_op(bench, 0, &op);
-	before = now_ns();
-	for (i = 0; i < bench->iterations && before < bench->end_ns; i++) {
-		if (krdma_submit(bench->remote.krdma, &op, &completion, 1))
-			return fail_krdma();
-		after = now_ns();
-		stats_add(&stats, after - before);
-		before = after;
-	}
-
-	values[0] = stats_min(&stats);
-	values[1] = stats_max(&stats);
-	values[2] = stats_percentile(&stats, 50);
-	values[3] = stats_average(&stats);
-	values[4] = stats_stddev(&stats);
-	values[5] = stats_percentile(&stats, 99);
-	values[6] = stats_percentile(&stats, 99.9);
-	if (!json_asked) {
+	if (!json_asked && bench->opts.latency) {
 		printf(" %-7llu %-10llu    %-7.2f        %-7.2f        %-7.2f        %-7.2f"
 		       "        %-7.2f          %-7.2f              %-7.2f\n",
-		       (unsigned long long)bench->size, (unsigned long long)stats.count, values[0],
-		       values[1], values[2], values[3], values[4], values[5], values[6]);
-		return DONE;
+		       (unsigned long long)size, (unsigned long long)load->done, times[0], times[1],
+		       times[2], times[3], times[4], times[5], times[6]);
+		return;
+	}
+	if (!json_asked) {
+		printf(" %-7llu    %-10llu       %-7.2f            %-7.2f               %-7.6f\n",
+		       (unsigned long long)size, (unsigned long long)load->done, load->peak / unit,
+		       rate / unit, rate / 1e6);
+		return;
 	}
 	row = json_object_new_object();
-	json_add_count(row, "bytes", bench->size);
-	json_add_count(row, "iterations", stats.count);
+	json_add_count(row, "bytes", size);
+	json_add_count(row, "iterations", load->done);
+	json_add_count(row, "depth", load->depth / bench->lanes);
+	json_add_real(row, "bw_peak", load->peak / unit);
+	json_add_real(row, "bw_average", rate / unit);
+	json_add_real(row, "msg_rate_mpps", rate / 1e6);
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		json_add_real(row, keys[i], values[i]);
+		json_add_real(row, keys[i], times[i]);
 	json_object_array_add(rows, row);
-	return DONE;
+}
+
+static int bench_row(const struct bench *bench, uint64_t size, struct json_object *rows)
+{
+	const struct bench_options *opts = &bench->opts;
+	static struct stats stats;
+	struct load load = {
+		.engine = opts->engine,
+		.ops = bench->ops,
+		.depth = lane_depth(opts, size) * bench->lanes,
+	};
+	int rc;
+
+	load.batch = (unsigned int)(opts->batch < load.depth ? opts->batch : load.depth);
+	make_ops(bench, size, load.depth);
+
+	/* Once on each place without the clock, so that keys are not part of the result. */
+	load.iterations = load.depth;
+	rc = load_run(&load);
+	if (rc)
+		return rc;
+
+	load.iterations = opts->iterations;
+	load.duration_ns = opts->duration_ns;
+	if (load.duration_ns)
+		load.iterations = UINT64_MAX;
+	else if (!load.iterations)
+		load.iterations = opts->latency ? ITERATIONS_LATENCY : ITERATIONS_BANDWIDTH;
+	memset(&stats, 0, sizeof(stats));
+	load.stats = &stats;
+	rc = load_run(&load);
+	if (rc)
+		return rc;
+	print_row(bench, &load, size, rows);
+	return finish_output(DONE);
 }
 
 static void print_heading(const struct bench_options *opts)
@@ -309,7 +193,7 @@ static void print_heading(const struct bench_options *opts)
 		       opts->gbits ? "Gb/sec" : "MiB/sec", opts->gbits ? "Gb/sec" : "MiB/sec");
 }
 
-static int bench_rows(struct bench *bench, struct json_object *rows)
+static int bench_rows(const struct bench *bench, struct json_object *rows)
 {
 	const struct bench_options *opts = &bench->opts;
 	const uint64_t first = opts->all ? SIZE_MIN : opts->size;
@@ -320,12 +204,7 @@ static int bench_rows(struct bench *bench, struct json_object *rows)
 	if (!json_asked)
 		print_heading(opts);
 	for (size = first; size <= last && size <= bench->remote.length; size *= 2) {
-		row_begin(bench, size);
-		rc = warm_up(bench);
-		if (!rc)
-			rc = opts->latency ? latency_row(bench, rows) : bandwidth_row(bench, rows);
-		if (!rc)
-			rc = finish_output(DONE);
+		rc = bench_row(bench, size, rows);
 		if (rc)
 			return rc;
 	}
@@ -333,6 +212,77 @@ static int bench_rows(struct bench *bench, struct json_object *rows)
 }
 
 /* ---- The command ---- */
+
+static const struct engine *engine_find(const char *name)
+{
+	static const struct engine *const engines[] = { &engine_ioctl, &engine_uring };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(engines); i++)
+		if (!strcmp(engines[i]->name, name))
+			return engines[i];
+	return NULL;
+}
+
+/* Return: -1 to go on, else the exit status. */
+static int bench_option(struct bench_options *opts, char **argv, int c)
+{
+	switch (c) {
+	case 's':
+		if (parse_size(optarg, &opts->size))
+			return usage_error("'%s' is not a size", optarg);
+		return -1;
+	case 'a':
+		opts->all = true;
+		return -1;
+	case 'n':
+		if (parse_count(optarg, UINT64_MAX, &opts->iterations) || !opts->iterations)
+			return usage_error("'%s' is not a number of iterations", optarg);
+		return -1;
+	case 'D':
+		if (parse_seconds(optarg, &opts->duration_ns))
+			return usage_error("'%s' is not a time in seconds", optarg);
+		return -1;
+	case 't':
+		if (parse_count(optarg, KRDMA_SUBMIT_MAX, &opts->depth) || !opts->depth)
+			return usage_error("'%s' is not a depth, 1 to %d", optarg,
+					   KRDMA_SUBMIT_MAX);
+		return -1;
+	case 'q':
+		if (parse_count(optarg, SESSIONS_MAX, &opts->sessions) || !opts->sessions)
+			return usage_error("'%s' is not a number of sessions, 1 to %d", optarg,
+					   SESSIONS_MAX);
+		return -1;
+	case 'l':
+		if (parse_count(optarg, KRDMA_SUBMIT_MAX, &opts->batch) || !opts->batch)
+			return usage_error("'%s' is not a batch, 1 to %d", optarg,
+					   KRDMA_SUBMIT_MAX);
+		return -1;
+	case 'b':
+		opts->both = true;
+		return -1;
+	case OPT_ENGINE:
+		opts->engine = engine_find(optarg);
+		if (!opts->engine)
+			return usage_error("'%s' is no engine: ioctl or uring", optarg);
+		return -1;
+	case OPT_GBITS:
+		opts->gbits = true;
+		return -1;
+	case OPT_LATENCY:
+		opts->latency = true;
+		return -1;
+	case OPT_PINNED:
+		opts->pinned = true;
+		return -1;
+	case OPT_TIMEOUT:
+		if (parse_seconds(optarg, &opts->timeout_ns))
+			return usage_error("'%s' is not a time in seconds", optarg);
+		return -1;
+	default:
+		return common_option(&cmd_bench, argv, c);
+	}
+}
 
 /* Return: -1 to go on, else the exit status. */
 static int bench_options(int argc, char **argv, struct bench_options *opts)
@@ -342,7 +292,12 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		{ "all", no_argument, NULL, 'a' },
 		{ "iters", required_argument, NULL, 'n' },
 		{ "duration", required_argument, NULL, 'D' },
+		{ "depth", required_argument, NULL, 't' },
 		{ "tx-depth", required_argument, NULL, 't' },
+		{ "sessions", required_argument, NULL, 'q' },
+		{ "batch", required_argument, NULL, 'l' },
+		{ "bidirectional", no_argument, NULL, 'b' },
+		{ "engine", required_argument, NULL, OPT_ENGINE },
 		{ "report_gbits", no_argument, NULL, OPT_GBITS },
 		{ "latency", no_argument, NULL, OPT_LATENCY },
 		{ "pinned", no_argument, NULL, OPT_PINNED },
@@ -351,63 +306,46 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 	};
 	int c, rc;
 
-	*opts = (struct bench_options){ .size = SIZE_DEFAULT };
-	while ((c = getopt_long(argc, argv, ":s:an:D:t:" COMMON_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case 's':
-			if (parse_size(optarg, &opts->size))
-				return usage_error("'%s' is not a size", optarg);
-			break;
-		case 'a':
-			opts->all = true;
-			break;
-		case 'n':
-			if (parse_count(optarg, UINT64_MAX, &opts->iterations) || !opts->iterations)
-				return usage_error("'%s' is not a number of iterations", optarg);
-			break;
-		case 'D':
-			if (parse_seconds(optarg, &opts->duration_ns))
-				return usage_error("'%s' is not a time in seconds", optarg);
-			break;
-		case 't':
-			if (parse_count(optarg, KRDMA_SUBMIT_MAX, &opts->depth) || !opts->depth)
-				return usage_error("'%s' is not a depth, 1 to %d", optarg,
-						   KRDMA_SUBMIT_MAX);
-			break;
-		case OPT_GBITS:
-			opts->gbits = true;
-			break;
-		case OPT_LATENCY:
-			opts->latency = true;
-			break;
-		case OPT_PINNED:
-			opts->pinned = true;
-			break;
-		case OPT_TIMEOUT:
-			if (parse_seconds(optarg, &opts->timeout_ns))
-				return usage_error("'%s' is not a time in seconds", optarg);
-			break;
-		default:
-			rc = common_option(&cmd_bench, argv, c);
-			if (rc >= 0)
-				return rc;
-		}
+	*opts = (struct bench_options){ .size = SIZE_DEFAULT, .engine = &engine_ioctl };
+	while ((c = getopt_long(argc, argv, ":s:an:D:t:q:l:b" COMMON_SHORT, options, NULL)) != -1) {
+		rc = bench_option(opts, argv, c);
+		if (rc >= 0)
+			return rc;
 	}
 	if (opts->iterations && opts->duration_ns)
 		return usage_error("-n and -D exclude each other");
-	if (opts->latency && (opts->depth || opts->gbits))
-		return usage_error(
-			"--latency does one operation at a time: no -t, no --report_gbits");
+	if (opts->latency && opts->gbits)
+		return usage_error("--latency and --report_gbits exclude each other");
 	if (argc - optind != 2)
 		return usage_error("'read' or 'write' and a target are needed");
 	return -1;
+}
+
+/* A region in each session. */
+static int bench_regions(struct bench *bench, const struct target *target)
+{
+	const struct bench_options *opts = &bench->opts;
+	uint32_t rights = opts->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE;
+	unsigned int i;
+	int rc;
+
+	if (opts->both)
+		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	rc = remote_open(&bench->remote, target, rights, opts->sessions > 0, opts->timeout_ns);
+	bench->regions[0] = bench->remote.region.id;
+	for (i = 1; !rc && i < opts->sessions; i++)
+		rc = remote_open_again(&bench->remote, target, rights, opts->timeout_ns,
+				       &bench->regions[i]);
+	return rc;
 }
 
 /* Page-aligned local memory, registered unless each operation shall pin it. */
 static int bench_memory(struct bench *bench)
 {
 	const struct bench_options *opts = &bench->opts;
+	struct krdma_query query = { .size = sizeof(query) };
 	const uint64_t page = 4 * KIB;
+	unsigned int depth;
 	void *memory;
 
 	bench->memory_size = opts->all || opts->size < WINDOW ? WINDOW : opts->size;
@@ -417,24 +355,36 @@ static int bench_memory(struct bench *bench)
 	if (memory == MAP_FAILED)
 		return fail("cannot allocate local memory: %s", strerror(errno));
 	bench->memory = memory;
-	if (!opts->pinned &&
-	    krdma_register_buffer(bench->remote.krdma, memory, bench->memory_size,
-				  opts->opcode == KRDMA_OP_READ ? KRDMA_BUFFER_WRITABLE : 0,
-				  &bench->buffer))
+
+	/* Small operations are those of which most are under way. */
+	depth = lane_depth(opts, opts->all ? SIZE_MIN : opts->size) * bench->lanes;
+	if (krdma_query(bench->remote.krdma, &query))
 		return fail_krdma();
-	return DONE;
+	if (depth > query.ops_max)
+		return fail("%u operations would be under way, the module takes %u", depth,
+			    query.ops_max);
+	bench->ops = calloc(depth, sizeof(*bench->ops));
+	if (!bench->ops)
+		return fail("out of memory");
+	return opts->engine->open(bench->remote.krdma, opts->pinned ? NULL : memory,
+				  bench->memory_size, depth);
 }
 
-static int bench_print(struct bench *bench, const char *operation, const char *target)
+static int bench_print(const struct bench *bench, const char *operation, const char *target)
 {
+	const struct bench_options *opts = &bench->opts;
 	struct json_object *root = json_root();
 	struct json_object *rows = json_object_new_array();
 	int rc;
 
 	json_add_text(root, "operation", operation);
+	json_object_object_add(root, "bidirectional", json_object_new_boolean(opts->both));
 	json_add_text(root, "target", target);
-	if (!bench->opts.latency)
-		json_add_text(root, "unit", bench->opts.gbits ? "Gb/sec" : "MiB/sec");
+	json_add_text(root, "engine", opts->engine->name);
+	json_add_count(root, "sessions", opts->sessions ? opts->sessions : 1);
+	if (opts->batch)
+		json_add_count(root, "batch", opts->batch);
+	json_add_text(root, "unit", opts->gbits ? "Gb/sec" : "MiB/sec");
 	json_object_object_add(root, "results", rows);
 	rc = bench_rows(bench, rows);
 	if (!rc && json_asked)
@@ -446,7 +396,6 @@ static int bench_print(struct bench *bench, const char *operation, const char *t
 
 static int bench_run(int argc, char **argv)
 {
-	/* Static: after a failure, a worker may use it until the process has ended. */
 	static struct bench bench;
 	struct bench_options *opts = &bench.opts;
 	struct target target;
@@ -470,21 +419,24 @@ static int bench_run(int argc, char **argv)
 				   argv[optind + 1]);
 	subject_set("bench %s %s", operation, argv[optind + 1]);
 
-	rc = remote_open(&bench.remote, &target,
-			 opts->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE,
-			 opts->timeout_ns);
+	rc = bench_regions(&bench, &target);
 	if (rc)
 		return rc;
 	if ((opts->all ? SIZE_MIN : opts->size) > bench.remote.length)
 		return fail("the range has %s, an operation needs %s",
 			    size_text(bench.remote.length, has), size_text(opts->size, need));
+	bench.lanes = (opts->sessions ? (unsigned int)opts->sessions : 1) * (opts->both ? 2 : 1);
 	rc = bench_memory(&bench);
+	if (!rc)
+		rc = bench_print(&bench, operation, argv[optind + 1]);
+	/* After a failure operations may be under way: they end with the process. */
 	if (rc)
 		return rc;
-	rc = bench_print(&bench, operation, argv[optind + 1]);
-	if (!rc)
-		remote_close(&bench.remote);
-	return rc;
+	opts->engine->close();
+	remote_close(&bench.remote);
+	free(bench.ops);
+	munmap(bench.memory, bench.memory_size);
+	return DONE;
 }
 
 const struct command cmd_bench = {
@@ -495,9 +447,14 @@ const struct command cmd_bench = {
 		"  -a, --all         all sizes from 2 to 8M, powers of two, as far as they fit\n"
 		"  -n, --iters N     operations for a row (default 5000, 1000 with --latency)\n"
 		"  -D, --duration S  seconds for a row, instead of -n\n"
-		"  -t, --tx-depth N  operations under way (default 2 to 64, at most 8 MiB)\n"
+		"  -t, --depth N     operations under way, in each session and direction (default\n"
+		"                    2 to 64, at most 8 MiB; 1 with --latency)\n"
+		"  -q, --sessions N  private sessions (default: one that may be shared)\n"
+		"  -l, --batch N     operations in a call (default: those that ended together)\n"
+		"  -b, --bidirectional  both READ and WRITE at once; overwrites the range\n"
+		"  --engine NAME     ioctl (the default) or uring, for io_uring\n"
 		"  --report_gbits    10^9 bits per second instead of MiB per second\n"
-		"  --latency         one operation at a time, print perftest's latency columns\n"
+		"  --latency         print perftest's latency columns\n"
 		"  --pinned          pin local memory for each operation, don't register it\n"
 		"  --timeout SECONDS deadline of each operation (default 30)\n",
 	.run = bench_run,

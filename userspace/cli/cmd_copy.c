@@ -9,6 +9,9 @@
 
 #include "cli.h"
 
+/* With the ring of pump.c: operations of 1 MiB, and 8 MiB under way, which fill a session. */
+#define DEPTH_DEFAULT 8
+
 enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
 	OPT_TIMEOUT
@@ -17,11 +20,13 @@ enum {
 struct copy_options {
 	bool quiet;
 	bool progress;
+	uint64_t depth;
 	uint64_t timeout_ns;
 };
 
 #define COPY_HELP                                                          \
 	"  -q, --quiet       print no summary and no progress bar\n"       \
+	"  -Q, --depth N     operations under way (default 8)\n"           \
 	"  --progress        show the bar even if stderr is no terminal\n" \
 	"  --timeout SECONDS deadline of each operation (default 30)\n"
 
@@ -31,17 +36,23 @@ static int copy_options(const struct command *command, int argc, char **argv,
 {
 	static const struct option options[] = {
 		{ "quiet", no_argument, NULL, 'q' },
+		{ "depth", required_argument, NULL, 'Q' },
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		COMMON_LONG,
 	};
 	int c, rc;
 
-	*opts = (struct copy_options){ .progress = isatty(STDERR_FILENO) };
-	while ((c = getopt_long(argc, argv, ":q" COMMON_SHORT, options, NULL)) != -1) {
+	*opts = (struct copy_options){ .progress = isatty(STDERR_FILENO), .depth = DEPTH_DEFAULT };
+	while ((c = getopt_long(argc, argv, ":qQ:" COMMON_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'q':
 			opts->quiet = true;
+			break;
+		case 'Q':
+			if (parse_count(optarg, KRDMA_SUBMIT_MAX, &opts->depth) || !opts->depth)
+				return usage_error("'%s' is not a depth, 1 to %d", optarg,
+						   KRDMA_SUBMIT_MAX);
 			break;
 		case OPT_PROGRESS:
 			opts->progress = true;
@@ -91,6 +102,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	progress.name = name;
 	progress.total = job->length;
 	job->timeout_ns = opts->timeout_ns;
+	job->depth = (unsigned int)opts->depth;
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
 	rc = pump_run(job);
@@ -140,7 +152,7 @@ static int put_run(int argc, char **argv)
 		return fail("%s is a directory", argv[optind]);
 	job.length = bytes_left(job.fd, &st);
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_WRITE, opts.timeout_ns);
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_WRITE, false, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;
@@ -175,7 +187,7 @@ static int get_run(int argc, char **argv)
 	else if (json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, opts.timeout_ns);
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, false, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;

@@ -2,33 +2,38 @@
 /*
  * The pump between a file and the wire.
  *
- *   put:  file -> [EMPTY -> FULL] ring of buffers [FULL -> BUSY -> EMPTY] -> wire
- *   get:  wire -> [EMPTY -> BUSY -> FULL] ring of buffers [FULL -> EMPTY] -> file
+ *   put:  file -> [WITH_FILE -> FOR_WIRE] ring of slots [FOR_WIRE -> ON_WIRE -> WITH_FILE] -> wire
+ *   get:  wire -> [FOR_WIRE -> ON_WIRE -> WITH_FILE] ring of slots [WITH_FILE -> FOR_WIRE] -> file
  *
- * One thread has the file, two submit operations: while the batch of one
- * returns, the other's is on the wire. Chunk n of the range uses slot n % SLOTS,
- * and both sides take chunks in order, so a slot's state says whose it is: the
- * side that waits for that state may touch the memory, nobody else.
+ * One thread has the file, one the wire. The ring has room for what is under
+ * way and for as much again, so that the file is read ahead and written behind
+ * while the wire is busy. Chunk n of the range uses slot n % slot_count. The file takes
+ * chunks in order; on the wire they start in order and end in any. The state of
+ * a slot says whose it is: only its owner may touch the memory.
+ *
+ * The wire's thread sleeps in one place, on an eventfd: the kernel raises it
+ * when an operation has ended, the file's thread when a chunk is ready.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli.h"
 
-#define SLOTS      4
-#define SLOT_MAX   (4 * MIB)
-#define SLOT_MIN   (64 * KIB)
-#define SUBMITTERS 2
-#define BAR_NS     (NSEC_PER_SEC / 4)
+/* The ring, unless the depth is such that slots would be too small or too large. */
+#define RING_SIZE (16 * MIB)
+#define SLOT_MAX  (4 * MIB)
+#define SLOT_MIN  (64 * KIB)
+#define BAR_NS    (NSEC_PER_SEC / 4)
 
 enum slot_state {
-	EMPTY,
-	FULL,
-	BUSY
+	WITH_FILE, /* the file's thread fills or empties it */
+	FOR_WIRE,  /* its operation may start */
+	ON_WIRE,   /* its operation is under way */
 };
 
 struct slot {
@@ -36,38 +41,50 @@ struct slot {
 	size_t length;
 };
 
-/* The lock of the crew protects what changes: slots, next, chunks, moved. */
 struct pump {
 	struct crew crew;
 	struct krdma *krdma;
 	uint32_t region;
 	uint32_t buffer;
 	enum krdma_opcode opcode;
-	enum slot_state wire_from; /* a slot that a submitter takes */
-	enum slot_state file_from; /* a slot that the file's thread takes */
-	uint64_t offset;           /* of the range in the region */
-	uint64_t limit;            /* bytes that fit */
-	uint64_t length;           /* bytes to move, 0 if not known */
+	uint64_t offset; /* of the range in the region */
+	uint64_t limit;  /* bytes that fit */
+	uint64_t length; /* bytes to move, 0 if not known */
 	uint64_t timeout_ns;
 	const char *path;
 	int fd;
+	int wake_fd; /* the eventfd */
 	char *memory;
 	size_t slot_size;
-	struct slot slots[SLOTS];
-	uint64_t next;   /* chunk that the next submitter takes */
+	unsigned int slot_count;
+	unsigned int depth; /* most operations under way, not more than slots */
+
+	/* The lock of the crew protects these three. */
+	struct slot *slots;
 	uint64_t chunks; /* UINT64_MAX while not known */
 	uint64_t moved;
+
+	/* For the wire's thread only. */
+	uint64_t started; /* chunks */
+	uint64_t ended;
+	struct krdma_op *ops;
+	struct krdma_completion *completions;
 };
+
+static struct slot *slot_of(const struct pump *pump, uint64_t chunk)
+{
+	return &pump->slots[chunk % pump->slot_count];
+}
 
 static char *slot_memory(const struct pump *pump, uint64_t chunk)
 {
-	return pump->memory + (chunk % SLOTS) * pump->slot_size;
+	return pump->memory + (chunk % pump->slot_count) * pump->slot_size;
 }
 
 static void slot_set(struct pump *pump, uint64_t chunk, enum slot_state state, uint64_t moved)
 {
 	pthread_mutex_lock(&pump->crew.lock);
-	pump->slots[chunk % SLOTS].state = state;
+	slot_of(pump, chunk)->state = state;
 	pump->moved += moved;
 	pthread_cond_broadcast(&pump->crew.changed);
 	pthread_mutex_unlock(&pump->crew.lock);
@@ -75,61 +92,109 @@ static void slot_set(struct pump *pump, uint64_t chunk, enum slot_state state, u
 
 /* ---- The wire ---- */
 
-/* The next chunk for the wire. Return: false if there is none. */
-static bool take_chunk(struct pump *pump, uint64_t *chunk)
+static void wake_wire(const struct pump *pump)
 {
-	bool taken = false;
+	const uint64_t one = 1;
 
-	pthread_mutex_lock(&pump->crew.lock);
-	while (!pump->crew.failed && pump->next < pump->chunks) {
-		struct slot *slot = &pump->slots[pump->next % SLOTS];
-
-		if (slot->state == pump->wire_from) {
-			slot->state = BUSY;
-			*chunk = pump->next++;
-			taken = true;
-			break;
-		}
-		pthread_cond_wait(&pump->crew.changed, &pump->crew.lock);
-	}
-	pthread_mutex_unlock(&pump->crew.lock);
-	return taken;
+	/* Nothing but a fault in this program can make it fail. */
+	if (write(pump->wake_fd, &one, sizeof(one)) < 0)
+		abort();
 }
 
-static void *submit_work(void *arg)
+static void fill_op(const struct pump *pump, uint64_t chunk, struct krdma_op *op)
+{
+	const uint64_t start = chunk * pump->slot_size;
+	struct slot *slot = slot_of(pump, chunk);
+
+	if (pump->opcode == KRDMA_OP_READ) {
+		slot->length = pump->slot_size;
+		if (pump->length - start < slot->length)
+			slot->length = (size_t)(pump->length - start);
+	}
+	*op = (struct krdma_op){
+		.opcode = (uint8_t)pump->opcode,
+		.flags = KRDMA_OP_BUFFER,
+		.region = pump->region,
+		.user_data = chunk,
+		.offset = pump->offset + start,
+		.length = slot->length,
+		.addr = (chunk % pump->slot_count) * pump->slot_size,
+		.buffer = pump->buffer,
+		.timeout_ns = pump->timeout_ns,
+	};
+}
+
+/* Start what is ready, as far as the depth goes. Return: 0, or -1 after a failure. */
+static int wire_start(struct pump *pump)
+{
+	const uint64_t under_way = pump->started - pump->ended;
+	unsigned int count = 0;
+	int taken, i;
+
+	pthread_mutex_lock(&pump->crew.lock);
+	while (under_way + count < pump->depth && pump->started + count < pump->chunks &&
+	       slot_of(pump, pump->started + count)->state == FOR_WIRE) {
+		fill_op(pump, pump->started + count, &pump->ops[count]);
+		count++;
+	}
+	pthread_mutex_unlock(&pump->crew.lock);
+	if (!count)
+		return 0;
+	taken = krdma_submit_async(pump->krdma, pump->ops, count);
+	/* The module may take fewer: there is room when one has ended. */
+	if (taken == -EAGAIN && under_way)
+		return 0;
+	if (taken < 0) {
+		crew_fail(&pump->crew, "%s", krdma_error());
+		return -1;
+	}
+	for (i = 0; i < taken; i++)
+		slot_set(pump, pump->started++, ON_WIRE, 0);
+	return 0;
+}
+
+/* Take what has ended. Return: 0, or -1 after a failure. */
+static int wire_end(struct pump *pump)
+{
+	int count = krdma_reap(pump->krdma, pump->completions, pump->depth);
+	int i;
+
+	if (count == -EAGAIN)
+		return 0;
+	for (i = 0; i < count; i++) {
+		const uint64_t chunk = pump->completions[i].user_data;
+
+		if (pump->completions[i].status)
+			break;
+		/* A put's bytes have arrived; a get's still have to reach the file. */
+		slot_set(pump, chunk, WITH_FILE,
+			 pump->opcode == KRDMA_OP_WRITE ? slot_of(pump, chunk)->length : 0);
+		pump->ended++;
+	}
+	if (i == count)
+		return 0;
+	crew_fail(&pump->crew, "%s", krdma_error());
+	return -1;
+}
+
+/* Wait until something has ended, or is ready. Return: false if nothing is left to do. */
+static bool wire_wait(struct pump *pump)
+{
+	uint64_t count;
+	bool done;
+
+	pthread_mutex_lock(&pump->crew.lock);
+	done = pump->ended == pump->chunks;
+	pthread_mutex_unlock(&pump->crew.lock);
+	return !done && (read(pump->wake_fd, &count, sizeof(count)) > 0 || errno == EINTR);
+}
+
+static void *wire_work(void *arg)
 {
 	struct pump *pump = arg;
-	uint64_t chunk;
 
-	while (take_chunk(pump, &chunk)) {
-		struct slot *slot = &pump->slots[chunk % SLOTS];
-		const uint64_t start = chunk * pump->slot_size;
-		struct krdma_completion completion;
-		struct krdma_op op = {
-			.opcode = (uint8_t)pump->opcode,
-			.flags = KRDMA_OP_BUFFER,
-			.region = pump->region,
-			.user_data = chunk,
-			.offset = pump->offset + start,
-			.addr = (chunk % SLOTS) * pump->slot_size,
-			.buffer = pump->buffer,
-			.timeout_ns = pump->timeout_ns,
-		};
-
-		if (pump->opcode == KRDMA_OP_READ) {
-			slot->length = pump->slot_size;
-			if (pump->length - start < slot->length)
-				slot->length = (size_t)(pump->length - start);
-		}
-		op.length = slot->length;
-		if (krdma_submit(pump->krdma, &op, &completion, 1)) {
-			crew_fail(&pump->crew, "%s", krdma_error());
-			break;
-		}
-		/* A put's bytes have arrived; a get's still have to reach the file. */
-		slot_set(pump, chunk, pump->file_from,
-			 pump->opcode == KRDMA_OP_WRITE ? op.length : 0);
-	}
+	while (!wire_start(pump) && wire_wait(pump) && !wire_end(pump))
+		;
 	crew_leave(&pump->crew);
 	return NULL;
 }
@@ -142,11 +207,18 @@ static bool await_slot(struct pump *pump, uint64_t chunk)
 	bool failed;
 
 	pthread_mutex_lock(&pump->crew.lock);
-	while (!pump->crew.failed && pump->slots[chunk % SLOTS].state != pump->file_from)
+	while (!pump->crew.failed && slot_of(pump, chunk)->state != WITH_FILE)
 		pthread_cond_wait(&pump->crew.changed, &pump->crew.lock);
 	failed = pump->crew.failed;
 	pthread_mutex_unlock(&pump->crew.lock);
 	return !failed;
+}
+
+/* The file has done its part with the slot. */
+static void pass_slot(struct pump *pump, uint64_t chunk, uint64_t moved)
+{
+	slot_set(pump, chunk, FOR_WIRE, moved);
+	wake_wire(pump);
 }
 
 /* Return: the bytes read, fewer than asked at the end of the file only, or -1. */
@@ -219,8 +291,8 @@ static void *read_work(void *arg)
 		offset += (uint64_t)got;
 		end = (size_t)got < want || offset == pump->limit;
 		if (got) {
-			pump->slots[chunk % SLOTS].length = (size_t)got;
-			slot_set(pump, chunk++, FULL, 0);
+			slot_of(pump, chunk)->length = (size_t)got;
+			pass_slot(pump, chunk++, 0);
 		}
 	}
 	if (end && pump->length && offset < pump->length)
@@ -232,6 +304,7 @@ static void *read_work(void *arg)
 	pthread_mutex_lock(&pump->crew.lock);
 	pump->chunks = chunk;
 	pthread_mutex_unlock(&pump->crew.lock);
+	wake_wire(pump);
 	crew_leave(&pump->crew);
 	return NULL;
 }
@@ -260,10 +333,10 @@ static void *write_work(void *arg)
 			goto out;
 		if (!chunk)
 			error = open_output(pump);
-		length = pump->slots[chunk % SLOTS].length;
+		length = slot_of(pump, chunk)->length;
 		if (!error)
 			error = write_full(pump->fd, slot_memory(pump, chunk), length);
-		slot_set(pump, chunk, EMPTY, error ? 0 : length);
+		pass_slot(pump, chunk, error ? 0 : length);
 	}
 	/* Some filesystems report a full disk here only. */
 	if (!error && pump->path && close(pump->fd))
@@ -278,41 +351,88 @@ out:
 
 /* ---- Together ---- */
 
+/* How many slots of which size; a small transfer need not pin the whole ring. */
+static void ring_shape(struct pump *pump)
+{
+	size_t size;
+
+	pump->slot_count = 2 * pump->depth;
+	size = RING_SIZE / pump->slot_count / SLOT_MIN * SLOT_MIN;
+	if (size < SLOT_MIN)
+		size = SLOT_MIN;
+	if (size > SLOT_MAX)
+		size = SLOT_MAX;
+	if (pump->length) {
+		/* What is small overlaps too. */
+		while (size > SLOT_MIN && (uint64_t)size * pump->depth >= pump->length)
+			size = size / 2 / SLOT_MIN * SLOT_MIN;
+		if (pump->length <= (uint64_t)size * (pump->slot_count - 1))
+			pump->slot_count = (unsigned int)((pump->length + size - 1) / size);
+	}
+	pump->slot_size = size;
+}
+
 /*
  * Register the ring. A small limit on locked memory makes it smaller and the
  * transfer slower; only one that leaves no room at all is a failure.
  */
 static int pump_memory(struct pump *pump)
 {
-	size_t size = SLOT_MAX;
-	int rc;
-
-	/* Small transfers overlap too, and need not pin the whole ring. */
-	while (pump->length && size > SLOT_MIN && (uint64_t)size * SLOTS / 2 >= pump->length)
-		size /= 2;
-	for (;; size /= 2) {
-		void *memory = mmap(NULL, SLOTS * size, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (;;) {
+		const size_t size = pump->slot_count * pump->slot_size;
+		void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				    -1, 0);
+		int rc;
 
 		if (memory == MAP_FAILED)
 			return fail("cannot allocate buffers: %s", strerror(errno));
 		rc = krdma_register_buffer(
-			pump->krdma, memory, SLOTS * size,
+			pump->krdma, memory, size,
 			pump->opcode == KRDMA_OP_READ ? KRDMA_BUFFER_WRITABLE : 0, &pump->buffer);
 		if (!rc) {
 			pump->memory = memory;
-			pump->slot_size = size;
+			if (pump->depth > pump->slot_count)
+				pump->depth = pump->slot_count;
 			return DONE;
 		}
-		munmap(memory, SLOTS * size);
-		if ((rc != -ENOMEM && rc != -EDQUOT) || size <= SLOT_MIN)
+		munmap(memory, size);
+		if (rc != -ENOMEM && rc != -EDQUOT)
+			return fail_krdma();
+		if (pump->slot_size > SLOT_MIN)
+			pump->slot_size = pump->slot_size / 2 / SLOT_MIN * SLOT_MIN;
+		else if (pump->slot_count > 2)
+			pump->slot_count = (pump->slot_count + 1) / 2;
+		else
 			return fail_krdma();
 	}
 }
 
+/* Return: the exit status; a failure has been reported. */
+static int pump_events(struct pump *pump)
+{
+	const int fd = krdma_fd(pump->krdma);
+
+	pump->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (pump->wake_fd < 0)
+		return fail("cannot create an eventfd: %s", strerror(errno));
+	if (krdma_eventfd(pump->krdma, pump->wake_fd))
+		return fail_krdma();
+	/* Nothing but the eventfd is waited for. */
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
+		return fail("cannot set O_NONBLOCK: %s", strerror(errno));
+	return DONE;
+}
+
+static void pump_free(struct pump *pump)
+{
+	free(pump->slots);
+	free(pump->ops);
+	free(pump->completions);
+	free(pump);
+}
+
 static struct pump *pump_new(const struct pump_job *job)
 {
-	const bool put = job->opcode == KRDMA_OP_WRITE;
 	struct pump *pump = calloc(1, sizeof(*pump));
 
 	if (!pump)
@@ -323,27 +443,34 @@ static struct pump *pump_new(const struct pump_job *job)
 	pump->offset = job->remote->offset;
 	pump->limit = job->length ? job->length : job->remote->length;
 	pump->opcode = job->opcode;
-	pump->wire_from = put ? FULL : EMPTY;
-	pump->file_from = put ? EMPTY : FULL;
 	pump->length = job->length;
 	pump->timeout_ns = job->timeout_ns;
 	pump->path = job->path;
 	pump->fd = job->fd;
-	return pump;
+	pump->depth = job->depth;
+	ring_shape(pump);
+	pump->slots = calloc(pump->slot_count, sizeof(*pump->slots));
+	pump->ops = calloc(pump->depth, sizeof(*pump->ops));
+	pump->completions = calloc(pump->depth, sizeof(*pump->completions));
+	if (pump->slots && pump->ops && pump->completions)
+		return pump;
+	pump_free(pump);
+	return NULL;
 }
 
 static void pump_start(struct pump *pump)
 {
 	const bool put = pump->opcode == KRDMA_OP_WRITE;
-	int i;
+	unsigned int i;
 
 	if (put)
 		pump->chunks = UINT64_MAX;
 	else
 		pump->chunks = (pump->length + pump->slot_size - 1) / pump->slot_size;
+	for (i = 0; i < pump->slot_count; i++)
+		pump->slots[i].state = put ? WITH_FILE : FOR_WIRE;
 	crew_start(&pump->crew, put ? read_work : write_work, pump);
-	for (i = 0; i < SUBMITTERS; i++)
-		crew_start(&pump->crew, submit_work, pump);
+	crew_start(&pump->crew, wire_work, pump);
 }
 
 int pump_run(struct pump_job *job)
@@ -354,10 +481,9 @@ int pump_run(struct pump_job *job)
 
 	if (!pump)
 		return fail("out of memory");
-	if (pump_memory(pump)) {
-		free(pump);
+	/* After a failure the process ends, and what is there with it. */
+	if (pump_memory(pump) || pump_events(pump))
 		return FAILED;
-	}
 	if (job->progress)
 		job->progress->start_ns = start;
 	pump_start(pump);
@@ -377,7 +503,8 @@ int pump_run(struct pump_job *job)
 		return fail("%s", pump->crew.error);
 	crew_join(&pump->crew);
 	krdma_destroy(pump->krdma, pump->buffer);
-	munmap(pump->memory, SLOTS * pump->slot_size);
-	free(pump);
+	close(pump->wake_fd);
+	munmap(pump->memory, pump->slot_count * pump->slot_size);
+	pump_free(pump);
 	return DONE;
 }

@@ -10,15 +10,20 @@ uint32_t timeout_to_ms(uint64_t ns)
 	return (uint32_t)((ns + 999999) / 1000000);
 }
 
-int remote_connect(struct krdma *krdma, const char *host, uint64_t timeout_ns, uint32_t *session,
-		   struct krdma_sockaddr *peer)
+int remote_connect(struct krdma *krdma, const char *host, bool alone, uint64_t timeout_ns,
+		   uint32_t *session, struct krdma_sockaddr *peer)
 {
+	const uint32_t timeout_ms = timeout_to_ms(timeout_ns);
 	struct krdma_sockaddr addrs[ADDRS_MAX];
 	int count = krdma_resolve(host, addrs, ADDRS_MAX);
-	int i;
+	int i, rc;
 
 	for (i = 0; i < count; i++) {
-		if (krdma_connect(krdma, &addrs[i], timeout_to_ms(timeout_ns), session))
+		if (alone)
+			rc = krdma_connect_private(krdma, &addrs[i], timeout_ms, session);
+		else
+			rc = krdma_connect(krdma, &addrs[i], timeout_ms, session);
+		if (rc)
 			continue;
 		*peer = addrs[i];
 		if (!peer->port)
@@ -28,20 +33,31 @@ int remote_connect(struct krdma *krdma, const char *host, uint64_t timeout_ns, u
 	return -1;
 }
 
-int remote_open(struct remote *remote, const struct target *target, uint32_t rights,
-		uint64_t timeout_ns)
+static int open_region(struct krdma *krdma, const struct target *target, uint32_t rights,
+		       bool alone, uint64_t timeout_ns, struct krdma_region *region)
 {
 	struct krdma_sockaddr peer;
 	uint32_t session;
+
+	if (remote_connect(krdma, target->host, alone, timeout_ns, &session, &peer) ||
+	    krdma_open_region(krdma, session, target->name, rights, timeout_to_ms(timeout_ns),
+			      region)) {
+		fail_krdma();
+		return FAILED;
+	}
+	return DONE;
+}
+
+int remote_open(struct remote *remote, const struct target *target, uint32_t rights, bool alone,
+		uint64_t timeout_ns)
+{
 	char text[SIZE_TEXT];
 
 	if (krdma_new(&remote->krdma))
 		return fail_krdma();
-	if (remote_connect(remote->krdma, target->host, timeout_ns, &session, &peer) ||
-	    krdma_open_region(remote->krdma, session, target->name, rights,
-			      timeout_to_ms(timeout_ns), &remote->region)) {
+	if (open_region(remote->krdma, target, rights, alone, timeout_ns, &remote->region)) {
 		krdma_free(remote->krdma);
-		return fail_krdma();
+		return FAILED;
 	}
 	remote->offset = target->offset;
 	remote->length = target->length;
@@ -55,6 +71,19 @@ int remote_open(struct remote *remote, const struct target *target, uint32_t rig
 	return fail("the range is outside '%s', which has %s (%llu bytes)", target->name,
 		    size_text(remote->region.length, text),
 		    (unsigned long long)remote->region.length);
+}
+
+int remote_open_again(const struct remote *remote, const struct target *target, uint32_t rights,
+		      uint64_t timeout_ns, uint32_t *region)
+{
+	struct krdma_region again;
+
+	if (open_region(remote->krdma, target, rights, true, timeout_ns, &again))
+		return FAILED;
+	if (again.length != remote->region.length)
+		return fail("'%s' has changed its length meanwhile", target->name);
+	*region = again.id;
+	return DONE;
 }
 
 void remote_close(struct remote *remote)

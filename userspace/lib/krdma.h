@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <krdma/krdma_mover.h>
 
@@ -85,6 +86,28 @@ void krdma_free(struct krdma *krdma);
  * the next failed call of this thread.
  */
 const char *krdma_error(void);
+
+/**
+ * krdma_explain() - the sentence of an error that did not come through this library
+ * @krdma: the handle
+ * @error: a positive errno: of an ioctl on krdma_fd(), or of an operation of io_uring
+ *
+ * krdma_error() has the sentence afterwards.
+ *
+ * Return: -@error.
+ */
+int krdma_explain(struct krdma *krdma, int error);
+
+/**
+ * krdma_fd() - the file of a handle, to poll it or to give it to io_uring
+ * @krdma: the handle, which keeps owning the file
+ *
+ * poll(2) says POLLIN when krdma_reap() has something, POLLOUT when
+ * krdma_submit_async() has room. O_NONBLOCK, set by fcntl(2), concerns these two.
+ *
+ * Return: the file descriptor.
+ */
+int krdma_fd(const struct krdma *krdma);
 
 /**
  * krdma_query() - what the module can do, and its limits
@@ -265,6 +288,18 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 		  uint32_t *session);
 
 /**
+ * krdma_connect_private() - the same, with a session that no other handle gets
+ * @krdma: the handle
+ * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @timeout_ms: give up after this many milliseconds; 0 for the default
+ * @session: where the session's id goes
+ *
+ * Return: as krdma_connect().
+ */
+int krdma_connect_private(struct krdma *krdma, const struct krdma_sockaddr *dst,
+			  uint32_t timeout_ms, uint32_t *session);
+
+/**
  * krdma_ping() - one round trip to the peer's module
  * @krdma: the handle
  * @session: id of the session
@@ -309,6 +344,94 @@ int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, u
 int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint32_t flags,
 			  uint32_t *buffer);
 
+/* ---- Operations: fill in what is the same for all, the rest is zero and yours ---- */
+
+/**
+ * krdma_op_read() - an operation from a region to local memory
+ * @op: the operation, all of it is written
+ * @region: id of the region
+ * @offset: first byte in the region
+ * @addr: local memory
+ * @length: bytes
+ */
+static inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t offset, void *addr,
+				 uint64_t length)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_READ;
+	op->region = region;
+	op->offset = offset;
+	op->addr = (uintptr_t)addr;
+	op->length = length;
+}
+
+/**
+ * krdma_op_write() - an operation from local memory to a region
+ * @op: the operation, all of it is written
+ * @region: id of the region
+ * @offset: first byte in the region
+ * @addr: local memory
+ * @length: bytes
+ */
+static inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t offset,
+				  const void *addr, uint64_t length)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_WRITE;
+	op->region = region;
+	op->offset = offset;
+	op->addr = (uintptr_t)addr;
+	op->length = length;
+}
+
+/**
+ * krdma_op_buffer() - take local memory from a registered buffer
+ * @op: the operation; its address is replaced
+ * @buffer: id of the buffer
+ * @offset: first byte in the buffer; krdma_op_vector(), called after this,
+ *	replaces it
+ */
+static inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offset)
+{
+	op->flags |= KRDMA_OP_BUFFER;
+	op->buffer = buffer;
+	op->addr = offset;
+}
+
+/**
+ * krdma_op_vector() - take local memory from several places
+ * @op: the operation; its address and its length are replaced
+ * @pieces: their addresses, or offsets in the buffer, and lengths; read when
+ *	the operation is submitted
+ * @count: 1 to KRDMA_VECTOR_MAX
+ */
+static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces,
+				   unsigned int count)
+{
+	unsigned int i;
+
+	op->flags |= KRDMA_OP_VECTOR;
+	op->addr = (uintptr_t)pieces;
+	op->naddr = (uint16_t)count;
+	op->length = 0;
+	for (i = 0; i < count; i++)
+		op->length += pieces[i].length;
+}
+
+/**
+ * krdma_op_ranges() - reach several ranges of the region
+ * @op: the operation; its offset is replaced, its length must be their sum
+ * @ranges: their offsets and lengths; read when the operation is submitted
+ * @count: 1 to KRDMA_VECTOR_MAX
+ */
+static inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges,
+				   unsigned int count)
+{
+	op->flags |= KRDMA_OP_RANGES;
+	op->offset = (uintptr_t)ranges;
+	op->nranges = (uint16_t)count;
+}
+
 /**
  * krdma_submit() - do operations and wait until all of them have ended
  * @krdma: the handle
@@ -326,6 +449,61 @@ int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint
  */
 int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 		 struct krdma_completion *completions, unsigned int count);
+
+/**
+ * krdma_submit_async() - start operations, and do not wait for them
+ * @krdma: the handle
+ * @ops: the operations; the array may be used anew when the call returns
+ * @count: their number, 1 to KRDMA_SUBMIT_MAX
+ *
+ * Each has one completion, which krdma_reap() gives. The memory that @ops name
+ * belongs to the kernel until then. At the limit of the handle (ops_max of
+ * struct krdma_query) the call waits for room for the first operation.
+ *
+ * Return: the operations that were taken, from the first on: 1 to @count;
+ * -EAGAIN if there is room for none and the file has O_NONBLOCK, -EINTR if a
+ * signal came before there was; another negative errno if one of them is
+ * malformed. None was started then.
+ */
+int krdma_submit_async(struct krdma *krdma, const struct krdma_op *ops, unsigned int count);
+
+/**
+ * krdma_reap() - completions of asynchronous operations, in the order they ended
+ * @krdma: the handle
+ * @completions: where they go
+ * @count: room for so many, at least 1
+ *
+ * Waits for one, unless the file has O_NONBLOCK, and takes with it all that
+ * are there and fit. A signal that the process handles may end the wait.
+ *
+ * Return: completions written. If one of them has a status, krdma_error() has
+ * the sentence of the first. 0 if nothing is under way that could be waited for;
+ * -EAGAIN with O_NONBLOCK if there is none now, -EINTR, or another negative errno.
+ */
+int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsigned int count);
+
+/**
+ * krdma_cancel() - end operations before their time: asynchronous ones, and those of io_uring
+ * @krdma: the handle
+ * @user_data: of their struct krdma_op; 0 with KRDMA_CANCEL_ALL
+ * @flags: 0, or KRDMA_CANCEL_ALL for all of the handle
+ *
+ * They have their completions as ever, with -ECANCELED or as they ended before
+ * that; until then the memory belongs to the kernel.
+ *
+ * Return: the number that was told to end, 0 if there was none; or a negative errno.
+ */
+int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags);
+
+/**
+ * krdma_eventfd() - raise the counter of an eventfd(2) with each completion
+ * @krdma: the handle
+ * @fd: the eventfd, which the caller keeps owning; it replaces an earlier one.
+ *	-1 for none any more.
+ *
+ * Return: 0; -EBADF, -EINVAL if it is no eventfd, or another errno.
+ */
+int krdma_eventfd(struct krdma *krdma, int fd);
 
 /* ---- Looking ---- */
 

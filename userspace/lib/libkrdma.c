@@ -31,7 +31,7 @@ int krdma__fail(int error, const char *fmt, ...)
 }
 
 /* The kernel's sentence, unless another thread's failure has replaced it. */
-static int kernel_sentence(struct krdma *krdma, int error)
+int krdma_explain(struct krdma *krdma, int error)
 {
 	struct krdma_last_error last = { .size = sizeof(last) };
 
@@ -48,7 +48,7 @@ int krdma__ioctl(struct krdma *krdma, unsigned long request, void *arg)
 {
 	if (!ioctl(krdma->fd, request, arg))
 		return 0;
-	return kernel_sentence(krdma, errno);
+	return krdma_explain(krdma, errno);
 }
 
 int krdma_new(struct krdma **krdma)
@@ -82,6 +82,11 @@ void krdma_free(struct krdma *krdma)
 const char *krdma_error(void)
 {
 	return error_text;
+}
+
+int krdma_fd(const struct krdma *krdma)
+{
+	return krdma->fd;
 }
 
 int krdma_query(struct krdma *krdma, struct krdma_query *query)
@@ -169,11 +174,12 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 	return do_export(krdma, name, &arg, id);
 }
 
-int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
-		  uint32_t *session)
+static int do_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
+		      uint32_t timeout_ms, uint32_t *session)
 {
 	struct krdma_connect arg = {
 		.size = sizeof(arg),
+		.flags = flags,
 		.dst = *dst,
 		.timeout_ms = timeout_ms,
 	};
@@ -182,6 +188,18 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 	if (!rc)
 		*session = arg.id;
 	return rc;
+}
+
+int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
+		  uint32_t *session)
+{
+	return do_connect(krdma, dst, 0, timeout_ms, session);
+}
+
+int krdma_connect_private(struct krdma *krdma, const struct krdma_sockaddr *dst,
+			  uint32_t timeout_ms, uint32_t *session)
+{
+	return do_connect(krdma, dst, KRDMA_CONNECT_PRIVATE, timeout_ms, session);
 }
 
 int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,
@@ -240,6 +258,18 @@ int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint
 	return rc;
 }
 
+/* The sentence of the first operation that failed. */
+static void explain_first(struct krdma *krdma, const struct krdma_completion *completions,
+			  unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count && !completions[i].status; i++)
+		;
+	if (i < count)
+		krdma_explain(krdma, -completions[i].status);
+}
+
 int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 		 struct krdma_completion *completions, unsigned int count)
 {
@@ -251,7 +281,6 @@ int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 		.op_stride = sizeof(*ops),
 		.completion_stride = sizeof(*completions),
 	};
-	unsigned int i;
 	int rc;
 
 	/* The payload of an SQE128: the library's ABI relies on the size. */
@@ -260,8 +289,47 @@ int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 	rc = krdma__ioctl(krdma, KRDMA_IOC_SUBMIT, &arg);
 	if (rc || !arg.failed)
 		return rc;
-	for (i = 0; i < count && !completions[i].status; i++)
-		;
-	kernel_sentence(krdma, i < count ? -completions[i].status : EIO);
+	explain_first(krdma, completions, count);
 	return (int)arg.failed;
+}
+
+int krdma_submit_async(struct krdma *krdma, const struct krdma_op *ops, unsigned int count)
+{
+	struct krdma_submit arg = {
+		.size = sizeof(arg),
+		.flags = KRDMA_SUBMIT_ASYNC,
+		.ops = (uintptr_t)ops,
+		.count = count,
+		.op_stride = sizeof(*ops),
+	};
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_SUBMIT, &arg);
+
+	return rc ? rc : (int)arg.accepted;
+}
+
+int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsigned int count)
+{
+	ssize_t bytes = read(krdma->fd, completions, count * sizeof(*completions));
+
+	/* No call of the module: strerror() says all about it. */
+	if (bytes < 0)
+		return krdma__fail(errno, "cannot read completions: %s", strerror(errno));
+	count = (unsigned int)((size_t)bytes / sizeof(*completions));
+	explain_first(krdma, completions, count);
+	return (int)count;
+}
+
+int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags)
+{
+	struct krdma_cancel arg = { .size = sizeof(arg), .flags = flags, .user_data = user_data };
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_CANCEL, &arg);
+
+	return rc ? rc : (int)arg.count;
+}
+
+int krdma_eventfd(struct krdma *krdma, int fd)
+{
+	struct krdma_eventfd arg = { .size = sizeof(arg), .fd = fd };
+
+	return krdma__ioctl(krdma, KRDMA_IOC_EVENTFD, &arg);
 }

@@ -88,11 +88,55 @@ check "put and get a file" put_get
 
 in_flight()
 {
-	run 0 put data h/scratch && grep -q 'submits_max 2 ' log && grep -q '^buffer 16777216 ' log
+	run 0 put data h/scratch && grep -q 'under_way_max 8 ' log && grep -q '^buffer 16777216 ' log
 }
 export KRDMA_FAKE_DELAY_MS=200
-check "put keeps two operations under way" in_flight
+check "put keeps eight operations under way" in_flight
 unset KRDMA_FAKE_DELAY_MS
+
+# there_and_back ARGUMENT...: put and get with these, and the bytes are the same
+there_and_back()
+{
+	truncate -s 0 exports/scratch
+	truncate -s 24M exports/scratch
+	run 0 put "$@" data h/scratch && cmp -n 20000001 data exports/scratch &&
+		run 0 get "$@" h/scratch@0+20000001 copy && cmp data copy
+}
+depth()
+{
+	KRDMA_FAKE_DELAY_MS=20 there_and_back -Q "$1" && grep -q "under_way_max $1 " log &&
+		grep -q "^buffer $2 " log
+}
+check "put and get -Q 1" depth 1 8388608
+check "put and get --depth 3" depth 3 16515072
+check "put and get -Q 64" depth 64 16777216
+backwards() { KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 there_and_back; }
+check "operations that end from the last to the first" backwards
+full_file()
+{
+	KRDMA_FAKE_OPS_MAX=3 KRDMA_FAKE_ACCEPT=2 KRDMA_FAKE_DELAY_MS=5 there_and_back &&
+		grep -q 'under_way_max 3 ' log
+}
+check "a module that takes a part of the operations, or none for now" full_file
+ahead()
+{
+	local pid rc
+
+	mkfifo ahead
+	KRDMA_FAKE_HANG=1 LD_PRELOAD=$fake "$krdma" put - h/scratch < ahead 2> err &
+	pid=$!
+	timeout 10 head -c 16M /dev/zero > ahead
+	rc=$?
+	kill -KILL $pid
+	wait $pid 2> /dev/null
+	return $rc
+}
+check "put reads the file ahead while the wire stands" ahead
+few()
+{
+	run 0 put small_file h/scratch && grep -q '^buffer 65536 ' log &&
+		run 0 get h/scratch@0+1M copy && grep -q '^buffer 1048576 ' log
+}
 
 offset()
 {
@@ -102,6 +146,7 @@ offset()
 }
 printf '0123456789' > small_file
 check "put at an offset writes these bytes only" offset
+check "a small transfer pins no more than it needs" few
 
 streams()
 {
@@ -155,6 +200,13 @@ op_fails()
 		put data h/scratch
 }
 check "an operation of put fails: the kernel's sentence" op_fails
+op_fails_late()
+{
+	KRDMA_FAKE_FAIL_OP=15:104 KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 fails 1 \
+		"krdma: get h/scratch copy: operation 15 on 'scratch' failed on purpose" \
+		get h/scratch copy
+}
+check "an operation of get fails in the middle" op_fails_late
 
 keeps()
 {
@@ -217,6 +269,12 @@ less()
 		grep -q '^buffer 524288 ' log
 }
 check "put takes smaller buffers where locked memory is short" less
+two_slots()
+{
+	KRDMA_FAKE_BUFFER_MAX=131072 there_and_back && grep -q '^buffer 131072 ' log &&
+		grep -q 'under_way_max 2 ' log
+}
+check "and fewer than the depth has operations" two_slots
 none()
 {
 	KRDMA_FAKE_BUFFER_MAX=65536 fails 1 'RLIMIT_MEMLOCK is 65536 bytes' get h/scratch copy
@@ -238,6 +296,8 @@ json_put()
 		json 'd["bytes"] == 20000001 and d["mib_per_second"] > 0 and d["seconds"] > 0'
 }
 check "put -j" json_put
+check "put -Q 0" fails 2 "'0' is not a depth, 1 to 1024" put -Q 0 data h/scratch
+check "get -Q of too many" fails 2 "'1025' is not a depth" get -Q 1025 h/scratch copy
 timeouts() { run 0 ls --timeout 1.5 h && grep -q 'timeout 1500' log; }
 check "--timeout" timeouts
 second()
@@ -377,7 +437,7 @@ benches()
 	KRDMA_FAKE_DELAY_MS=20 run 0 bench write h/scratch -s 4K -n 1001 &&
 		grep -qxF ' #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]' out &&
 		awk 'NR == 2 { good = NF == 5 && $1 == 4096 && $2 == 1001 && $3 >= $4 && $4 > 0 } END { exit !good }' out &&
-		grep -q 'submits_max 2 operations 1065' log
+		grep -q 'submits_max 0 operations 1065 under_way_max 64 ' log
 }
 check "bench write" benches
 all()
@@ -393,6 +453,88 @@ latency()
 		grep -q 'submits_max 1 operations 51' log
 }
 check "bench --latency" latency
+deep_latency()
+{
+	KRDMA_FAKE_DELAY_MS=20 run 0 bench write h/scratch -s 8 -n 64 --latency -t 16 &&
+		awk 'NR == 2 { good = NF == 9 && $2 == 64 && $3 >= 20000 && $5 >= $3 && $8 >= $5 }
+			END { exit !good }' out &&
+		grep -q 'operations 80 under_way_max 16 ' log
+}
+check "bench --latency -t 16" deep_latency
+sessions()
+{
+	KRDMA_FAKE_DELAY_MS=20 run 0 bench read h/scratch -s 4K -n 100 -t 8 -q 3 -b -j &&
+		[ "$(grep -c '^connect .* private' log)" = 3 ] &&
+		[ "$(grep -c '^open scratch rights 3' log)" = 3 ] &&
+		grep -q 'operations 148 under_way_max 48 ' log &&
+		json 'd["sessions"] == 3 and d["bidirectional"] and d["engine"] == "ioctl"' &&
+		json '(d["results"][0]["depth"], d["results"][0]["iterations"]) == (8, 100)' &&
+		json 'd["results"][0]["bw_average"] > 0 and d["results"][0]["t_p99_us"] >= 20000'
+}
+check "bench -t 8 -q 3 -b -j" sessions
+# One operation of each: the WRITE, of memory that holds nothing, changes its half only.
+both()
+{
+	local rc
+
+	head -c 65536 data > exports/two && tail -c 32768 exports/two > half &&
+		run 0 bench write h/two -s 32K -n 2 -t 1 -b && cmp -n 32768 exports/two /dev/zero &&
+		tail -c 32768 exports/two | cmp - half
+	rc=$?
+	rm exports/two
+	return $rc
+}
+check "bench -b writes as much as it reads" both
+batches()
+{
+	KRDMA_FAKE_DELAY_MS=5 run 0 bench write h/scratch -s 4K -n 102 -t 16 -l 4 "$@" &&
+		grep -q 'operations 118 under_way_max 16 batch_max 4$' log
+}
+check "bench -l 4" batches
+check "bench -l 4 --engine uring" batches --engine uring
+taken_in_part()
+{
+	KRDMA_FAKE_ACCEPT=3 run 0 bench write h/scratch -s 4K -n 100 -t 16 &&
+		grep -q 'operations 116 ' log
+}
+check "bench with a module that takes a part of a batch" taken_in_part
+too_deep()
+{
+	KRDMA_FAKE_OPS_MAX=16 fails 1 '34 operations would be under way, the module takes 16' \
+		bench write h/scratch -t 17 -q 2
+}
+check "bench deeper than the module" too_deep
+uring()
+{
+	run 0 bench read h/scratch -s 4K -n 100 -t 16 -q 2 --engine uring -j && ! grep -q '^buffer' log &&
+		grep -q '^uring buffer 8388608' log && grep -q 'operations 132 under_way_max 32 ' log &&
+		json 'd["engine"] == "uring" and d["results"][0]["iterations"] == 100'
+}
+check "bench --engine uring" uring
+uring_pinned()
+{
+	run 0 bench write h/scratch -n 10 --engine uring --pinned && ! grep -q 'buffer' log
+}
+check "bench --engine uring --pinned" uring_pinned
+uring_fails()
+{
+	KRDMA_FAKE_FAIL_OP=500:104 run 1 bench write h/scratch --engine uring &&
+		grep -q 'operation 500 on' err
+}
+check "bench --engine uring with an operation that fails" uring_fails
+no_uring()
+{
+	KRDMA_FAKE_NO_URING=1 fails 1 'Operation not permitted: see /proc/sys/kernel/io_uring_disabled' \
+		bench write h/scratch --engine uring
+}
+check "bench --engine uring where io_uring is disabled" no_uring
+check "bench --engine of no such name" fails 2 "'aio' is no engine: ioctl or uring" \
+	bench read h/small --engine aio
+check "bench -q 0" fails 2 "'0' is not a number of sessions, 1 to 64" bench read h/small -q 0
+check "bench -q of too many" fails 2 "'65' is not a number of sessions" bench read h/small -q 65
+check "bench -l 0" fails 2 "'0' is not a batch, 1 to 1024" bench read h/small -l 0
+check "bench --depth of too many" fails 2 "'1025' is not a depth" bench read h/small --depth 1025
+check "bench -b of a read-only export" fails 1 "'model' is read-only" bench read h/model -b
 duration()
 {
 	KRDMA_FAKE_DELAY_MS=10 run 0 bench write h/scratch -D 0.3 -j &&

@@ -6,8 +6,12 @@
  *
  *   KRDMA_FAKE_FAIL_OP=N:ERRNO      the Nth operation of the process fails
  *   KRDMA_FAKE_BUFFER_MAX=BYTES     larger buffers do not fit (ENOMEM)
- *   KRDMA_FAKE_DELAY_MS=N           each submit takes that long
- *   KRDMA_FAKE_HANG=1               submits never end
+ *   KRDMA_FAKE_DELAY_MS=N           each submit, or asynchronous operation, takes that long
+ *   KRDMA_FAKE_HANG=1               they never end
+ *   KRDMA_FAKE_REVERSE=1            asynchronous operations end from the last to the first
+ *   KRDMA_FAKE_OPS_MAX=N            asynchronous operations of the file
+ *   KRDMA_FAKE_ACCEPT=N             no more of them are taken by one call
+ *   KRDMA_FAKE_NO_URING=1           the kernel refuses io_uring
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
  *   KRDMA_FAKE_LOG=FILE             gets a line for each thing worth a test
  */
@@ -27,14 +31,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <liburing.h>
 
 #include <krdma/krdma_mover.h>
 
 #define DEVICE    "/dev/krdma_mover"
 #define OBJECTS   64
+#define OPS       2048
 #define TRANSFERS 150 /* more than one call of the library fetches */
 
 enum kind {
@@ -58,6 +66,13 @@ int open(const char *path, int flags, ...);
 int open64(const char *path, int flags, ...);
 int ioctl(int fd, unsigned long request, ...);
 
+/* An asynchronous operation that has not ended. */
+struct pending {
+	struct krdma_op op;
+	struct timespec due;
+	bool cancelled;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct object objects[OBJECTS];
 static struct krdma_last_error last_error;
@@ -65,6 +80,14 @@ static int device_fd = -1;
 static unsigned long operations;
 static unsigned int submits, submits_max;
 static bool refused;
+
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct pending pending[OPS];
+static struct krdma_completion ended[OPS];
+static unsigned int pending_count, ended_count;
+static unsigned int under_way_max, batch_max;
+static int event_fd = -1;
+static bool adapter_runs;
 
 static void say(const char *fmt, ...)
 {
@@ -123,9 +146,18 @@ static void export_path(char *path, size_t size, const char *name)
 	snprintf(path, size, "%s/%s", directory(), name);
 }
 
+static unsigned int number(const char *name, unsigned int otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? (unsigned int)strtoul(text, NULL, 10) : otherwise;
+}
+
 static int do_query(struct krdma_query *arg)
 {
-	arg->features = KRDMA_FEATURE_RDMA;
+	arg->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_URING;
+	arg->ops_max = number("KRDMA_FAKE_OPS_MAX", OPS);
+	arg->vector_max = KRDMA_VECTOR_MAX;
 	arg->incarnation = 0x1234;
 	arg->pinned_limit = 1ULL << 40;
 	arg->op_pin_max = 1ULL << 30;
@@ -140,8 +172,8 @@ static int do_connect(struct krdma_connect *arg)
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	inet_ntop(arg->dst.family, arg->dst.addr, text, sizeof(text));
-	say("connect %s port %u scope %u timeout %u\n", text, arg->dst.port, arg->dst.scope_id,
-	    arg->timeout_ms);
+	say("connect %s port %u scope %u timeout %u%s\n", text, arg->dst.port, arg->dst.scope_id,
+	    arg->timeout_ms, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "");
 	if (getenv("KRDMA_FAKE_REFUSE") && !refused) {
 		refused = true;
 		return give(ECONNREFUSED, "nobody listens at %s", text);
@@ -278,69 +310,356 @@ static bool op_shall_fail(int *error)
 	return operations == n;
 }
 
-static int do_op(const struct krdma_op *op, struct krdma_completion *completion)
+/* What the kernel finds before it starts any operation. */
+static int check_op(const struct krdma_op *op)
 {
 	const struct object *region = object_get(op->region, REGION);
 	const struct object *buffer = object_get(op->buffer, BUFFER);
+
+	if (op->flags & ~KRDMA_OP_BUFFER)
+		return give(EOPNOTSUPP, "the fake has no such operation");
+	if (!region)
+		return give(ENOENT, "no region %u", op->region);
+	if (op->flags & KRDMA_OP_BUFFER) {
+		if (!buffer || op->addr + op->length > buffer->length)
+			return give(ERANGE, "outside of the buffer");
+		if (op->opcode == KRDMA_OP_READ && !(buffer->rights & KRDMA_BUFFER_WRITABLE))
+			return give(EACCES, "the buffer is not writable");
+	}
+	if (op->offset + op->length > region->length || !op->length)
+		return give(ERANGE, "outside of the region");
+	if (op->opcode == KRDMA_OP_WRITE && !(region->rights & KRDMA_RIGHT_WRITE))
+		return give(EACCES, "the region is read-only");
+	return 0;
+}
+
+static void run_op(const struct krdma_op *op, struct krdma_completion *completion)
+{
+	const struct object *region = &objects[op->region];
 	uint64_t addr = op->addr;
 	ssize_t moved;
 	int error;
 
 	*completion = (struct krdma_completion){ .user_data = op->user_data };
-	if (!region)
-		return give(ENOENT, "no region %u", op->region);
-	if (op->flags & KRDMA_OP_BUFFER) {
-		if (!buffer || addr + op->length > buffer->length)
-			return give(ERANGE, "outside of the buffer");
-		if (op->opcode == KRDMA_OP_READ && !(buffer->rights & KRDMA_BUFFER_WRITABLE))
-			return give(EACCES, "the buffer is not writable");
-		addr += buffer->addr;
-	}
-	if (op->offset + op->length > region->length || !op->length)
-		return give(ERANGE, "outside of the region");
+	if (op->flags & KRDMA_OP_BUFFER)
+		addr += objects[op->buffer].addr;
 	if (op_shall_fail(&error)) {
 		completion->status = -error;
 		give(error, "operation %lu on '%s' failed on purpose", operations,
 		     strrchr(region->path, '/') + 1);
-		return 0;
+		return;
 	}
 	if (op->opcode == KRDMA_OP_READ)
 		moved = pread(region->fd, (void *)(uintptr_t)addr, op->length, (off_t)op->offset);
 	else
 		moved = pwrite(region->fd, (void *)(uintptr_t)addr, op->length, (off_t)op->offset);
 	if (moved != (ssize_t)op->length)
-		return give(EIO, "the fake lost its file");
+		abort();
 	completion->result = op->length;
-	return 0;
 }
 
-static int do_submit(struct krdma_submit *arg)
+static struct timespec op_delay(void)
+{
+	const unsigned int ms = number("KRDMA_FAKE_DELAY_MS", 0);
+
+	return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+}
+
+static int do_submit_sync(struct krdma_submit *arg)
 {
 	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
 	struct krdma_completion *completions = (void *)(uintptr_t)arg->completions;
-	const char *delay = getenv("KRDMA_FAKE_DELAY_MS");
-	struct timespec time = { .tv_nsec = delay ? strtol(delay, NULL, 10) * 1000000 : 0 };
+	struct timespec delay = op_delay();
 	uint32_t i;
-	int rc = 0;
 
 	submits++;
 	if (submits > submits_max)
 		submits_max = submits;
 	/* As in the kernel, others go on while this one waits for the wire. */
 	pthread_mutex_unlock(&lock);
-	if (delay)
-		nanosleep(&time, NULL);
+	nanosleep(&delay, NULL);
 	while (getenv("KRDMA_FAKE_HANG"))
 		pause();
 	pthread_mutex_lock(&lock);
-	arg->failed = 0;
-	for (i = 0; i < arg->count && !rc; i++) {
-		rc = do_op(&ops[i], &completions[i]);
-		if (!rc && completions[i].status)
+	for (i = 0; i < arg->count; i++) {
+		run_op(&ops[i], &completions[i]);
+		if (completions[i].status)
 			arg->failed++;
 	}
+	arg->accepted = arg->count;
 	submits--;
-	return rc;
+	return 0;
+}
+
+/* ---- Asynchronous operations ---- */
+
+static ssize_t real_read(int fd, void *to, size_t size)
+{
+	static ssize_t (*real)(int, void *, size_t);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "read");
+	return real(fd, to, size);
+}
+
+/* The one that ends next, NULL if none can. */
+static struct pending *pending_next(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < pending_count; i++)
+		if (pending[i].cancelled)
+			return &pending[i];
+	if (!pending_count || getenv("KRDMA_FAKE_HANG"))
+		return NULL;
+	return &pending[getenv("KRDMA_FAKE_REVERSE") ? pending_count - 1 : 0];
+}
+
+static bool is_due(const struct pending *next)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return next->cancelled || now.tv_sec > next->due.tv_sec ||
+	       (now.tv_sec == next->due.tv_sec && now.tv_nsec >= next->due.tv_nsec);
+}
+
+static void pending_end(struct pending *next)
+{
+	const uint64_t one = 1;
+
+	/* The memory is touched now, when the program must have left it alone. */
+	if (next->cancelled)
+		ended[ended_count] = (struct krdma_completion){ .user_data = next->op.user_data,
+								.status = -ECANCELED };
+	else
+		run_op(&next->op, &ended[ended_count]);
+	ended_count++;
+	pending_count--;
+	memmove(next, next + 1, (size_t)(&pending[pending_count] - next) * sizeof(*next));
+	if (ended_count == 1 && write(device_fd, &one, sizeof(one)) < 0)
+		abort();
+	if (event_fd >= 0 && write(event_fd, &one, sizeof(one)) < 0)
+		abort();
+	pthread_cond_broadcast(&changed);
+}
+
+static void *adapter(void *arg)
+{
+	struct pending *next;
+
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		next = pending_next();
+		if (!next)
+			pthread_cond_wait(&changed, &lock);
+		else if (is_due(next))
+			pending_end(next);
+		else
+			pthread_cond_timedwait(&changed, &lock, &next->due);
+	}
+	return arg;
+}
+
+static bool no_waiting(void)
+{
+	return fcntl(device_fd, F_GETFL) & O_NONBLOCK;
+}
+
+static int do_submit_async(struct krdma_submit *arg)
+{
+	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
+	const unsigned int ops_max = number("KRDMA_FAKE_OPS_MAX", OPS);
+	const unsigned int accept = number("KRDMA_FAKE_ACCEPT", UINT32_MAX);
+	const struct timespec delay = op_delay();
+	pthread_t thread;
+
+	if (arg->completions || arg->completion_stride)
+		return give(EINVAL, "there are no completions here");
+	if (!adapter_runs && pthread_create(&thread, NULL, adapter, NULL))
+		abort();
+	adapter_runs = true;
+	while (pending_count + ended_count >= ops_max) {
+		if (no_waiting())
+			return give(EAGAIN, "%u operations are under way", ops_max);
+		pthread_cond_wait(&changed, &lock);
+	}
+	while (arg->accepted < arg->count && arg->accepted < accept &&
+	       pending_count + ended_count < ops_max) {
+		struct pending *new = &pending[pending_count++];
+
+		*new = (struct pending){ .op = ops[arg->accepted++] };
+		clock_gettime(CLOCK_REALTIME, &new->due);
+		new->due.tv_sec += delay.tv_sec;
+		new->due.tv_nsec += delay.tv_nsec;
+		if (new->due.tv_nsec >= 1000000000) {
+			new->due.tv_nsec -= 1000000000;
+			new->due.tv_sec++;
+		}
+	}
+	if (pending_count + ended_count > under_way_max)
+		under_way_max = pending_count + ended_count;
+	if (arg->count > batch_max)
+		batch_max = arg->count;
+	pthread_cond_broadcast(&changed);
+	return 0;
+}
+
+static int do_submit(struct krdma_submit *arg)
+{
+	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
+	uint32_t i;
+
+	arg->failed = 0;
+	arg->accepted = 0;
+	if (!arg->count || arg->count > KRDMA_SUBMIT_MAX)
+		return give(EINVAL, "%u operations", arg->count);
+	for (i = 0; i < arg->count; i++)
+		if (check_op(&ops[i]))
+			return -1;
+	return (arg->flags & KRDMA_SUBMIT_ASYNC) ? do_submit_async(arg) : do_submit_sync(arg);
+}
+
+static int do_cancel(struct krdma_cancel *arg)
+{
+	unsigned int i;
+
+	arg->count = 0;
+	for (i = 0; i < pending_count; i++) {
+		if (pending[i].op.user_data != arg->user_data && !(arg->flags & KRDMA_CANCEL_ALL))
+			continue;
+		pending[i].cancelled = true;
+		arg->count++;
+	}
+	pthread_cond_broadcast(&changed);
+	return 0;
+}
+
+static ssize_t do_read(void *to, size_t size)
+{
+	unsigned int count = (unsigned int)(size / sizeof(ended[0]));
+	uint64_t value;
+
+	if (!count) {
+		errno = EINVAL;
+		return -1;
+	}
+	while (!ended_count) {
+		if (no_waiting()) {
+			errno = EAGAIN;
+			return -1;
+		}
+		if (!pending_count)
+			return 0;
+		pthread_cond_wait(&changed, &lock);
+	}
+	if (count > ended_count)
+		count = ended_count;
+	memcpy(to, ended, count * sizeof(ended[0]));
+	ended_count -= count;
+	memmove(ended, ended + count, ended_count * sizeof(ended[0]));
+	if (!ended_count && real_read(device_fd, &value, sizeof(value)) < 0)
+		abort();
+	pthread_cond_broadcast(&changed);
+	return (ssize_t)(count * sizeof(ended[0]));
+}
+
+/* ---- io_uring: a ring in plain memory, of which entries end when they are submitted ---- */
+
+static struct {
+	unsigned int khead, ktail, cq_head, cq_tail;
+	struct iovec fixed;
+} uring;
+
+int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
+{
+	unsigned size = 1;
+
+	if (getenv("KRDMA_FAKE_NO_URING"))
+		return -EPERM;
+	while (size < entries)
+		size *= 2;
+	memset(ring, 0, sizeof(*ring));
+	memset(&uring, 0, sizeof(uring));
+	ring->flags = flags;
+	ring->sq.khead = &uring.khead;
+	ring->sq.ktail = &uring.ktail;
+	ring->sq.ring_entries = size;
+	ring->sq.ring_mask = size - 1;
+	ring->sq.sqes = calloc(size, (flags & IORING_SETUP_SQE128) ? 128 : 64);
+	ring->cq.khead = &uring.cq_head;
+	ring->cq.ktail = &uring.cq_tail;
+	ring->cq.ring_entries = 2 * size;
+	ring->cq.ring_mask = 2 * size - 1;
+	ring->cq.cqes = calloc(2 * (size_t)size, sizeof(ring->cq.cqes[0]));
+	return ring->sq.sqes && ring->cq.cqes ? 0 : -ENOMEM;
+}
+
+int io_uring_register_buffers(struct io_uring *ring, const struct iovec *iovecs, unsigned count)
+{
+	(void)ring;
+	if (count != 1)
+		return -EINVAL;
+	uring.fixed = *iovecs;
+	say("uring buffer %zu\n", iovecs->iov_len);
+	return 0;
+}
+
+static int uring_op(const struct io_uring_sqe *sqe)
+{
+	struct krdma_completion completion;
+	struct krdma_op op;
+
+	if (sqe->opcode != IORING_OP_URING_CMD || sqe->fd != device_fd ||
+	    sqe->cmd_op != KRDMA_URING_OP)
+		return -EINVAL;
+	memcpy(&op, (const char *)sqe + 48, sizeof(op));
+	if (sqe->uring_cmd_flags & IORING_URING_CMD_FIXED &&
+	    (sqe->buf_index || op.addr < (uintptr_t)uring.fixed.iov_base ||
+	     op.addr + op.length > (uintptr_t)uring.fixed.iov_base + uring.fixed.iov_len))
+		return -EFAULT;
+	if (check_op(&op))
+		return -errno;
+	run_op(&op, &completion);
+	return completion.status ? completion.status : (int)completion.result;
+}
+
+int io_uring_submit(struct io_uring *ring)
+{
+	const unsigned int shift = (ring->flags & IORING_SETUP_SQE128) ? 1 : 0;
+	const unsigned int count = ring->sq.sqe_tail - ring->sq.sqe_head;
+
+	pthread_mutex_lock(&lock);
+	for (; ring->sq.sqe_head != ring->sq.sqe_tail; ring->sq.sqe_head++) {
+		const struct io_uring_sqe *sqe =
+			&ring->sq.sqes[(ring->sq.sqe_head & ring->sq.ring_mask) << shift];
+		struct io_uring_cqe *cqe = &ring->cq.cqes[uring.cq_tail & ring->cq.ring_mask];
+
+		*cqe = (struct io_uring_cqe){ .user_data = sqe->user_data, .res = uring_op(sqe) };
+		uring.cq_tail++;
+	}
+	uring.khead = ring->sq.sqe_head;
+	if (count > batch_max)
+		batch_max = count;
+	if (uring.cq_tail - uring.cq_head > under_way_max)
+		under_way_max = uring.cq_tail - uring.cq_head;
+	pthread_mutex_unlock(&lock);
+	return (int)count;
+}
+
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
+{
+	struct timespec delay = op_delay();
+
+	(void)wait_nr;
+	nanosleep(&delay, NULL);
+	return io_uring_submit(ring);
+}
+
+void io_uring_queue_exit(struct io_uring *ring)
+{
+	free(ring->sq.sqes);
+	free(ring->cq.cqes);
 }
 
 /* ---- Lists ---- */
@@ -473,6 +792,11 @@ static int dispatch(unsigned long request, void *arg)
 		return do_open(arg);
 	case KRDMA_IOC_SUBMIT:
 		return do_submit(arg);
+	case KRDMA_IOC_CANCEL:
+		return do_cancel(arg);
+	case KRDMA_IOC_EVENTFD:
+		event_fd = ((struct krdma_eventfd *)arg)->fd;
+		return 0;
 	default:
 		errno = ENOTTY;
 		return -1;
@@ -502,11 +826,27 @@ int ioctl(int fd, unsigned long request, ...)
 	return rc;
 }
 
+ssize_t read(int fd, void *to, size_t size)
+{
+	ssize_t got;
+	int error;
+
+	if (fd != device_fd || fd < 0)
+		return real_read(fd, to, size);
+	pthread_mutex_lock(&lock);
+	got = do_read(to, size);
+	error = errno;
+	pthread_mutex_unlock(&lock);
+	errno = error;
+	return got;
+}
+
 static int fake_open(const char *path, int flags, mode_t mode)
 {
 	if (strcmp(path, DEVICE) != 0)
 		return openat(AT_FDCWD, path, flags, mode);
-	device_fd = openat(AT_FDCWD, "/dev/null", flags);
+	/* Can be read while there is a completion, as poll(2) then says. */
+	device_fd = eventfd(0, EFD_CLOEXEC);
 	return device_fd;
 }
 
@@ -550,6 +890,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 
 static __attribute__((destructor)) void at_exit(void)
 {
-	if (submits_max)
-		say("submits_max %u operations %lu\n", submits_max, operations);
+	if (submits_max || under_way_max)
+		say("submits_max %u operations %lu under_way_max %u batch_max %u\n", submits_max,
+		    operations, under_way_max, batch_max);
 }

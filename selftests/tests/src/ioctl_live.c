@@ -49,13 +49,13 @@ static void *job_run(void *arg)
 	return NULL;
 }
 
-/* Its entry in the list, with some of it done and some not. */
+/* Its entry in the list, with some of it on the wire or there, and some to come. */
 static bool job_entry(const void *entry, void *arg)
 {
 	const struct krdma_transfer_info *t = entry;
 	const __u64 *user_data = arg;
 
-	return t->user_data == *user_data && t->done && t->done < t->length / 2;
+	return t->user_data == *user_data && t->posted && t->posted < t->length;
 }
 
 static bool job_running(struct job *job)

@@ -127,6 +127,10 @@ static void test_sizes(void)
 				       length, !(i & 1));
 	}
 	kst_ok(good, "small sizes, odd places, and across a segment's end, both ways");
+	for (good = true, length = 2; length < 70; length += length < 9 ? 1 : 15)
+		good &= there_and_back(9 * KST_PAGE - 1 - length / 3, KST_PAGE - 5, length,
+				       length & 1);
+	kst_ok(good, "small sizes across the end of a page, both ways");
 	for (good = true, i = 0; i < KST_ARRAY_SIZE(large); i++) {
 		good &= there_and_back(0, KST_PAGE, large[i], i & 1);
 		good &= there_and_back(segment + 4095 - i, KST_PAGE + 99, large[i], !(i & 1));
@@ -204,8 +208,8 @@ static void test_rights(void)
 	kst_fails(fd, kst_move(fd, KRDMA_OP_WRITE, region_ro, 0, memory, 8, NULL), -EACCES,
 		  "'transfer-ro'", "a WRITE to a read-only export is EACCES");
 	kst_is(kst_move(fd, KRDMA_OP_READ, region_ro, 0, memory, 8, NULL), 0, "a READ is not");
-	kst_fails(fd, kst_move(fd, KRDMA_OP_READ, region_wo, 0, memory, 8, NULL), -EACCES,
-		  name_wo, "a READ from a write-only region is EACCES");
+	kst_fails(fd, kst_move(fd, KRDMA_OP_READ, region_wo, 0, memory, 8, NULL), -EACCES, name_wo,
+		  "a READ from a write-only region is EACCES");
 	kst_is(kst_move(fd, KRDMA_OP_WRITE, region_wo, 0, memory, 8, NULL), 0, "a WRITE is not");
 	kst_fails(fd, kst_open_region(fd, session, "transfer-ro", KRDMA_RIGHT_WRITE, &id, NULL),
 		  -EACCES, "'transfer-ro'", "opening it for writing is EACCES");
@@ -645,8 +649,7 @@ int main(int argc, char **argv)
 	    !kst_peer("export transfer-big memfd %llu 3 0", 2ULL << 30) ||
 	    kst_connect(fd, 0, &session) ||
 	    kst_open_region(fd, session, "transfer", 0, &region, &segment) ||
-	    kst_open_region(fd, session, "transfer-ro", 0, &region_ro, NULL) ||
-	    open_write_only() ||
+	    kst_open_region(fd, session, "transfer-ro", 0, &region_ro, NULL) || open_write_only() ||
 	    kst_open_region(fd, session, "transfer-big", 0, &region_big, NULL) ||
 	    kst_buffer(fd, memory, MEMORY_BYTES, KRDMA_BUFFER_WRITABLE, &buffer) ||
 	    kst_buffer(fd, memory, MEMORY_BYTES, 0, &buffer_ro))

@@ -13,12 +13,15 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "peer.h"
 
 union address peer_addr;
 const char *kill_command;
+/* What the RDMA device of this host is; the lab has one. */
+bool iwarp;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int results, failures;
@@ -61,6 +64,21 @@ void result(const char *why, const char *fmt, ...)
 	printf("\n");
 	if (why)
 		printf("# %s\n", why);
+	fflush(stdout);
+	pthread_mutex_unlock(&lock);
+	va_end(args);
+}
+
+/* What can't be tried here, and why. */
+void skip(const char *reason, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	pthread_mutex_lock(&lock);
+	printf("ok %d - ", ++results);
+	vprintf(fmt, args);
+	printf(" # SKIP %s\n", reason);
 	fflush(stdout);
 	pthread_mutex_unlock(&lock);
 	va_end(args);
@@ -259,6 +277,9 @@ static const char *qp_state(struct conn *c, enum ibv_qp_state state)
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask;
 
+	/* There the kernel does that, when it connects or accepts. */
+	if (iwarp)
+		return NULL;
 	if (rdma_init_qp_attr(c->id, &attr, &mask))
 		return bad("no attributes for state %d: %m", state);
 	if (state == IBV_QPS_RTR)
@@ -272,14 +293,18 @@ static const char *make_qp(struct conn *c)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
-		.cap = { SEND_MAX, RX_COUNT, 1, 1, 96 },
+		.cap = { SEND_MAX, RX_COUNT, 1, 1, INLINE_MAX },
 	};
 	size_t size = DATA_AT + DATA_SIZE;
 	const char *why;
 
 	pthread_mutex_lock(&lock);
-	if (!pd)
+	if (!pd) {
 		pd = ibv_alloc_pd(c->id->verbs);
+		/* libsiw 44 takes a mapping at 0x90000 for a failure, so have that place. */
+		if (iwarp)
+			ibv_create_cq(c->id->verbs, 32767, NULL, NULL, 0);
+	}
 	pthread_mutex_unlock(&lock);
 	c->mem = aligned_alloc(4096, size);
 	if (!c->mem || !pd)
@@ -296,7 +321,9 @@ static const char *make_qp(struct conn *c)
 	c->cq = ibv_create_cq(c->id->verbs, SEND_MAX + RX_COUNT + 1, NULL, c->comp, 0);
 	attr.send_cq = c->cq;
 	attr.recv_cq = c->cq;
-	c->qp = c->cq ? ibv_create_qp(pd, &attr) : NULL;
+	if (!c->cq)
+		return bad("no completion queue: %m");
+	c->qp = ibv_create_qp(pd, &attr);
 	if (!c->qp)
 		return bad("no queue pair: %m");
 	why = qp_state(c, IBV_QPS_INIT);
@@ -345,12 +372,14 @@ static bool poll_cq(struct conn *c)
 		any = true;
 		if (wc.status && wc.status != IBV_WC_WR_FLUSH_ERR && !c->broken)
 			c->broken = wc.status;
-		if (wc.wr_id >= SEND_MAX)
+		if (wc.wr_id >= SEND_MAX) {
+			c->op_status = wc.status;
 			c->ops_done++;
-		else if (wc.wr_id >= RX_COUNT)
+		} else if (wc.wr_id >= RX_COUNT) {
 			c->tx_done++;
-		else if (!wc.status)
+		} else if (!wc.status) {
 			c->rx[c->rx_head++ % RX_COUNT] = wc.wr_id << 16 | wc.byte_len;
+		}
 	}
 	return any;
 }
@@ -420,6 +449,8 @@ static const char *check_accept(struct conn *c)
 
 	if (c->priv_len < HELLO || get_bytes(c->priv, 4) != MAGIC || c->priv[4] != 1)
 		return "the accept is no hello";
+	if (iwarp && c->priv_len != HELLO)
+		return bad("the accept has %u bytes", c->priv_len);
 	if (c->priv[5] || memcmp(c->priv + 44, zero, 12) || get_bytes(c->priv + 32, 4) ||
 	    get_bytes(c->priv + 6, 2) || get_bytes(c->priv + 8, 8))
 		return "the accept has a channel, features, an uid or reserved bytes";
@@ -433,6 +464,7 @@ static const char *check_accept(struct conn *c)
 /* NULL if connected; else what came instead, with the reason of a reject. */
 const char *conn_connect(struct conn *c)
 {
+	int answer = iwarp ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE;
 	union address addr = peer_addr;
 	struct rdma_conn_param param;
 	struct msg m;
@@ -453,17 +485,17 @@ const char *conn_connect(struct conn *c)
 	conn_param(c, &param);
 	if (rdma_connect(c->id, &param))
 		return bad("no connect: %m");
-	if (!wait_event(c, RDMA_CM_EVENT_CONNECT_RESPONSE, 20000)) {
+	if (!wait_event(c, answer, 20000)) {
 		c->down = true;
 		if (c->event != RDMA_CM_EVENT_REJECTED)
 			return bad("not connected: %s", rdma_event_str(c->event));
 		if (c->priv_len < 8 || get_bytes(c->priv, 4) != MAGIC || c->priv[6] || c->priv[7])
-			return "rejected by the transport";
+			return REJECTED;
 		return bad("rejected: version %u reason %u", c->priv[4], c->priv[5]);
 	}
 	why = check_accept(c) ?: qp_ready(c);
 	c->window = get_bytes(c->priv + 36, 2);
-	if (why)
+	if (why || iwarp)
 		return why;
 	if (c->early) {
 		question(c, &m, PING);
@@ -541,7 +573,9 @@ const char *post_send(struct conn *c, const struct msg *m, struct ibv_send_wr *w
 	if (with)
 		wr = *with;
 	wr.wr_id = RX_COUNT;
-	wr.send_flags = IBV_SEND_SIGNALED | (m->len && m->len <= 96 ? IBV_SEND_INLINE : 0);
+	wr.send_flags = IBV_SEND_SIGNALED;
+	if (!with && m->len && m->len <= INLINE_MAX)
+		wr.send_flags |= IBV_SEND_INLINE;
 	wr.sg_list = &sge;
 	wr.num_sge = !!m->len;
 	memcpy(c->mem + TX_AT + slot * TX_SIZE, m->b, m->len);
@@ -575,7 +609,15 @@ void answer_politely(struct conn *c, const struct msg *q)
 	send_msg(c, &a);
 }
 
-/* The next message that came, in order. */
+static void answer_ping(struct conn *c, const struct msg *q)
+{
+	struct msg a = *q;
+
+	a.b[0] |= ANSWER;
+	send_msg(c, &a);
+}
+
+/* The next message that came, in order. A PING is iWARP's heartbeat. */
 bool receive(struct conn *c, struct msg *m, int ms)
 {
 	s64 until = now_ms() + ms;
@@ -598,10 +640,19 @@ bool receive(struct conn *c, struct msg *m, int ms)
 		if (why && !insane)
 			insane = strdup(why);
 		pthread_mutex_unlock(&lock);
+		if (m->b[0] == PING && !c->owner && !c->deaf) {
+			answer_ping(c, m);
+			continue;
+		}
 		if (!c->polite || (m->b[0] != RECALL && m->b[0] != REVOKE))
 			return true;
 		answer_politely(c, m);
 	}
+}
+
+static bool answers(const struct msg *a, const struct msg *q)
+{
+	return a->b[0] == (q->b[0] | ANSWER) && !memcmp(a->b + 8, q->b + 8, 4);
 }
 
 /* Ask, and wait for the answer; others are dropped. */
@@ -609,15 +660,33 @@ const char *ask(struct conn *c, const struct msg *q, struct msg *a, int ms)
 {
 	s64 until = now_ms() + ms;
 	const char *why = send_msg(c, q);
+	bool done = false, beat = false;
+	struct msg m, ping;
 
-	while (!why) {
-		if (!receive(c, a, until - now_ms()))
+	while (!why && (!done || beat)) {
+		/*
+		 * siw lets what comes too early lie until more comes (siw_accept sends
+		 * the reply before it looks for data), hence a heartbeat.
+		 */
+		bool first = iwarp && !c->rx_head && !beat;
+
+		if (receive(c, &m, first ? 2000 : until - now_ms())) {
+			if (m.b[0] == BYE)
+				return bad("BYE with reason %u", (u32)get(&m, 16, 4));
+			if (answers(&m, q)) {
+				*a = m;
+				done = true;
+			} else if (beat && answers(&m, &ping)) {
+				beat = false;
+			}
+		} else if (first && !c->down) {
+			question(c, &ping, PING);
+			why = send_msg(c, &ping);
+			beat = true;
+		} else {
 			return bad("type %#x is not answered%s", q->b[0],
 				   c->down ? ", but disconnected" : "");
-		if (a->b[0] == BYE)
-			return bad("BYE with reason %u", (u32)get(a, 16, 4));
-		if (a->b[0] == (q->b[0] | ANSWER) && !memcmp(a->b + 8, q->b + 8, 4))
-			break;
+		}
 	}
 	return why;
 }
@@ -637,9 +706,10 @@ enum ibv_wc_status rdma_op(struct conn *c, struct ibv_send_wr *wr, u32 at, u32 l
 	if (ibv_post_send(c->qp, wr, &fail))
 		return IBV_WC_FATAL_ERR;
 	while (c->ops_done == before)
-		if (!pump(c, until))
+		/* What siw is given when its stream has ended never completes. */
+		if (iwarp && c->down ? !poll_cq(c) : !pump(c, until))
 			return IBV_WC_RESP_TIMEOUT_ERR;
-	return c->broken;
+	return c->broken ?: c->op_status;
 }
 
 enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address, u32 rkey)
@@ -652,7 +722,33 @@ enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address
 	return rdma_op(c, &wr, at, len);
 }
 
-/* The other side ends the session within that time, and says why if @reason is not -1. */
+/*
+ * One that must not be. On iWARP a WRITE is done when TCP has it, and what came
+ * of it is seen by the end of the connection alone.
+ */
+const char *refused(struct conn *c, struct ibv_send_wr *wr, u32 len)
+{
+	enum ibv_wc_status status;
+	const char *why = NULL;
+
+	memset(c->data, 0xee, len);
+	status = rdma_op(c, wr, 0, len);
+	if (iwarp && (status || wr->opcode != IBV_WR_RDMA_READ))
+		why = ends(c, -1, SOON);
+	else if (status != IBV_WC_REM_ACCESS_ERR)
+		why = bad("%s", ibv_wc_status_str(status));
+	for (u32 i = 0; i < len && !why; i++)
+		if (c->data[i] != 0xee)
+			why = "bytes were read";
+	return why;
+}
+
+/* On iWARP all times are longer, as what they wait for comes behind what was sent. */
+int slower(int ms)
+{
+	return iwarp ? 3 * ms : ms;
+}
+
 /* A slow kernel has longer, as TIME_FACTOR says. */
 int patience(int ms)
 {
@@ -661,6 +757,7 @@ int patience(int ms)
 	return factor && *factor ? ms * atoi(factor) : ms;
 }
 
+/* The other side ends the session within that time, and says why if @reason is not -1. */
 const char *ends(struct conn *c, int reason, int ms)
 {
 	s64 until = now_ms() + patience(ms);
@@ -681,8 +778,14 @@ const char *ends(struct conn *c, int reason, int ms)
 int main(int argc, char **argv)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *info;
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 
+	setrlimit(RLIMIT_MEMLOCK, &all); /* siw counts root's too */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	iwarp = devices && devices[0] && devices[0]->transport_type == IBV_TRANSPORT_IWARP;
+	if (devices)
+		ibv_free_device_list(devices);
 	if (argc == 2 && !strcmp(argv[1], "cases"))
 		return owner_cases();
 	if (argc < 4 || getaddrinfo(argv[2], argv[3], &hints, &info)) {

@@ -99,13 +99,14 @@ struct patch {
 	bool fix; /* and the length field says so too */
 };
 
-#define RX_COUNT  (2 * WINDOW + 1)
-#define TX_COUNT  16
-#define TX_SIZE   4096
-#define SEND_MAX  400
-#define TX_AT     (RX_COUNT * MSG_MAX)
-#define DATA_AT   (TX_AT + TX_COUNT * TX_SIZE)
-#define DATA_SIZE (128 << 10)
+#define RX_COUNT   (2 * WINDOW + 1)
+#define TX_COUNT   16
+#define TX_SIZE    4096
+#define SEND_MAX   400
+#define TX_AT      (RX_COUNT * MSG_MAX)
+#define INLINE_MAX 80 /* siw takes no more */
+#define DATA_AT    (TX_AT + TX_COUNT * TX_SIZE)
+#define DATA_SIZE  (128 << 10)
 
 struct conn {
 	struct rdma_event_channel *events;
@@ -125,8 +126,8 @@ struct conn {
 	u8 rnr;   /* RNR retry count that the other side is to use */
 	u8 rnr_timer;
 	bool no_receives;
-	bool no_rtu; /* never say that the connection is established */
-	bool early;  /* a PING before that is said */
+	bool no_rtu; /* never say that the connection is established; not on iWARP */
+	bool early;  /* a PING before that is said; the same */
 
 	/* What the other side said. */
 	int event; /* the last of rdma_cm */
@@ -140,6 +141,7 @@ struct conn {
 	u32 tx_next;
 	u32 tx_posted, tx_done;
 	u32 ops_done;
+	enum ibv_wc_status op_status; /* of the last of them */
 	u32 tag;
 	u32 window; /* of the other side */
 
@@ -149,6 +151,8 @@ struct conn {
 	struct key key[SEGS_MAX];
 	u32 keys;
 	bool polite; /* answers RECALL and REVOKE at once */
+	bool owner;  /* and answers PING by itself */
+	bool deaf;   /* answers nothing, not even PING */
 	u32 recalls, revokes;
 };
 
@@ -158,6 +162,7 @@ typedef const char *(*attempt_fn)(struct conn *c, const void *arg);
 /* ---- results ---- */
 __attribute__((format(printf, 1, 2))) const char *bad(const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void result(const char *why, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void skip(const char *reason, const char *fmt, ...);
 int results_end(void);
 s64 now_ms(void);
 
@@ -172,12 +177,14 @@ void open_question(struct conn *c, struct msg *m, const char *name, u32 rights);
 void apply(struct msg *m, const struct patch *patch);
 
 /* ---- connections ---- */
+#define REJECTED "rejected by the transport"
 union address {
 	struct sockaddr sa;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6; /* has the port where the other one has it */
 };
 extern union address peer_addr;
+extern bool iwarp;
 extern const char *kill_command;
 void conn_init(struct conn *c);
 const char *conn_connect(struct conn *c);
@@ -193,6 +200,8 @@ void answer_politely(struct conn *c, const struct msg *q);
 const char *ask(struct conn *c, const struct msg *q, struct msg *a, int ms);
 enum ibv_wc_status rdma_op(struct conn *c, struct ibv_send_wr *wr, u32 at, u32 len);
 enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address, u32 rkey);
+const char *refused(struct conn *c, struct ibv_send_wr *wr, u32 len);
+int slower(int ms);
 int patience(int ms);
 const char *ends(struct conn *c, int reason, int ms);
 
@@ -213,6 +222,7 @@ const char *fails(struct conn *c, const struct msg *q, u32 status, u32 or);
 const char *say_bye(struct conn *c);
 const char *within(s64 since, int least, int most);
 const char *kill_exporter(const char *name);
+const char *verify_data(struct conn *c, const void *arg);
 void misbehave(void);
 
 int initiator_main(void);

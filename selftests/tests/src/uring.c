@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Operations by io_uring, as its users use it: IORING_OP_URING_CMD on a ring of
+ * 128-byte SQEs. KILLS is how many processes are killed, and rings closed, with
+ * operations under way.
+ */
+#include <errno.h>
+#include <liburing.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kst.h"
+
+#define RW    (PROT_READ | PROT_WRITE)
+#define BYTES (8UL << 20)
+#define BASE  1
+#define DEPTH 32
+/* Not in the header of older liburing. */
+#define CMD_FIXED 1U
+
+static int fd;
+static __u32 session, region, buffer;
+static unsigned char *memory;
+static __u64 features;
+/* io_uring gives the buffers of a ring back some time after its end. */
+static struct kst_state without_ring, with_ring;
+
+/* ---- a ring ---- */
+
+static struct io_uring ring;
+
+static bool ring_open(unsigned int flags)
+{
+	struct iovec iov = { memory, BYTES };
+	int rc = io_uring_queue_init(DEPTH * 2, &ring, IORING_SETUP_SQE128 | flags);
+
+	if (!rc)
+		rc = io_uring_register_buffers(&ring, &iov, 1);
+	if (rc)
+		kst_diag("ring: %s", strerror(-rc));
+	return !rc;
+}
+
+static struct krdma_op op_of(int opcode, __u64 offset, __u64 at, __u64 length)
+{
+	return (struct krdma_op){
+		.opcode = opcode,
+		.region = region,
+		.offset = offset,
+		.length = length,
+		.addr = (uintptr_t)memory + at,
+	};
+}
+
+static struct io_uring_sqe *prep(const struct krdma_op *op, __u64 user_data, bool fixed)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	if (!sqe)
+		kst_bail("no SQE");
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	/* Behind the head: cmd_op, flags and buffer are where other commands have theirs. */
+	sqe->off = KRDMA_URING_OP;
+	sqe->rw_flags = fixed ? CMD_FIXED : 0;
+	sqe->buf_index = 0;
+	sqe->user_data = user_data;
+	memcpy((char *)sqe + 48, op, sizeof(*op));
+	return sqe;
+}
+
+/* Submits what is prepared, and waits for @n completions: the first bad result. */
+static int finish(unsigned int n)
+{
+	struct io_uring_cqe *cqe;
+	int rc = io_uring_submit(&ring), bad = 0;
+
+	if (rc < 0)
+		return rc;
+	while (n--) {
+		do {
+			rc = io_uring_wait_cqe(&ring, &cqe);
+		} while (rc == -EINTR);
+		if (rc)
+			return rc;
+		if (cqe->res < 0 && !bad)
+			bad = cqe->res;
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	return bad;
+}
+
+/* One operation: its result. */
+static int one(const struct krdma_op *op, bool fixed)
+{
+	struct io_uring_cqe *cqe;
+	int rc;
+
+	prep(op, 1, fixed);
+	rc = io_uring_submit(&ring);
+	if (rc < 0)
+		return rc;
+	do {
+		rc = io_uring_wait_cqe(&ring, &cqe);
+	} while (rc == -EINTR);
+	if (rc)
+		return rc;
+	rc = cqe->res;
+	io_uring_cqe_seen(&ring, cqe);
+	return rc;
+}
+
+static bool there_and_back(__u64 offset, __u64 length, bool fixed, unsigned int seed)
+{
+	struct krdma_op op = op_of(KRDMA_OP_WRITE, offset, 77, length);
+	int rc;
+
+	kst_fill(memory + 77, offset, length, seed);
+	rc = one(&op, fixed);
+	if (rc != (int)length || !kst_peer_has("uring", offset, length, seed))
+		goto bad;
+	op = op_of(KRDMA_OP_READ, offset, BYTES / 2 + 3, length);
+	memset(memory + BYTES / 2, 0xee, length + 10);
+	rc = one(&op, !fixed);
+	if (rc == (int)length && kst_check(memory + BYTES / 2 + 3, offset, length, seed) < 0 &&
+	    kst_all(memory + BYTES / 2, 3, 0xee) &&
+	    kst_all(memory + BYTES / 2 + 3 + length, 7, 0xee))
+		return true;
+bad:
+	kst_diag("%llu bytes%s: %d: %s", (unsigned long long)length, fixed ? ", fixed" : "", rc,
+		 kst_last_error(fd, NULL));
+	return false;
+}
+
+static void test_sizes(void)
+{
+	static const __u64 sizes[] = { 1, 8, 4095, 4096, 4097, 65536, 1000001, 3 << 20 };
+	bool good = true;
+	unsigned int i;
+
+	for (i = 0; i < KST_ARRAY_SIZE(sizes); i++) {
+		good &= there_and_back(1000 + i, sizes[i], false, 20 + i);
+		good &= there_and_back(KST_PAGE - i, sizes[i], true, 40 + i);
+	}
+	kst_ok(good, "sizes of all kinds, plain and fixed memory, both ways");
+}
+
+static void test_fixed(void)
+{
+	struct kst_state before = kst_now(), now;
+	struct krdma_op op;
+	unsigned int i;
+
+	for (i = 0; i < DEPTH; i++) {
+		op = op_of(KRDMA_OP_WRITE, i * KST_PAGE, i * KST_PAGE, KST_PAGE);
+		prep(&op, i, true);
+	}
+	kst_fill(memory, 0, DEPTH * KST_PAGE, 60);
+	kst_is(finish(DEPTH), 0, "%d operations on a registered buffer", DEPTH);
+	now = kst_now();
+	kst_ok(now.accounted == before.accounted, "the module pins nothing for them");
+	kst_ok(kst_peer_has("uring", 0, DEPTH * KST_PAGE, 60), "the bytes are there");
+	op = op_of(KRDMA_OP_WRITE, 0, BYTES - 10, 11);
+	kst_fails(fd, one(&op, true), -EFAULT, "buffer of io_uring",
+		  "outside the registered buffer");
+	op = op_of(KRDMA_OP_WRITE, 0, 0, 10);
+	op.flags = KRDMA_OP_BUFFER;
+	op.addr = 0;
+	op.buffer = buffer;
+	kst_fails(fd, one(&op, true), -EOPNOTSUPP, "buffer of io_uring", "a buffer of both kinds");
+	kst_is(one(&op, false), 10, "a buffer of the file's own");
+}
+
+static void test_refused(void)
+{
+	struct krdma_vec vec[2] = { { (uintptr_t)memory, 10 }, { (uintptr_t)memory + 50, 5 } };
+	struct kst_state before = kst_now();
+	struct io_uring small, big;
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+	struct krdma_op op;
+
+	op = op_of(KRDMA_OP_WRITE, 0, 0, 15);
+	op.flags = KRDMA_OP_VECTOR;
+	op.naddr = 2;
+	op.addr = (uintptr_t)vec;
+	kst_is(one(&op, false), 15, "a vector");
+	op.naddr = 1;
+	kst_fails(fd, one(&op, false), -EINVAL, "10 bytes", "a vector that does not fit");
+	op = op_of(KRDMA_OP_WRITE, BYTES, 0, 1);
+	kst_fails(fd, one(&op, false), -ERANGE, "'uring'", "outside the region");
+	op = op_of(KRDMA_OP_READ, 0, 0, 1);
+	op.addr = 4096;
+	kst_fails(fd, one(&op, false), -EFAULT, "0x1000", "memory that is not there");
+	op = op_of(99, 0, 0, 1);
+	kst_fails(fd, one(&op, false), -EOPNOTSUPP, "99", "no such operation");
+	op = op_of(KRDMA_OP_READ, 0, 0, 1);
+	op.region = session;
+	kst_fails(fd, one(&op, false), -ENOENT, "region", "a session for a region");
+	op = op_of(KRDMA_OP_READ, 0, 0, BYTES);
+	op.timeout_ns = 1;
+	kst_fails(fd, one(&op, false), -ETIMEDOUT, "deadline", "a deadline that has passed");
+
+	op = op_of(KRDMA_OP_READ, 0, 0, 1);
+	sqe = prep(&op, 1, false);
+	sqe->off = KRDMA_URING_OP + 1;
+	kst_is(finish(1), -ENOTTY, "another command is ENOTTY");
+
+	/* SQEs of 64 bytes have no room for it. */
+	if (io_uring_queue_init(4, &small, 0))
+		kst_bail("ring of small SQEs");
+	sqe = io_uring_get_sqe(&small);
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->off = KRDMA_URING_OP;
+	io_uring_submit(&small);
+	io_uring_wait_cqe(&small, &cqe);
+	kst_is(cqe->res, -EINVAL, "a ring of 64-byte SQEs is EINVAL");
+	io_uring_queue_exit(&small);
+
+	if (io_uring_queue_init(4, &big, IORING_SETUP_SQE128 | IORING_SETUP_CQE32))
+		kst_bail("ring of big CQEs");
+	small = ring;
+	ring = big;
+	prep(&op, 5, false);
+	io_uring_submit(&ring);
+	io_uring_wait_cqe(&ring, &cqe);
+	kst_ok(cqe->res == 1 && ((__u64 *)(cqe + 1))[0] == 1,
+	       "a CQE of 32 bytes has the bytes moved in its second half");
+	io_uring_queue_exit(&ring);
+	ring = small;
+	kst_settled(&before, "nothing is left of these");
+}
+
+/* ---- what io_uring does with requests ---- */
+
+static void test_flags(void)
+{
+	struct krdma_op op;
+	unsigned int i;
+	bool good = true;
+	int rc;
+
+	/* Each WRITE over the one before: the last is what remains. */
+	for (i = 0; i < 8; i++) {
+		kst_fill(memory + i * 100000, 0, 100000, 70 + i);
+		op = op_of(KRDMA_OP_WRITE, 0, i * 100000, 100000);
+		prep(&op, i, i & 1)->flags |= i < 7 ? IOSQE_IO_LINK : 0;
+	}
+	kst_is(finish(8), 0, "8 operations, linked");
+	kst_ok(kst_peer_has("uring", 0, 100000, 77), "are done one after the other");
+
+	op = op_of(KRDMA_OP_READ, BYTES, 0, 1);
+	prep(&op, 0, false)->flags |= IOSQE_IO_LINK;
+	op = op_of(KRDMA_OP_WRITE, 0, 0, 100000);
+	prep(&op, 1, false);
+	rc = finish(2);
+	kst_ok(rc == -ERANGE || rc == -ECANCELED, "a link behind one that fails");
+	kst_ok(kst_peer_has("uring", 0, 100000, 77), "is not done");
+
+	kst_fill(memory + BYTES / 2, 0, KST_PAGE, 82);
+	op = op_of(KRDMA_OP_WRITE, 0, 0, BYTES / 2);
+	prep(&op, 0, true);
+	op = op_of(KRDMA_OP_WRITE, 0, BYTES / 2, KST_PAGE);
+	op.flags = KRDMA_OP_AFTER;
+	prep(&op, 1, true);
+	kst_ok(!finish(2) && kst_peer_has("uring", 0, KST_PAGE, 82),
+	       "one with KRDMA_OP_AFTER is done behind the others");
+
+	kst_fill(memory, 0, BYTES / 2, 80);
+	kst_fill(memory + BYTES / 2, 0, KST_PAGE, 81);
+	op = op_of(KRDMA_OP_WRITE, 0, 0, BYTES / 2);
+	prep(&op, 0, true);
+	op = op_of(KRDMA_OP_WRITE, 0, BYTES / 2, KST_PAGE);
+	prep(&op, 1, true)->flags |= IOSQE_IO_DRAIN;
+	kst_ok(!finish(2) && kst_peer_has("uring", 0, KST_PAGE, 81) &&
+		       kst_peer_has("uring", KST_PAGE, BYTES / 2 - KST_PAGE, 80),
+	       "so is a drained one");
+
+	for (i = 0; i < DEPTH; i++) {
+		op = op_of(KRDMA_OP_WRITE, i * 5000, i * 5000, 5000);
+		prep(&op, i, i & 1)->flags |= IOSQE_ASYNC;
+	}
+	kst_fill(memory, 0, DEPTH * 5000, 83);
+	good = !finish(DEPTH) && kst_peer_has("uring", 0, DEPTH * 5000, 83);
+	kst_ok(good, "IOSQE_ASYNC: from threads of io_uring");
+}
+
+static void test_sqpoll(void)
+{
+	struct io_uring plain = ring;
+	struct krdma_op op;
+	unsigned int i;
+
+	if (!ring_open(IORING_SETUP_SQPOLL)) {
+		ring = plain;
+		kst_skip("this kernel does not allow it here", "SQPOLL");
+		return;
+	}
+	for (i = 0; i < DEPTH; i++) {
+		op = op_of(KRDMA_OP_WRITE, i * 5000, i * 5000, 5000);
+		prep(&op, i, i & 1);
+	}
+	kst_fill(memory, 0, DEPTH * 5000, 84);
+	kst_ok(!finish(DEPTH) && kst_peer_has("uring", 0, DEPTH * 5000, 84),
+	       "SQPOLL: submitted by the kernel's thread");
+	io_uring_queue_exit(&ring);
+	ring = plain;
+	kst_settled(&with_ring, "its ring has ended");
+}
+
+/* By our own means: IORING_OP_ASYNC_CANCEL does not reach a driver's commands. */
+static void test_cancel(void)
+{
+	struct krdma_cancel cmd = { .size = sizeof(cmd) };
+	struct kst_state before = kst_now();
+	unsigned int i, n, stopped = 0, strange = 0, told = 0;
+	unsigned char seen[DEPTH] = { 0 };
+	struct io_uring_cqe *cqe;
+	struct krdma_op op;
+
+	for (i = 0; i < DEPTH; i++) {
+		op = op_of(i & 1 ? KRDMA_OP_READ : KRDMA_OP_WRITE, 0, 0, 2 << 20);
+		op.user_data = 1000 + i;
+		prep(&op, i, i & 2);
+	}
+	io_uring_submit(&ring);
+	for (i = 0; i < DEPTH; i += 2) {
+		cmd.user_data = 1000 + i;
+		if (!kst_call(fd, KRDMA_IOC_CANCEL, &cmd))
+			told += cmd.count;
+	}
+	for (n = 0; n < DEPTH && !io_uring_wait_cqe(&ring, &cqe); n++) {
+		if (cqe->user_data >= DEPTH || seen[cqe->user_data]++)
+			strange++;
+		if (cqe->res == -ECANCELED && !(cqe->user_data & 1))
+			stopped++;
+		else if (cqe->res != 2 << 20)
+			strange++;
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	kst_ok(n == DEPTH && !strange, "of %d operations half are cancelled: each ends once",
+	       DEPTH);
+	kst_ok(stopped > DEPTH / 4 && stopped <= told, "most of those in time (%u of %u)", stopped,
+	       told);
+	kst_settled(&before, "nothing is left of them");
+}
+
+/* ---- ends ---- */
+
+static unsigned int number(const char *name, unsigned int usual)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? (unsigned int)atoi(text) : usual;
+}
+
+/* A process of its own: a ring full of operations, then whatever it is told. */
+static void full_ring(unsigned int round, int out)
+{
+	struct krdma_op op;
+	unsigned int i;
+
+	fd = kst_open();
+	if (kst_connect(fd, 0, &session) ||
+	    kst_open_region(fd, session, "uring", 0, &region, NULL) || !ring_open(0))
+		_exit(2);
+	for (i = 0; i < DEPTH; i++) {
+		op = op_of(i & 1 ? KRDMA_OP_READ : KRDMA_OP_WRITE, i * 1000, i * 200000, 200000);
+		op.timeout_ns = features & KRDMA_FEATURE_CANCEL ? 0 : 2000000000ULL;
+		prep(&op, i, i & 2);
+	}
+	io_uring_submit(&ring);
+	if (write(out, "x", 1) != 1)
+		_exit(3);
+	switch (round % 4) {
+	case 0: /* until it is killed */
+		for (;;)
+			pause();
+	case 1:
+		io_uring_queue_exit(&ring);
+		break;
+	case 2:
+		close(fd);
+		break;
+	}
+	_exit(0);
+}
+
+static bool settled(void *arg)
+{
+	const struct kst_state *before = arg;
+	struct kst_state now = kst_now();
+
+	return now.pins == before->pins && now.accounted == before->accounted;
+}
+
+static void test_exit(void)
+{
+	unsigned int kills = number("KILLS", 20), round, wrong = 0;
+	struct kst_state before = kst_now();
+	int to[2], status;
+	pid_t pid;
+	char c;
+
+	if (pipe(to))
+		kst_bail("pipe: %s", strerror(errno));
+	for (round = 0; round < kills; round++) {
+		fflush(stdout);
+		pid = fork();
+		if (!pid)
+			full_ring(round, to[1]);
+		if (read(to[0], &c, 1) != 1)
+			break;
+		/* At some moment of the operations. */
+		usleep(rand() % 20000);
+		if (round % 4 == 0)
+			kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		if (round % 4 && (!WIFEXITED(status) || WEXITSTATUS(status)))
+			wrong++;
+	}
+	kst_ok(round == kills && !wrong,
+	       "%u processes with %d operations under way: killed, or ring, file or both closed",
+	       kills, DEPTH);
+	close(to[0]);
+	close(to[1]);
+	if (features & KRDMA_FEATURE_CANCEL) {
+		/* Long before their deadline. */
+		kst_settled(&before, "they leave nothing");
+	} else {
+		kst_wait(5000, settled, &before);
+		kst_settled(&before, "they leave nothing, at their deadline");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct krdma_query query = { .size = sizeof(query) };
+	struct kst_state begin;
+
+	kst_main(argc, argv, 2);
+	begin = kst_now();
+	kst_peer_start();
+	fd = kst_open();
+	kst_call(fd, KRDMA_IOC_QUERY, &query);
+	features = query.features;
+	if (!(features & KRDMA_FEATURE_URING))
+		kst_skip_all("this kernel has no io_uring");
+	memory = kst_map(BYTES, RW, MAP_PRIVATE);
+	memset(memory, 0x55, BYTES);
+	if (!kst_peer("export uring mem %lu 3 %d", BYTES, BASE) || kst_connect(fd, 0, &session) ||
+	    kst_open_region(fd, session, "uring", 0, &region, NULL) ||
+	    kst_buffer(fd, memory, KST_PAGE, KRDMA_BUFFER_WRITABLE, &buffer))
+		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
+	without_ring = kst_now();
+	if (!ring_open(0))
+		kst_skip_all("no ring (io_uring is switched off?)");
+	with_ring = kst_now();
+
+	test_sizes();
+	test_fixed();
+	test_refused();
+	test_flags();
+	test_sqpoll();
+	test_cancel();
+	io_uring_queue_exit(&ring);
+	kst_settled(&without_ring, "the ring has ended");
+	test_exit();
+	close(fd);
+	kst_settled(&begin, "at the end everything is as it was");
+	return kst_done();
+}
