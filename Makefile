@@ -20,7 +20,7 @@ PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-all: module userspace ## the module and the krdma command (KDIR= or KVER= choose the kernel)
+all: module samples userspace ## the module, its sample and the krdma command (KDIR= or KVER= choose the kernel)
 
 module: ## driver/krdma_mover.ko
 	@test -n "$(KRELEASE)" || { \
@@ -28,6 +28,10 @@ module: ## driver/krdma_mover.ko
 		exit 1; }
 	@echo "krdma_mover.ko for Linux $(KRELEASE), with the headers in $(KDIR)"
 	@$(KBUILD) modules
+
+samples: module ## samples/krdma_sample.ko, and a module for the tests
+	@for dir in samples selftests/modules; do \
+		$(KBUILD)/$$dir KBUILD_EXTRA_SYMBOLS=$(CURDIR)/Module.symvers modules || exit; done
 
 kunit: ## selftests/kunit/krdma_mover_kunit.ko, for a kernel with KUnit (KDIR= or KVER=)
 	@grep -q '^CONFIG_KUNIT=[ym]' $(KDIR)/.config || { \
@@ -38,7 +42,7 @@ kunit: ## selftests/kunit/krdma_mover_kunit.ko, for a kernel with KUnit (KDIR= o
 userspace: ## userspace/krdma and libkrdma
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 
-install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
+install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@# No signature without a key, instead of an error that is none.
 	@$(KBUILD) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) \
 		$(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) modules_install
@@ -46,7 +50,8 @@ install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
 clean: ## remove what was built
-	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; $(KBUILD)/selftests/kunit clean; }
+	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; for dir in samples selftests/modules \
+		selftests/kunit; do $(KBUILD)/$$dir clean; done; }
 	@-$(MAKE) -C userspace clean
 	@for m in $(wildcard selftests/*/Makefile selftests/tests/*/Makefile); do \
 		$(MAKE) -C $$(dirname $$m) clean || exit; done
@@ -105,5 +110,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-13s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
+.PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
 	check help

@@ -119,7 +119,13 @@ void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr
 	}
 }
 
-static void krdma_addr_default_port(struct sockaddr_storage *addr)
+/**
+ * krdma_addr_default_port - the port of those who name none
+ * @addr: address for rdma_cm
+ *
+ * Context: any.
+ */
+void krdma_addr_default_port(struct sockaddr_storage *addr)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
 
@@ -569,7 +575,7 @@ static int krdma_ioc_export(struct krdma_call *call)
 	h = krdma_object_begin(call, KRDMA_HANDLE_EXPORT, &cmd->id);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
-	h->exp = krdma_export_new(call->ctx, cmd, &call->why);
+	h->exp = krdma_export_new(call->ctx, cmd, NULL, &call->why);
 	rc = PTR_ERR_OR_ZERO(h->exp);
 	if (!rc) {
 		rc = krdma_export_publish(h->exp, &call->why);
@@ -784,15 +790,23 @@ static void krdma_ctx_close_work(struct work_struct *work)
 	krdma_ctx_put(ctx);
 }
 
-static int krdma_file_open(struct inode *inode, struct file *file)
+/**
+ * krdma_ctx_new - make a context
+ * @net: network namespace for all that is done in it
+ * @uid: the user that it acts as
+ *
+ * Context: process.
+ * Return: the context with a reference, or NULL
+ */
+struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
 {
 	struct krdma_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 
 	if (!ctx)
-		return -ENOMEM;
+		return NULL;
 	kref_init(&ctx->ref);
-	ctx->net = get_net(current->nsproxy->net_ns);
-	ctx->uid = current_euid();
+	ctx->net = get_net(net);
+	ctx->uid = uid;
 	ctx->pinned_limit = totalram_pages() / 2;
 	xa_init_flags(&ctx->handles, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->error_lock);
@@ -802,6 +816,15 @@ static int krdma_file_open(struct inode *inode, struct file *file)
 	INIT_LIST_HEAD(&ctx->ended);
 	init_waitqueue_head(&ctx->wait);
 	INIT_DELAYED_WORK(&ctx->reap_work, krdma_submit_reap_work);
+	return ctx;
+}
+
+static int krdma_file_open(struct inode *inode, struct file *file)
+{
+	struct krdma_ctx *ctx = krdma_ctx_new(current->nsproxy->net_ns, current_euid());
+
+	if (!ctx)
+		return -ENOMEM;
 	file->private_data = ctx;
 	return stream_open(inode, file);
 }

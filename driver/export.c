@@ -14,6 +14,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/memcontrol.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -51,6 +52,12 @@ static void krdma_export_release(struct kref *ref)
 	mem_cgroup_put(exp->memcg);
 	krdma_account_free(exp->acct);
 	put_net(exp->net);
+	kvfree(exp->pages);
+	if (exp->end) {
+		exp->end->lost = exp->lost;
+		/* Its owner may free the pages now. */
+		complete(&exp->end->done);
+	}
 	kfree(exp);
 }
 
@@ -65,11 +72,29 @@ void krdma_export_put(struct krdma_exp *exp)
 	kref_put(&exp->ref, krdma_export_release);
 }
 
+static int krdma_export_pages(struct krdma_exp *exp, struct page *const *pages)
+{
+	u64 n = krdma_pages(0, exp->length);
+
+	/* The table is no longer than that of the pages that the host has. */
+	if (n > totalram_pages())
+		return -EINVAL;
+	exp->pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	if (!exp->pages)
+		return -ENOMEM;
+	memcpy(exp->pages, pages, n * sizeof(*pages));
+	return 0;
+}
+
 static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
-			       const struct krdma_export *cmd, struct krdma_why *why)
+			       const struct krdma_export *cmd, struct page *const *pages,
+			       struct krdma_why *why)
 {
 	bool writable = cmd->rights != KRDMA_RIGHT_READ;
 	int rc;
+
+	if (pages)
+		return krdma_export_pages(exp, pages);
 
 	if (!(cmd->flags & KRDMA_EXPORT_FD)) {
 		exp->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, why);
@@ -105,13 +130,15 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
  * krdma_export_new - make an export, not published yet
  * @ctx: open file
  * @cmd: what to export; flags are checked
+ * @pages: of another module, instead of memory of the user; they are not pinned, and
+ *	->end tells when they are free. Or NULL
  * @why: explanation
  *
- * Context: process, of the user.
+ * Context: process, of the user if memory is the user's.
  * Return: the export with a reference, or an ERR_PTR
  */
 struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
-				   struct krdma_why *why)
+				   struct page *const *pages, struct krdma_why *why)
 {
 	struct krdma_exp *exp;
 	int rc;
@@ -141,7 +168,7 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	exp->length = cmd->length;
 	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
 	strscpy(exp->name, cmd->name, sizeof(exp->name));
-	rc = krdma_export_memory(ctx, exp, cmd, why);
+	rc = krdma_export_memory(ctx, exp, cmd, pages, why);
 	if (rc) {
 		krdma_export_put(exp);
 		return ERR_PTR(rc);

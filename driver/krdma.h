@@ -186,6 +186,13 @@ struct krdma_recall {
 	u32 pending; /* RECALL: keys still in use */
 };
 
+/* Somebody to be told, once, when a region is of no use any more. */
+struct krdma_watch {
+	struct list_head node; /* region->watches, session->lock */
+	/* Any context, session->lock held; err is that of the region. */
+	void (*stale)(struct krdma_watch *watch, int err);
+};
+
 struct krdma_region {
 	struct kref ref;
 	struct list_head node;      /* session->regions, session->lock */
@@ -207,12 +214,19 @@ struct krdma_region {
 	unsigned long forget;     /* where to look for a key to forget */
 	u64 next;                 /* segment behind the last one that was asked for */
 	struct list_head waiters; /* transfers that wait for a key */
+	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
 	struct work_struct ask_work;
 	struct work_struct close_work;
 };
 
 /* ---- our exports, opened by peers ---- */
+
+/* Of a module's pages: somebody waits until no peer can reach them. */
+struct krdma_exp_end {
+	struct completion done;
+	bool lost; /* but one may */
+};
 
 /* An export; the uapi's struct krdma_export is the command that makes one. */
 struct krdma_exp {
@@ -226,12 +240,15 @@ struct krdma_exp {
 	u32 flags;
 	u64 length;
 	struct krdma_mem *mem;    /* an address range */
+	struct page **pages;      /* or pages of another module, which are not ours to put */
 	struct file *file;        /* or a memfd */
 	struct mem_cgroup *memcg; /* pays for its pages; holds a reference */
 	bool write_held;          /* sealing it against writing is denied */
 	pgoff_t pgoff;
 	struct krdma_account *acct;
 	bool dead; /* krdma_exports_lock */
+	bool lost; /* a key to ->pages may be alive */
+	struct krdma_exp_end *end;
 	u32 max_segments;
 	atomic_t segments;
 	atomic_t released; /* how often one was given back */
@@ -632,9 +649,9 @@ struct krdma_error {
 	struct krdma_why why;
 };
 
-/* One open file. */
+/* One open file, or a client in the kernel. */
 struct krdma_ctx {
-	struct kref ref; /* the file, accounts, requests, reap_work */
+	struct kref ref; /* the file or client, accounts, requests, reap_work */
 	struct net *net; /* holds a reference */
 	kuid_t uid;
 	struct xarray handles;
@@ -697,11 +714,13 @@ extern struct workqueue_struct *krdma_wq;      /* never waits for a peer */
 extern struct workqueue_struct *krdma_wait_wq; /* may wait for an answer */
 extern struct workqueue_struct *krdma_connect_wq;
 extern struct workqueue_struct *krdma_close_wq;
+extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
 
 /* cdev.c */
 int krdma_cdev_register(void);
 void krdma_cdev_unregister(void);
+struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid);
 void krdma_ctx_put(struct krdma_ctx *ctx);
 struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
 				      struct krdma_why *why);
@@ -709,6 +728,7 @@ void krdma_handle_put(struct krdma_handle *h);
 int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
 			 struct krdma_why *why);
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
+void krdma_addr_default_port(struct sockaddr_storage *addr);
 
 void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc);
 
@@ -800,7 +820,7 @@ void krdma_sink_dereg(struct krdma_chunk *c);
 extern struct mutex krdma_exports_lock;
 extern struct list_head krdma_exports;
 struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
-				   struct krdma_why *why);
+				   struct page *const *pages, struct krdma_why *why);
 int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);
 void krdma_export_unpublish(struct krdma_exp *exp);
 void krdma_export_put(struct krdma_exp *exp);
@@ -815,6 +835,9 @@ void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
 void krdma_region_want(struct krdma_region *region);
 void krdma_region_fail(struct krdma_region *region, int err, struct list_head *done);
+void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
+void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
+void krdma_regions_lost(struct krdma_session *sess);
 void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg);
 void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg);
 void krdma_region_recalls_answer(struct krdma_session *sess);

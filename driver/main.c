@@ -2,8 +2,9 @@
 /*
  * Loading and unloading.
  *
- * Unloading needs no open file (the file operations hold the module). Listeners
- * and sessions do not hold it: krdma_exit ends them, tells the peers, and waits.
+ * Unloading needs no open file (the file operations hold the module) and no client in
+ * the kernel (which holds it, besides its use of our symbols). Listeners and sessions
+ * do not hold it: krdma_exit ends them, tells the peers, and waits.
  */
 #include <linux/module.h>
 #include <linux/random.h>
@@ -18,6 +19,7 @@ struct workqueue_struct *krdma_wq;
 struct workqueue_struct *krdma_wait_wq;
 struct workqueue_struct *krdma_connect_wq;
 struct workqueue_struct *krdma_close_wq;
+struct workqueue_struct *krdma_event_wq;
 
 /**
  * krdma_explain - say why a call fails
@@ -52,6 +54,8 @@ static void krdma_wqs_destroy(void)
 {
 	if (krdma_connect_wq)
 		destroy_workqueue(krdma_connect_wq);
+	if (krdma_event_wq)
+		destroy_workqueue(krdma_event_wq);
 	if (krdma_close_wq)
 		destroy_workqueue(krdma_close_wq);
 	if (krdma_wait_wq)
@@ -66,7 +70,10 @@ static int krdma_wqs_create(void)
 	krdma_wait_wq = alloc_workqueue("krdma_wait", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	krdma_connect_wq = alloc_workqueue("krdma_connect", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	krdma_close_wq = alloc_workqueue("krdma_close", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	return krdma_wq && krdma_wait_wq && krdma_connect_wq && krdma_close_wq ? 0 : -ENOMEM;
+	krdma_event_wq = alloc_workqueue("krdma_event", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	return krdma_wq && krdma_wait_wq && krdma_connect_wq && krdma_close_wq && krdma_event_wq ?
+		       0 :
+		       -ENOMEM;
 }
 
 static int __init krdma_init(void)

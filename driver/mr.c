@@ -24,8 +24,8 @@ static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 	pgoff_t first = krdma_segment_start(seg->index, shift) >> PAGE_SHIFT;
 	int rc;
 
-	if (exp->mem) {
-		*pages = exp->mem->pages + first;
+	if (exp->mem || exp->pages) {
+		*pages = (exp->mem ? exp->mem->pages : exp->pages) + first;
 		return 0;
 	}
 	rc = krdma_account_charge(exp->acct, seg->npages, NULL);
@@ -161,7 +161,10 @@ void krdma_seg_free(struct krdma_seg *seg)
 		/* The key may live: better lose the memory than give it away. */
 		pr_err("krdma_mover: %s keeps a registration (%pe), its memory is lost\n",
 		       dev_name(&sess->dev->ib->dev), ERR_PTR(rc));
-		kref_get(&grant->exp->ref);
+		if (grant->exp->pages)
+			WRITE_ONCE(grant->exp->lost, true); /* so its owner is told */
+		else
+			kref_get(&grant->exp->ref);
 		return;
 	}
 	krdma_dma_unmap(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg));

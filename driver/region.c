@@ -492,6 +492,75 @@ void krdma_region_recalls_answer(struct krdma_session *sess)
 
 /* ---- open and close ---- */
 
+/* The one place where a region becomes stale; the first reason stays. */
+static void krdma_region_stale(struct krdma_region *region, int err)
+{
+	struct krdma_watch *watch, *next;
+
+	lockdep_assert_held(&region->sess->lock);
+	if (region->err)
+		return;
+	region->err = err;
+	list_for_each_entry_safe(watch, next, &region->watches, node) {
+		list_del_init(&watch->node);
+		watch->stale(watch, err);
+	}
+}
+
+/**
+ * krdma_region_watch - be told when a region is of no use any more
+ * @region: the region, of which the caller is a user
+ * @watch: with ->stale, which is called once, perhaps from here
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch)
+{
+	struct krdma_session *sess = region->sess;
+	int err;
+
+	INIT_LIST_HEAD(&watch->node);
+	spin_lock_bh(&sess->lock);
+	err = region->err;
+	/* Opened while the session went down: nobody else will tell. */
+	if (!err && sess->state != KRDMA_SESSION_UP)
+		err = -ENOTCONN;
+	if (err)
+		watch->stale(watch, err);
+	else
+		list_add_tail(&watch->node, &region->watches);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_region_unwatch - undo krdma_region_watch
+ * @region: the region
+ * @watch: of it; ->stale is not called any more when this returns
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch)
+{
+	spin_lock_bh(&region->sess->lock);
+	list_del_init(&watch->node);
+	spin_unlock_bh(&region->sess->lock);
+}
+
+/**
+ * krdma_regions_lost - the session goes down, and its regions with it
+ * @sess: session, closing; its transfers were told
+ *
+ * Context: session->lock held.
+ */
+void krdma_regions_lost(struct krdma_session *sess)
+{
+	struct krdma_region *region;
+
+	lockdep_assert_held(&sess->lock);
+	list_for_each_entry(region, &sess->regions, node)
+		krdma_region_stale(region, -ENOTCONN);
+}
+
 /**
  * krdma_region_fail - no more transfers on a region
  * @region: the region
@@ -505,8 +574,7 @@ void krdma_region_fail(struct krdma_region *region, int err, struct list_head *d
 	struct krdma_xfer *x, *next;
 
 	lockdep_assert_held(&region->sess->lock);
-	if (!region->err)
-		region->err = err;
+	krdma_region_stale(region, err);
 	list_for_each_entry_safe(x, next, &region->sess->xfers, all)
 		if (x->region == region)
 			krdma_xfer_end(x, err, done);
@@ -622,6 +690,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	xa_init_flags(&region->keys, XA_FLAGS_LOCK_BH);
 	INIT_LIST_HEAD(&region->node);
 	INIT_LIST_HEAD(&region->waiters);
+	INIT_LIST_HEAD(&region->watches);
 	INIT_WORK(&region->ask_work, krdma_region_ask_work);
 	INIT_WORK(&region->close_work, krdma_region_close_work);
 	return region;
@@ -796,8 +865,8 @@ void krdma_regions_drop(struct krdma_session *sess)
 		if (region) {
 			/* close_work may unlist it at the same time. */
 			kref_get(&region->ref);
-			if (!region->err)
-				region->err = -ENOTCONN;
+			/* Opened while the session went down. */
+			krdma_region_stale(region, -ENOTCONN);
 		}
 		spin_unlock_bh(&sess->lock);
 		if (!region)

@@ -119,6 +119,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	}
 	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
 	krdma_xfers_fail(sess, done);
+	krdma_regions_lost(sess);
 	/* A connect that waits for an event, a sender that waits for a buffer. */
 	complete(&sess->ch->cm_done);
 	wake_up_all(&sess->ch->tx_wait);

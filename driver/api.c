@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Other kernel modules: include/krdma_mover.h, which documents each function.
+ *
+ * A client is a context like that of an open file, without ids: its objects are
+ * pointers. Each of them holds what it stands on, so they may end in any order. A
+ * client holds this module; that its user's code is not called any more when a remote
+ * is closed is what the count of its transfers is for.
+ */
+#include <linux/bvec.h>
+#include <linux/module.h>
+#include <linux/overflow.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "krdma.h"
+/* By its path: -I has the uapi's header of the same name. */
+#include "../include/krdma_mover.h"
+
+struct krdma_client {
+	refcount_t refs; /* its user, each object */
+	struct krdma_ctx *ctx;
+};
+
+struct krdma_peer {
+	struct krdma_client *client;
+	struct krdma_session *sess; /* one of its users */
+};
+
+struct krdma_remote {
+	struct krdma_client *client;
+	struct krdma_region *region; /* one of its users, and of its session */
+	refcount_t ios;              /* transfers under way; and 1 until it is closed */
+	bool closing;
+	struct completion idle; /* ios is 0 */
+	struct krdma_watch watch;
+	struct work_struct event_work;
+	enum krdma_event happened;
+	krdma_event_fn event;
+	void *priv;
+};
+
+struct krdma_publication {
+	struct krdma_client *client;
+	struct krdma_exp *exp;
+};
+
+/* ->own of a krdma_io. */
+struct krdma_io_own {
+	struct krdma_xfer x;
+	struct krdma_remote *remote;
+};
+
+static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own));
+static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
+static_assert(KRDMA_ALLOW_READ == KRDMA_RIGHT_READ);
+static_assert(KRDMA_ALLOW_WRITE == KRDMA_RIGHT_WRITE);
+
+/* Who calls from the kernel reads its log. */
+static void krdma_api_say(const struct krdma_why *why)
+{
+	if (why->err)
+		pr_info_ratelimited("krdma_mover: %s\n", why->text);
+}
+
+static u32 krdma_api_timeout(unsigned int timeout_ms)
+{
+	return timeout_ms ?: KRDMA_QUESTION_MS;
+}
+
+/* ---- clients ---- */
+
+static struct krdma_client *krdma_client_get(struct krdma_client *client)
+{
+	refcount_inc(&client->refs);
+	return client;
+}
+
+static void krdma_client_put(struct krdma_client *client)
+{
+	if (!refcount_dec_and_test(&client->refs))
+		return;
+	krdma_ctx_put(client->ctx);
+	kfree(client);
+	/* Who calls this holds the module by its use of our symbols. */
+	module_put(THIS_MODULE);
+}
+
+struct krdma_client *krdma_client_create(struct net *net)
+{
+	struct krdma_client *client;
+
+	if (!try_module_get(THIS_MODULE))
+		return ERR_PTR(-ENODEV);
+	client = kzalloc(sizeof(*client), GFP_KERNEL);
+	if (!client)
+		goto out_module;
+	refcount_set(&client->refs, 1);
+	client->ctx = krdma_ctx_new(net ?: &init_net, GLOBAL_ROOT_UID);
+	if (!client->ctx)
+		goto out_client;
+	return client;
+
+out_client:
+	kfree(client);
+out_module:
+	module_put(THIS_MODULE);
+	return ERR_PTR(-ENOMEM);
+}
+EXPORT_SYMBOL_GPL(krdma_client_create);
+
+void krdma_client_destroy(struct krdma_client *client)
+{
+	if (!IS_ERR_OR_NULL(client))
+		krdma_client_put(client);
+}
+EXPORT_SYMBOL_GPL(krdma_client_destroy);
+
+/* ---- peers ---- */
+
+/* What rdma_cm takes, and nothing beside it. */
+static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_storage *out,
+			  struct krdma_why *why)
+{
+	memset(out, 0, sizeof(*out));
+	switch (in->ss_family) {
+	case AF_INET:
+		memcpy(out, in, sizeof(struct sockaddr_in));
+		return 0;
+	case AF_INET6:
+		memcpy(out, in, sizeof(struct sockaddr_in6));
+		return 0;
+	}
+	return krdma_explain(why, -EAFNOSUPPORT, "an address of family %u can't be used",
+			     in->ss_family);
+}
+
+struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
+				      const struct sockaddr_storage *dst,
+				      const struct sockaddr_storage *src, unsigned int flags,
+				      unsigned int timeout_ms)
+{
+	struct sockaddr_storage to, from = {};
+	struct krdma_why why = {};
+	struct krdma_peer *peer;
+	int rc;
+
+	if (flags & ~KRDMA_PEER_PRIVATE)
+		return ERR_PTR(-EOPNOTSUPP);
+	peer = kzalloc(sizeof(*peer), GFP_KERNEL);
+	if (!peer)
+		return ERR_PTR(-ENOMEM);
+	rc = krdma_api_addr(dst, &to, &why);
+	if (!rc && src)
+		rc = krdma_api_addr(src, &from, &why);
+	if (rc)
+		goto out;
+	krdma_addr_default_port(&to);
+	peer->sess = krdma_session_connect(client->ctx, &to, &from, flags & KRDMA_PEER_PRIVATE,
+					   krdma_api_timeout(timeout_ms), &why);
+	rc = PTR_ERR_OR_ZERO(peer->sess);
+	if (rc)
+		goto out;
+	peer->client = krdma_client_get(client);
+	return peer;
+
+out:
+	krdma_api_say(&why);
+	kfree(peer);
+	return ERR_PTR(rc);
+}
+EXPORT_SYMBOL_GPL(krdma_peer_connect);
+
+void krdma_peer_disconnect(struct krdma_peer *peer)
+{
+	if (IS_ERR_OR_NULL(peer))
+		return;
+	krdma_session_leave(peer->sess);
+	krdma_client_put(peer->client);
+	kfree(peer);
+}
+EXPORT_SYMBOL_GPL(krdma_peer_disconnect);
+
+/* ---- remotes ---- */
+
+static void krdma_remote_event_work(struct work_struct *work)
+{
+	struct krdma_remote *remote = container_of(work, struct krdma_remote, event_work);
+
+	remote->event(remote->priv, remote->happened);
+}
+
+/* Once; session->lock is held. */
+static void krdma_remote_stale(struct krdma_watch *watch, int err)
+{
+	struct krdma_remote *remote = container_of(watch, struct krdma_remote, watch);
+
+	if (!remote->event)
+		return;
+	remote->happened = err == -ESTALE ? KRDMA_EVENT_REVOKED : KRDMA_EVENT_LOST;
+	queue_work(krdma_event_wq, &remote->event_work);
+}
+
+struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name,
+				       unsigned int rights, unsigned int timeout_ms,
+				       krdma_event_fn event, void *priv)
+{
+	char padded[KRDMA_NAME_MAX] = {};
+	struct krdma_remote *remote;
+	struct krdma_why why = {};
+	int rc;
+
+	if (strscpy(padded, name, sizeof(padded)) < 0 ||
+	    !krdma_proto_name_ok(padded, sizeof(padded)) ||
+	    (rights & ~(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)))
+		return ERR_PTR(-EINVAL);
+	remote = kzalloc(sizeof(*remote), GFP_KERNEL);
+	if (!remote)
+		return ERR_PTR(-ENOMEM);
+	refcount_set(&remote->ios, 1);
+	init_completion(&remote->idle);
+	INIT_WORK(&remote->event_work, krdma_remote_event_work);
+	remote->event = event;
+	remote->priv = priv;
+	remote->region =
+		krdma_region_open(peer->sess, padded, rights, krdma_api_timeout(timeout_ms), &why);
+	if (IS_ERR(remote->region)) {
+		rc = PTR_ERR(remote->region);
+		krdma_api_say(&why);
+		kfree(remote);
+		return ERR_PTR(rc);
+	}
+	krdma_session_join(peer->sess);
+	remote->client = krdma_client_get(peer->client);
+	remote->watch.stale = krdma_remote_stale;
+	krdma_region_watch(remote->region, &remote->watch);
+	return remote;
+}
+EXPORT_SYMBOL_GPL(krdma_remote_open);
+
+static void krdma_remote_io_put(struct krdma_remote *remote)
+{
+	if (refcount_dec_and_test(&remote->ios))
+		complete(&remote->idle);
+}
+
+void krdma_remote_close(struct krdma_remote *remote)
+{
+	struct krdma_session *sess;
+
+	if (IS_ERR_OR_NULL(remote))
+		return;
+	might_sleep();
+	WRITE_ONCE(remote->closing, true);
+	krdma_remote_io_put(remote);
+	/* Bounded by their deadlines; what is on the wire ends, or the session does. */
+	wait_for_completion(&remote->idle);
+	krdma_region_unwatch(remote->region, &remote->watch);
+	cancel_work_sync(&remote->event_work);
+	sess = remote->region->sess;
+	krdma_region_close(remote->region);
+	krdma_session_leave(sess);
+	krdma_client_put(remote->client);
+	kfree(remote);
+}
+EXPORT_SYMBOL_GPL(krdma_remote_close);
+
+int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits)
+{
+	struct krdma_region *region = remote->region;
+	struct krdma_device *dev = krdma_session_device(region->sess);
+
+	if (!dev)
+		return -ENOTCONN;
+	*limits = (struct krdma_limits){
+		.length = region->length,
+		.rights = region->rights & (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE),
+		.segment_size = 1ULL << region->segment_shift,
+		.request_bytes = KRDMA_CHUNK_MAX,
+		.read_bvecs = dev->max_sge_rd,
+		.write_bvecs = dev->max_sge,
+		.inflight_requests = KRDMA_DATA_SLOTS,
+		.inflight_bytes = KRDMA_POSTED_MAX,
+	};
+	krdma_device_put(dev);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(krdma_remote_limits);
+
+/* ---- transfers ---- */
+
+static struct krdma_io_own *krdma_io_own(struct krdma_io *io)
+{
+	return (struct krdma_io_own *)io->own;
+}
+
+static void krdma_io_done(struct krdma_xfer *x, struct list_head *more)
+{
+	struct krdma_io_own *own = container_of(x, struct krdma_io_own, x);
+	struct krdma_io *io = container_of((void *)own, struct krdma_io, own);
+	struct krdma_remote *remote = own->remote;
+
+	io->status = x->status;
+	io->moved = x->moved;
+	io->pages_lost = x->lost;
+	io->done(io);
+	/* ORDER: when the remote is closed, the caller's code is not run any more. */
+	krdma_remote_io_put(remote);
+}
+
+void krdma_remote_cancel(struct krdma_remote *remote)
+{
+	struct krdma_session *sess = remote->region->sess;
+	struct krdma_xfer *x, *next;
+	LIST_HEAD(done);
+
+	spin_lock_bh(&sess->lock);
+	list_for_each_entry_safe(x, next, &sess->xfers, all)
+		if (x->done == krdma_io_done &&
+		    container_of(x, struct krdma_io_own, x)->remote == remote)
+			krdma_xfer_end(x, -ECANCELED, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+}
+EXPORT_SYMBOL_GPL(krdma_remote_cancel);
+
+/* Entries of ->bvec that are needed; 0 if they are too few. */
+static u32 krdma_io_bvecs(const struct krdma_io *io)
+{
+	u64 need, have = 0;
+	u32 i;
+
+	if (check_add_overflow(io->length, (u64)io->skip, &need))
+		return 0;
+	for (i = 0; i < io->nr_bvecs; i++) {
+		have += io->bvec[i].bv_len;
+		if (have >= need)
+			return i + 1;
+	}
+	return 0;
+}
+
+/* What does not fit is cut nowhere else. */
+static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
+{
+	const struct krdma_region *region = x->region;
+	u32 right;
+
+	switch (io->op) {
+	case KRDMA_IO_READ:
+		x->opcode = KRDMA_OP_READ;
+		right = KRDMA_RIGHT_READ;
+		break;
+	case KRDMA_IO_WRITE:
+		x->opcode = KRDMA_OP_WRITE;
+		right = KRDMA_RIGHT_WRITE;
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
+	x->nlocal = krdma_io_bvecs(io);
+	if (!x->length || !x->nlocal || io->timeout < 0)
+		return -EINVAL;
+	if (!krdma_range_ok(io->offset, io->length, region->length))
+		return -ERANGE;
+	return region->rights & right ? 0 : -EACCES;
+}
+
+/* False: it has ended already. */
+static bool krdma_io_prepare(struct krdma_io *io, ktime_t now)
+{
+	ktime_t timeout = io->timeout ?: ns_to_ktime(KRDMA_DEFAULT_TIMEOUT_NS);
+	struct krdma_io_own *own = krdma_io_own(io);
+	struct krdma_remote *remote = io->remote;
+	struct krdma_xfer *x = &own->x;
+
+	refcount_inc(&remote->ios);
+	memset(own, 0, sizeof(*own));
+	own->remote = remote;
+	x->region = remote->region;
+	x->sess = remote->region->sess;
+	x->done = krdma_io_done;
+	x->bvec = io->bvec;
+	x->length = io->length;
+	x->one[1].addr = io->offset;
+	x->one[1].length = io->length;
+	x->range = &x->one[1];
+	x->nrange = 1;
+	x->uid = GLOBAL_ROOT_UID;
+	x->deadline = ktime_add_safe(now, timeout);
+	x->status = krdma_io_check(io, x);
+	if (!x->status && READ_ONCE(remote->closing))
+		x->status = -ECANCELED;
+	if (x->status) {
+		INIT_LIST_HEAD(&x->all);
+		INIT_LIST_HEAD(&x->node);
+		x->ended = true;
+		return false;
+	}
+	krdma_xfer_init(x);
+	krdma_local_step(x, io->skip);
+	return true;
+}
+
+void krdma_io_submit_batch(struct list_head *batch)
+{
+	ktime_t now = ktime_get();
+	LIST_HEAD(xfers);
+	LIST_HEAD(done);
+
+	while (!list_empty(batch)) {
+		struct krdma_io *io = list_first_entry(batch, struct krdma_io, node);
+		struct krdma_xfer *x = &krdma_io_own(io)->x;
+
+		list_del_init(&io->node);
+		list_add_tail(&x->node, krdma_io_prepare(io, now) ? &xfers : &done);
+	}
+	krdma_xfers_submit(&xfers);
+	krdma_xfers_finish(&done);
+}
+EXPORT_SYMBOL_GPL(krdma_io_submit_batch);
+
+void krdma_io_submit(struct krdma_io *io)
+{
+	LIST_HEAD(batch);
+
+	list_add(&io->node, &batch);
+	krdma_io_submit_batch(&batch);
+}
+EXPORT_SYMBOL_GPL(krdma_io_submit);
+
+void krdma_io_cancel(struct krdma_io *io)
+{
+	LIST_HEAD(done);
+
+	krdma_xfer_cancel(&krdma_io_own(io)->x, -ECANCELED, &done);
+	krdma_xfers_finish(&done);
+}
+EXPORT_SYMBOL_GPL(krdma_io_cancel);
+
+/* ---- publications ---- */
+
+struct krdma_publication *krdma_publish(struct krdma_client *client, const char *name,
+					struct page *const *pages, u64 length, unsigned int rights)
+{
+	struct krdma_export cmd = { .length = length, .rights = rights };
+	struct krdma_publication *pub;
+	struct krdma_why why = {};
+	int rc;
+
+	if (strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
+	    (rights & ~(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)))
+		return ERR_PTR(-EINVAL);
+	pub = kzalloc(sizeof(*pub), GFP_KERNEL);
+	if (!pub)
+		return ERR_PTR(-ENOMEM);
+	pub->exp = krdma_export_new(client->ctx, &cmd, pages, &why);
+	rc = PTR_ERR_OR_ZERO(pub->exp);
+	if (!rc) {
+		rc = krdma_export_publish(pub->exp, &why);
+		if (rc)
+			krdma_export_put(pub->exp);
+	}
+	if (rc) {
+		krdma_api_say(&why);
+		kfree(pub);
+		return ERR_PTR(rc);
+	}
+	pub->client = krdma_client_get(client);
+	return pub;
+}
+EXPORT_SYMBOL_GPL(krdma_publish);
+
+int krdma_unpublish(struct krdma_publication *pub)
+{
+	struct krdma_exp_end end = { .done = COMPLETION_INITIALIZER_ONSTACK(end.done) };
+
+	if (IS_ERR_OR_NULL(pub))
+		return 0;
+	pub->exp->end = &end;
+	krdma_export_unpublish(pub->exp);
+	/* Bounded: who does not give its keys back loses its session. */
+	wait_for_completion(&end.done);
+	krdma_client_put(pub->client);
+	kfree(pub);
+	return end.lost ? -EIO : 0;
+}
+EXPORT_SYMBOL_GPL(krdma_unpublish);

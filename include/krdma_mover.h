@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * krdma_mover for other kernel modules: bytes between this host's pages and the
+ * memory of another one, over RDMA. Documentation/kapi.rst has an example, and
+ * tells contexts, ownership, errors, limits and the order of teardown.
+ *
+ * This is the whole interface. It stands beside the uapi header of the same name
+ * and does not need it: in the kernel's tree they would be linux/krdma_mover.h and
+ * uapi/linux/krdma_mover.h. A module outside of it is built with -I.../include.
+ */
+#ifndef KRDMA_MOVER_H
+#define KRDMA_MOVER_H
+
+#include <linux/bits.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct bio_vec;
+struct net;
+struct page;
+struct sockaddr_storage;
+
+/* Opaque, from the functions below. */
+struct krdma_client;
+struct krdma_peer;
+struct krdma_remote;
+struct krdma_publication;
+
+/* What a peer may do with published memory, and what a remote is opened for. */
+#define KRDMA_ALLOW_READ  BIT(0)
+#define KRDMA_ALLOW_WRITE BIT(1)
+
+/* For krdma_peer_connect: a session that nobody else uses. */
+#define KRDMA_PEER_PRIVATE BIT(0)
+
+/**
+ * enum krdma_event - why a remote is of no use any more
+ * @KRDMA_EVENT_REVOKED: its owner has taken it back
+ * @KRDMA_EVENT_LOST: there is no path to its owner any more, or this host, or the
+ *	owner, has ended the session
+ *
+ * Either is for good: open it anew.
+ */
+enum krdma_event {
+	KRDMA_EVENT_REVOKED = 1,
+	KRDMA_EVENT_LOST,
+};
+
+/* Process context, may sleep; see krdma_remote_open. */
+typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
+
+/**
+ * enum krdma_io_op - what is done
+ * @KRDMA_IO_READ: from the remote into local pages
+ * @KRDMA_IO_WRITE: from local pages into the remote
+ */
+enum krdma_io_op {
+	KRDMA_IO_READ = 1,
+	KRDMA_IO_WRITE,
+};
+
+/**
+ * struct krdma_io - one READ or WRITE, part of the submitter's own request
+ * @node: the submitter's, for krdma_io_submit_batch(), until then
+ * @remote: the other side
+ * @bvec: the local pages: runs, contiguous in physical memory, of any offset and
+ *	length. The array, too, stays until @done
+ * @nr_bvecs: entries of @bvec; there may be more than @length needs
+ * @skip: bytes at the start of @bvec that do not count, as in a bio that has been
+ *	advanced
+ * @op: READ or WRITE
+ * @offset: where in the remote
+ * @length: bytes, not 0
+ * @timeout: from the submission; 0 for 30 s, KTIME_MAX for as long as the path lives
+ * @done: it has ended; called exactly once for each submission
+ * @status: out: 0, or a negative errno (Documentation/kapi.rst)
+ * @moved: out: bytes that have arrived, from the start
+ * @pages_lost: out: a device may reach the pages in spite of all: never free them, nor
+ *	use them again. Only after the RDMA driver failed to give up a registration,
+ *	and with a @status other than 0
+ * @own: krdma_mover's
+ *
+ * Needs no initialisation other than of the fields above that are not marked with
+ * out; submission allocates nothing. It is krdma_mover's from the submission until
+ * @done is called, and must neither move nor change meanwhile.
+ *
+ * Context of @done: any but hard interrupts. Mostly softirq; also inside of
+ * krdma_io_submit(), krdma_io_cancel() and krdma_remote_cancel(), of this transfer or
+ * another one: so hold no lock there that @done takes. It must not sleep. It may
+ * submit, also what it was called for, and it may free it. After an error it had
+ * better leave that to a work, as the next one may fail in the submission.
+ */
+struct krdma_io {
+	struct list_head node;
+	struct krdma_remote *remote;
+	const struct bio_vec *bvec;
+	u32 nr_bvecs;
+	u32 skip;
+	enum krdma_io_op op;
+	u64 offset;
+	u64 length;
+	ktime_t timeout;
+	void (*done)(struct krdma_io *io);
+
+	int status;
+	bool pages_lost;
+	u64 moved;
+
+	u64 own[40];
+};
+
+/**
+ * struct krdma_limits - what is good to know about a remote
+ * @length: bytes that it has
+ * @rights: KRDMA_ALLOW_*
+ * @segment_size: bytes that one key of the owner covers: a transfer across segments is
+ *	cut there
+ * @request_bytes: bytes of one work request: longer transfers are cut
+ * @read_bvecs: entries of @bvec in one work request of a READ; more are cut
+ * @write_bvecs: the same of a WRITE
+ * @inflight_requests: work requests on the wire, of all who share the session
+ * @inflight_bytes: bytes on the wire, of all who share the session
+ *
+ * None of them limits what may be submitted.
+ */
+struct krdma_limits {
+	u64 length;
+	u32 rights;
+	u64 segment_size;
+	u32 request_bytes;
+	u32 read_bvecs;
+	u32 write_bvecs;
+	u32 inflight_requests;
+	u32 inflight_bytes;
+};
+
+/**
+ * krdma_client_create - become a user of krdma_mover
+ * @net: network namespace for all that the client does, held until the client is gone;
+ *	NULL for init_net
+ *
+ * A client acts as root. As long as it exists krdma_mover can't be unloaded.
+ *
+ * Context: process, may sleep.
+ * Return: the client, for krdma_client_destroy(); or an ERR_PTR
+ */
+struct krdma_client *krdma_client_create(struct net *net);
+
+/**
+ * krdma_client_destroy - end a client
+ * @client: the client; NULL or an ERR_PTR does no harm
+ *
+ * What it has connected, opened or published lives on, and keeps what it needs, until
+ * it is ended by itself.
+ *
+ * Context: process, may sleep.
+ */
+void krdma_client_destroy(struct krdma_client *client);
+
+/**
+ * krdma_peer_connect - get a session with another host
+ * @client: the client
+ * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
+ * @src: local address to connect from; NULL for any
+ * @flags: KRDMA_PEER_PRIVATE, or 0 to share the session of another user who is root in
+ *	this network namespace
+ * @timeout_ms: how long to wait, 0 for 10 s
+ *
+ * Why it failed is in the kernel's log.
+ *
+ * Context: process, may sleep; a fatal signal ends the wait.
+ * Return: the peer, for krdma_peer_disconnect(); or an ERR_PTR
+ */
+struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
+				      const struct sockaddr_storage *dst,
+				      const struct sockaddr_storage *src, unsigned int flags,
+				      unsigned int timeout_ms);
+
+/**
+ * krdma_peer_disconnect - end the use of a session
+ * @peer: the peer; NULL or an ERR_PTR does no harm
+ *
+ * Remotes of it live on. With its last user a session lingers for 10 s, a private one
+ * ends.
+ *
+ * Context: process, may sleep; waits for no peer.
+ */
+void krdma_peer_disconnect(struct krdma_peer *peer);
+
+/**
+ * krdma_remote_open - open memory that a peer publishes
+ * @peer: the peer
+ * @name: of the memory
+ * @rights: wanted, KRDMA_ALLOW_*; 0 for all that it has. On iWARP who may write needs
+ *	to read as well
+ * @timeout_ms: how long to wait, 0 for 10 s
+ * @event: called once when the memory is of no use any more; may be NULL
+ * @priv: for @event
+ *
+ * @event is called at most once, perhaps before this returns, never after
+ * krdma_remote_close(), and not because of that. It is called by a work and may
+ * sleep, but must not close this remote: that would wait for itself. Transfers
+ * under way end with an error, before @event or after it.
+ *
+ * Why opening failed is in the kernel's log.
+ *
+ * Context: process, may sleep; a fatal signal ends the wait.
+ * Return: the remote, for krdma_remote_close(); or an ERR_PTR
+ */
+struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name,
+				       unsigned int rights, unsigned int timeout_ms,
+				       krdma_event_fn event, void *priv);
+
+/**
+ * krdma_remote_close - end a remote
+ * @remote: the remote, which nobody submits to any more; NULL or an ERR_PTR does no harm
+ *
+ * Waits until all transfers on it have ended and their ->done has returned, and @event,
+ * too: after this none of the caller's code is run. To be quick, call
+ * krdma_remote_cancel() before.
+ *
+ * Context: process, may sleep; neither in a ->done nor in the @event of this remote.
+ */
+void krdma_remote_close(struct krdma_remote *remote);
+
+/**
+ * krdma_remote_limits - what is good to know about a remote
+ * @remote: the remote
+ * @limits: out
+ *
+ * Context: any but hard interrupts.
+ * Return: 0, or -ENOTCONN if the path to it is lost
+ */
+int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits);
+
+/**
+ * krdma_remote_cancel - cancel all transfers on a remote
+ * @remote: the remote
+ *
+ * Those that are submitted at the same time may be missed. See krdma_io_cancel().
+ *
+ * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
+ */
+void krdma_remote_cancel(struct krdma_remote *remote);
+
+/**
+ * krdma_io_submit - start a transfer
+ * @io: the transfer
+ *
+ * What is wrong with it is told by ->done, too, which may have been called when this
+ * returns. Transfers have no order among each other.
+ *
+ * Context: any but hard interrupts, interrupts enabled; no lock that ->done takes.
+ */
+void krdma_io_submit(struct krdma_io *io);
+
+/**
+ * krdma_io_submit_batch - start many transfers
+ * @batch: transfers by ->node; empty on return
+ *
+ * Those that follow each other and are for the same peer have one doorbell.
+ *
+ * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
+ */
+void krdma_io_submit_batch(struct list_head *batch);
+
+/**
+ * krdma_io_cancel - let a transfer end soon
+ * @io: a transfer that was submitted. It may have ended, but must still be there, and
+ *	must not be submitted again at the same time
+ *
+ * Nothing more of it is put on the wire. It ends with -ECANCELED, or with what it came
+ * to meanwhile, when what is there has completed: ->done is called as always, perhaps
+ * before this returns.
+ *
+ * Context: any but hard interrupts, interrupts enabled; no lock that ->done takes.
+ */
+void krdma_io_cancel(struct krdma_io *io);
+
+/**
+ * krdma_publish - let peers use memory of this host
+ * @client: the client
+ * @name: for peers: 1 to 63 of A-Z a-z 0-9 . _ - : + =, not in use in the client's
+ *	network namespace
+ * @pages: the memory, in the kernel's map; the array is copied. A page is not to be in
+ *	it twice
+ * @length: bytes; the last page may be used in part
+ * @rights: KRDMA_ALLOW_*
+ *
+ * Takes no reference on the pages: they are the caller's, and stay until
+ * krdma_unpublish() has returned. A peer that may write may do so at any time; nobody
+ * is told.
+ *
+ * Peers reach it where an administrator has made this host listen: krdma listen.
+ *
+ * Why it failed is in the kernel's log.
+ *
+ * Context: process, may sleep.
+ * Return: the publication, for krdma_unpublish(); or an ERR_PTR
+ */
+struct krdma_publication *krdma_publish(struct krdma_client *client, const char *name,
+					struct page *const *pages, u64 length, unsigned int rights);
+
+/**
+ * krdma_unpublish - take memory back
+ * @pub: the publication; NULL or an ERR_PTR does no harm
+ *
+ * Waits until no peer can reach the pages: a round trip where peers answer; where
+ * one does not, until its session is taken down, after 20 s (iWARP: 60 s).
+ *
+ * Context: process, may sleep.
+ * Return: 0; or -EIO: a device may reach the pages in spite of all, never free them nor
+ *	use them again
+ */
+int krdma_unpublish(struct krdma_publication *pub);
+
+#endif /* KRDMA_MOVER_H */

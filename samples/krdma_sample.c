@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A module that uses krdma_mover: it publishes a page; and, given an address, writes
+ * another into memory that the host there publishes, reads it back, and compares.
+ */
+#include <linux/bvec.h>
+#include <linux/inet.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <net/net_namespace.h>
+
+#include <krdma_mover.h>
+
+#define PIECES 8
+#define PIECE  (PAGE_SIZE / PIECES)
+
+static char *address;
+module_param(address, charp, 0444);
+MODULE_PARM_DESC(address, "Host that publishes memory; none: only publish");
+static char *name = "scratch";
+module_param(name, charp, 0444);
+MODULE_PARM_DESC(name, "Name of that memory");
+
+/* A request with its transfer inside: submission allocates nothing. */
+struct sample_request {
+	struct krdma_io io;
+	struct bio_vec bvec;
+};
+
+static struct sample_request requests[PIECES];
+static DECLARE_COMPLETION(all_done);
+static atomic_t pending;
+static int failed; /* status */
+static void *page;
+static struct page *published;
+static struct krdma_client *client;
+static struct krdma_publication *publication;
+static struct krdma_peer *peer;
+static struct krdma_remote *remote;
+
+/* Mostly in softirq: must not sleep. */
+static void sample_done(struct krdma_io *io)
+{
+	if (io->status)
+		WRITE_ONCE(failed, io->status);
+	if (atomic_dec_and_test(&pending))
+		complete(&all_done);
+}
+
+static void sample_event(void *priv, enum krdma_event event)
+{
+	pr_info("krdma_sample: '%s' is %s\n", name, event == KRDMA_EVENT_LOST ? "lost" : "revoked");
+}
+
+/* All pieces of the page with one doorbell. */
+static int sample_transfer(enum krdma_io_op op)
+{
+	LIST_HEAD(batch);
+	int i;
+
+	failed = 0;
+	atomic_set(&pending, PIECES);
+	reinit_completion(&all_done);
+	for (i = 0; i < PIECES; i++) {
+		struct sample_request *r = &requests[i];
+
+		r->bvec = (struct bio_vec){ virt_to_page(page), PIECE, i * PIECE };
+		r->io = (struct krdma_io){
+			.remote = remote,
+			.op = op,
+			.bvec = &r->bvec,
+			.nr_bvecs = 1,
+			.offset = i * PIECE,
+			.length = PIECE,
+			.done = sample_done,
+		};
+		list_add_tail(&r->io.node, &batch);
+	}
+	krdma_io_submit_batch(&batch);
+	wait_for_completion(&all_done);
+	return failed;
+}
+
+static int sample_move(void)
+{
+	struct sockaddr_storage dst;
+	int rc = inet_pton_with_scope(&init_net, AF_UNSPEC, address, NULL, &dst);
+
+	if (rc)
+		return rc;
+	peer = krdma_peer_connect(client, &dst, NULL, 0, 0);
+	if (IS_ERR(peer))
+		return PTR_ERR(peer);
+	remote = krdma_remote_open(peer, name, KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE, 0,
+				   sample_event, NULL);
+	if (IS_ERR(remote))
+		return PTR_ERR(remote);
+	memset(page, 'k', PAGE_SIZE);
+	rc = sample_transfer(KRDMA_IO_WRITE);
+	memset(page, 0, PAGE_SIZE);
+	rc = rc ?: sample_transfer(KRDMA_IO_READ);
+	return rc ?: memchr_inv(page, 'k', PAGE_SIZE) ? -EIO : 0;
+}
+
+/* Any order would do: each object holds what it stands on. */
+static void sample_exit(void)
+{
+	krdma_remote_close(remote);
+	krdma_peer_disconnect(peer);
+	if (!krdma_unpublish(publication) && published) {
+		pr_info("krdma_sample: left with '%*pE'\n", 24, page_address(published));
+		__free_page(published);
+	}
+	krdma_client_destroy(client);
+	free_page((unsigned long)page);
+}
+
+static int __init sample_init(void)
+{
+	int rc = -ENOMEM;
+
+	page = (void *)__get_free_page(GFP_KERNEL);
+	published = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	if (!page || !published)
+		goto out;
+	strscpy(page_address(published), "published by krdma_sample", PAGE_SIZE);
+	client = krdma_client_create(NULL);
+	rc = PTR_ERR_OR_ZERO(client);
+	if (!rc)
+		publication = krdma_publish(client, "krdma_sample", &published, PAGE_SIZE,
+					    KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE);
+	rc = rc ?: PTR_ERR_OR_ZERO(publication);
+	if (!rc && address)
+		rc = sample_move();
+out:
+	if (rc) {
+		pr_err("krdma_sample: failed (%pe)\n", ERR_PTR(rc));
+		sample_exit();
+		return rc;
+	}
+	pr_info("krdma_sample: published a page%s\n", address ? ", moved another" : "");
+	return 0;
+}
+
+module_init(sample_init);
+module_exit(sample_exit);
+
+MODULE_DESCRIPTION("Sample consumer of krdma_mover");
+MODULE_LICENSE("GPL");

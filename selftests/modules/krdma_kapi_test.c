@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A consumer of krdma_mover that misbehaves as far as it may: for
+ * selftests/tests/25-kapi.sh. "what" chooses:
+ *
+ *	errors	what must be refused, and how; objects ended in any order
+ *	stress	many transfers, cancelled and timed out at random, some submitted again
+ *		from ->done; each has to end exactly once
+ *	loop	transfers until one fails, in a thread; what came of it is in
+ *		/sys/module/krdma_kapi_test/parameters
+ *
+ * It loads if all is as it should be; else the kernel's log tells what is not.
+ */
+#include <linux/bvec.h>
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/inet.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include <krdma_mover.h>
+
+#define PAGES      8
+#define PIECES     (2 * PAGES)
+#define SLOT_BYTES (PAGES * PAGE_SIZE)
+/* More than a device takes at once. */
+#define BIG_PIECES 1024
+#define BIG_BYTES  (BIG_PIECES * PAGE_SIZE)
+#define PATIENCE   (180 * HZ)
+#define RW         (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)
+
+static char *address = "10.77.0.2";
+module_param(address, charp, 0444);
+static char *name = "scratch";
+module_param(name, charp, 0444);
+static char *what = "errors";
+module_param(what, charp, 0444);
+static unsigned int depth = 64;
+module_param(depth, uint, 0444);
+static unsigned int rounds = 20;
+module_param(rounds, uint, 0444);
+
+/* For the test to read. */
+static atomic_t events;
+static int event, status, revoked, lost, ended, cancelled, timed_out;
+module_param(revoked, int, 0444);
+module_param(lost, int, 0444);
+module_param(status, int, 0444);
+module_param(ended, int, 0444);
+module_param(cancelled, int, 0444);
+module_param(timed_out, int, 0444);
+
+struct slot {
+	struct krdma_io io;
+	struct bio_vec bvec[PIECES];
+	struct page *page[PAGES];
+	atomic_t calls;
+	int again; /* times that ->done submits it */
+	int expected;
+	bool single;    /* not submitted again */
+	bool submitted; /* may be cancelled; cancel_lock */
+};
+
+static struct slot *slots, big;
+static struct bio_vec big_bvec[BIG_PIECES];
+static struct krdma_client *client;
+static struct krdma_peer *peer;
+static struct krdma_remote *remote;
+static struct task_struct *thread;
+static atomic_t pending;
+static DECLARE_COMPLETION(all_done);
+static DEFINE_MUTEX(cancel_lock);
+static bool disturb, broken;
+
+/* The log tells which one it was. */
+#define want(condition)                                                                         \
+	({                                                                                      \
+		bool _ok = (condition);                                                         \
+		if (!_ok)                                                                       \
+			pr_err("krdma_kapi_test: line %d: not so: %s\n", __LINE__, #condition); \
+		_ok;                                                                            \
+	})
+
+static u32 below(u32 n)
+{
+	return get_random_u32() % n;
+}
+
+static void on_event(void *priv, enum krdma_event e)
+{
+	might_sleep();
+	event = e;
+	if (e == KRDMA_EVENT_REVOKED)
+		revoked++;
+	else
+		lost++;
+	atomic_inc(&events);
+}
+
+static void slot_done(struct krdma_io *io)
+{
+	struct slot *s = container_of(io, struct slot, io);
+
+	atomic_inc(&s->calls);
+	if (!io->status && s->again) {
+		s->again--;
+		s->expected++;
+		krdma_io_submit(io);
+		return;
+	}
+	if (atomic_dec_and_test(&pending))
+		complete(&all_done);
+}
+
+static void slots_begin(unsigned int n)
+{
+	atomic_set(&pending, n);
+	reinit_completion(&all_done);
+}
+
+static bool slots_wait(void)
+{
+	return want(wait_for_completion_timeout(&all_done, PATIENCE));
+}
+
+/* The whole of a slot, in one run for each page. */
+static void slot_fill(struct slot *s, enum krdma_io_op op)
+{
+	int i;
+
+	for (i = 0; i < PAGES; i++)
+		s->bvec[i] = (struct bio_vec){ s->page[i], PAGE_SIZE, 0 };
+	s->io = (struct krdma_io){
+		.remote = remote,
+		.bvec = s->bvec,
+		.nr_bvecs = PAGES,
+		.op = op,
+		.offset = (s - slots) * SLOT_BYTES,
+		.length = SLOT_BYTES,
+		.done = slot_done,
+	};
+	atomic_set(&s->calls, 0);
+	s->expected = 1;
+	s->again = 0;
+	s->single = true;
+}
+
+/* Any bytes of it, in pieces of any size, some of them empty. */
+static void slot_shuffle(struct slot *s)
+{
+	u32 i, sum = 0;
+
+	slot_fill(s, below(2) ? KRDMA_IO_READ : KRDMA_IO_WRITE);
+	for (i = 0; i < PIECES; i++) {
+		u32 offset = below(PAGE_SIZE), len = below(PAGE_SIZE - offset + 1);
+
+		if (!below(4))
+			offset = 0, len = PAGE_SIZE;
+		if (!below(8))
+			len = 0;
+		/* Of a page, no byte twice: nobody knows what a READ would leave there. */
+		if (i >= PAGES)
+			len = 0;
+		s->bvec[i] = (struct bio_vec){ s->page[i % PAGES], len, offset };
+		sum += len;
+	}
+	s->io.nr_bvecs = PIECES;
+	if (sum < 2) {
+		s->bvec[0] = (struct bio_vec){ s->page[0], PAGE_SIZE, 0 };
+		sum = PAGE_SIZE;
+	}
+	s->io.skip = below(2) ? below(sum / 2) : 0;
+	s->io.length = 1 + below(sum - s->io.skip);
+	s->io.offset += below(SLOT_BYTES - s->io.length + 1);
+	if (!below(8))
+		s->io.timeout = below(3 * NSEC_PER_MSEC) + 1;
+	if (!below(4))
+		s->again = below(4);
+	s->single = !s->again;
+}
+
+/* The same page again and again, which nothing else changes; behind all the slots. */
+static void slot_big(void)
+{
+	u32 i;
+
+	for (i = 0; i < BIG_PIECES; i++)
+		big_bvec[i] = (struct bio_vec){ big.page[0], PAGE_SIZE, 0 };
+	big.io = (struct krdma_io){
+		.remote = remote,
+		.bvec = big_bvec,
+		.nr_bvecs = BIG_PIECES,
+		.op = KRDMA_IO_WRITE,
+		.offset = depth * SLOT_BYTES,
+		.length = BIG_BYTES,
+		.done = slot_done,
+	};
+	atomic_set(&big.calls, 0);
+	big.expected = 1;
+}
+
+static u8 pattern(u32 seed, u32 slot, u32 i)
+{
+	return (seed * 31 + slot * 17 + i * 7 + (i >> 8)) & 0xff;
+}
+
+static bool slots_verify(void)
+{
+	u32 seed = get_random_u32(), i, j;
+	LIST_HEAD(batch);
+	bool ok = true;
+
+	for (i = 0; i < depth; i++) {
+		slot_fill(&slots[i], KRDMA_IO_WRITE);
+		for (j = 0; j < SLOT_BYTES; j++)
+			((u8 *)page_address(slots[i].page[j / PAGE_SIZE]))[j % PAGE_SIZE] =
+				pattern(seed, i, j);
+		list_add_tail(&slots[i].io.node, &batch);
+	}
+	slots_begin(depth);
+	krdma_io_submit_batch(&batch);
+	if (!want(list_empty(&batch)) || !slots_wait())
+		return false;
+	for (i = 0; i < depth; i++) {
+		ok &= want(!slots[i].io.status && slots[i].io.moved == SLOT_BYTES);
+		slot_fill(&slots[i], KRDMA_IO_READ);
+		for (j = 0; j < PAGES; j++)
+			memset(page_address(slots[i].page[j]), 0x5a, PAGE_SIZE);
+		list_add_tail(&slots[i].io.node, &batch);
+	}
+	slots_begin(depth);
+	krdma_io_submit_batch(&batch);
+	if (!slots_wait())
+		return false;
+	for (i = 0; i < depth; i++) {
+		ok &= want(!slots[i].io.status && slots[i].io.moved == SLOT_BYTES);
+		for (j = 0; ok && j < SLOT_BYTES; j++)
+			ok &= want(
+				((u8 *)page_address(slots[i].page[j / PAGE_SIZE]))[j % PAGE_SIZE] ==
+				pattern(seed, i, j));
+	}
+	return ok;
+}
+
+/* ---- stress ---- */
+
+/* Cancels what it finds, from another thread. */
+static int disturber(void *unused)
+{
+	while (!kthread_should_stop()) {
+		mutex_lock(&cancel_lock);
+		if (READ_ONCE(disturb)) {
+			struct slot *s = &slots[below(depth)];
+
+			if (s->submitted)
+				krdma_io_cancel(&s->io);
+			if (!below(32))
+				krdma_remote_cancel(remote);
+		}
+		mutex_unlock(&cancel_lock);
+		usleep_range(50, 2000);
+	}
+	return 0;
+}
+
+static bool stress_round(void)
+{
+	bool ok = true;
+	u32 i, n;
+
+	for (i = 0; i < depth; i++)
+		slot_shuffle(&slots[i]);
+	slot_big();
+	slots_begin(depth + 1);
+	krdma_io_submit(&big.io);
+	disturb = below(4);
+	for (i = 0; i < depth; i += n) {
+		LIST_HEAD(batch);
+		u32 j;
+
+		n = min(1 + below(16), depth - i);
+		for (j = i; j < i + n; j++)
+			list_add_tail(&slots[j].io.node, &batch);
+		mutex_lock(&cancel_lock);
+		krdma_io_submit_batch(&batch);
+		/* What ->done submits again can't be cancelled one by one. */
+		for (j = i; j < i + n; j++)
+			slots[j].submitted = slots[j].single;
+		mutex_unlock(&cancel_lock);
+		j = i + below(n);
+		if (!below(4) && slots[j].single)
+			krdma_io_cancel(&slots[j].io);
+		if (!below(32))
+			krdma_remote_cancel(remote);
+		if (!below(3))
+			usleep_range(10, 500);
+	}
+	if (below(4))
+		krdma_io_cancel(&big.io);
+	if (!slots_wait())
+		return false;
+	mutex_lock(&cancel_lock);
+	disturb = false;
+	for (i = 0; i < depth; i++)
+		slots[i].submitted = false;
+	mutex_unlock(&cancel_lock);
+	for (i = 0; i <= depth; i++) {
+		struct slot *s = i < depth ? &slots[i] : &big;
+		struct krdma_io *io = &s->io;
+
+		ok &= want(atomic_read(&s->calls) == s->expected);
+		/* The path may be lost, as in any test; that has an event. */
+		broken |= io->status == -ECONNRESET || io->status == -ENOTCONN;
+		ok &= want(!io->status || io->status == -ECANCELED || io->status == -ETIMEDOUT ||
+			   broken);
+		ok &= want(io->status ? io->moved <= io->length : io->moved == io->length);
+		ok &= want(!io->pages_lost);
+		ended += s->expected;
+		cancelled += io->status == -ECANCELED;
+		timed_out += io->status == -ETIMEDOUT;
+		if (!ok)
+			pr_err("krdma_kapi_test: slot %u: op %d status %d moved %llu of %llu\n", i,
+			       io->op, io->status, io->moved, io->length);
+	}
+	return ok;
+}
+
+static bool stress(void)
+{
+	struct task_struct *task = kthread_run(disturber, NULL, "krdma_disturb");
+	bool ok = true;
+	u32 i;
+
+	if (IS_ERR(task))
+		return false;
+	for (i = 0; ok && !broken && i < rounds; i++)
+		ok = stress_round() && (broken || slots_verify());
+	kthread_stop(task);
+	/* Closing while all are under way: they have ended when it returns. */
+	for (i = 0; ok && i < depth; i++)
+		slot_fill(&slots[i], KRDMA_IO_WRITE);
+	if (ok) {
+		slots_begin(depth);
+		for (i = 0; i < depth; i++)
+			krdma_io_submit(&slots[i].io);
+		if (below(2))
+			krdma_remote_cancel(remote);
+		krdma_remote_close(remote);
+		remote = NULL;
+		ok &= want(!atomic_read(&pending));
+		for (i = 0; i < depth; i++)
+			ok &= want(atomic_read(&slots[i].calls) == 1);
+	}
+	if (broken)
+		pr_err("krdma_kapi_test: the path was lost, and %d events told so\n", lost);
+	return ok && !broken && want(!atomic_read(&events));
+}
+
+/* ---- errors ---- */
+
+static int one(void)
+{
+	slots_begin(1);
+	krdma_io_submit(&slots[0].io);
+	if (!slots_wait() || !want(atomic_read(&slots[0].calls) == 1))
+		return 1;
+	/* It has ended: nothing happens. */
+	krdma_io_cancel(&slots[0].io);
+	return want(atomic_read(&slots[0].calls) == 1) ? slots[0].io.status : 1;
+}
+
+static bool errors_of_io(void)
+{
+	struct krdma_io *io = &slots[0].io;
+	struct krdma_limits limits;
+	bool ok = true;
+
+	ok &= want(!krdma_remote_limits(remote, &limits));
+	ok &= want(limits.length >= depth * SLOT_BYTES && limits.rights == RW &&
+		   limits.segment_size >= PAGE_SIZE && limits.read_bvecs && limits.write_bvecs);
+
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	ok &= want(one() == 0 && io->moved == SLOT_BYTES);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->length = 0;
+	ok &= want(one() == -EINVAL && !io->moved);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->skip = 1;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->length = U64_MAX;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->nr_bvecs = 0;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->timeout = -1;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->op = 77;
+	ok &= want(one() == -EOPNOTSUPP);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->offset = limits.length - SLOT_BYTES + 1;
+	ok &= want(one() == -ERANGE);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->offset = U64_MAX;
+	ok &= want(one() == -ERANGE);
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	io->offset = limits.length - SLOT_BYTES;
+	ok &= want(one() == 0);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->timeout = 1;
+	ok &= want(one() == -ETIMEDOUT);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->timeout = KTIME_MAX;
+	ok &= want(one() == 0);
+	return ok;
+}
+
+static bool errors_of_open(void)
+{
+	struct krdma_remote *r, *keep = remote;
+	struct sockaddr_storage nowhere = {};
+	bool ok = true;
+
+	r = krdma_remote_open(peer, "there-is-no-such", 0, 0, NULL, NULL);
+	ok &= want(r == ERR_PTR(-ENOENT));
+	krdma_remote_close(r);
+	ok &= want(krdma_remote_open(peer, "no name", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_remote_open(peer, "", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_remote_open(peer, name, 64, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_peer_connect(client, &nowhere, NULL, 0, 0) == ERR_PTR(-EAFNOSUPPORT));
+	ok &= want(krdma_peer_connect(client, &nowhere, NULL, 64, 0) == ERR_PTR(-EOPNOTSUPP));
+	inet_pton_with_scope(&init_net, AF_UNSPEC, address, "7999", &nowhere);
+	ok &= want(IS_ERR(krdma_peer_connect(client, &nowhere, NULL, 0, 0)));
+
+	r = krdma_remote_open(peer, name, KRDMA_ALLOW_READ, 0, NULL, NULL);
+	if (!want(!IS_ERR(r)))
+		return false;
+	remote = r;
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	ok &= want(one() == -EACCES);
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	ok &= want(one() == 0);
+	remote = keep;
+	krdma_remote_close(r);
+	return ok;
+}
+
+static bool errors_of_publish(void)
+{
+	struct krdma_publication *p, *q;
+	bool ok = true;
+
+	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES - 5, RW);
+	if (!want(!IS_ERR(p)))
+		return false;
+	q = krdma_publish(client, "kapi-test", slots[1].page, SLOT_BYTES, RW);
+	ok &= want(q == ERR_PTR(-EEXIST));
+	ok &= want(!krdma_unpublish(q));
+	ok &= want(krdma_publish(client, "", slots[1].page, 1, RW) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "x", slots[1].page, 0, RW) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "x", slots[1].page, 1, 0) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "x", slots[1].page, U64_MAX, RW) == ERR_PTR(-EINVAL));
+	ok &= want(!krdma_unpublish(p));
+	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_ALLOW_READ);
+	ok &= want(!IS_ERR(p) && !krdma_unpublish(p));
+	return ok;
+}
+
+static bool errors(void)
+{
+	struct krdma_remote *other;
+	bool ok;
+
+	ok = errors_of_io() && errors_of_open() && errors_of_publish();
+	/* Objects end in any order. */
+	other = krdma_remote_open(peer, name, RW, 0, on_event, NULL);
+	ok &= want(!IS_ERR(other));
+	krdma_client_destroy(client);
+	client = NULL;
+	krdma_peer_disconnect(peer);
+	peer = NULL;
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	ok &= want(one() == 0);
+	krdma_remote_close(other);
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	ok &= want(one() == 0);
+	return ok && want(!atomic_read(&events));
+}
+
+/* ---- loop ---- */
+
+static int loop(void *unused)
+{
+	u32 i;
+
+	while (!kthread_should_stop() && !status) {
+		slots_begin(depth);
+		for (i = 0; i < depth; i++) {
+			slot_fill(&slots[i], i % 2 ? KRDMA_IO_READ : KRDMA_IO_WRITE);
+			slots[i].io.offset = 0;
+			slots[i].io.length = PAGE_SIZE;
+			krdma_io_submit(&slots[i].io);
+		}
+		if (!slots_wait())
+			break;
+		for (i = 0; i < depth; i++)
+			if (slots[i].io.status && !status)
+				status = slots[i].io.status;
+		ended += depth;
+	}
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(HZ / 20);
+	return 0;
+}
+
+/* ---- beginning and end ---- */
+
+static void test_exit(void)
+{
+	u32 i, j;
+
+	if (thread)
+		kthread_stop(thread);
+	krdma_remote_close(remote);
+	krdma_peer_disconnect(peer);
+	krdma_client_destroy(client);
+	if (big.page[0])
+		__free_page(big.page[0]);
+	for (i = 0; slots && i < depth; i++)
+		for (j = 0; j < PAGES; j++)
+			if (slots[i].page[j])
+				__free_page(slots[i].page[j]);
+	kvfree(slots);
+}
+
+static int test_setup(void)
+{
+	struct sockaddr_storage dst;
+	u32 i, j;
+	int rc;
+
+	slots = kvcalloc(depth, sizeof(*slots), GFP_KERNEL);
+	big.page[0] = alloc_page(GFP_KERNEL);
+	if (!slots || !big.page[0])
+		return -ENOMEM;
+	for (i = 0; i < depth; i++)
+		for (j = 0; j < PAGES; j++) {
+			slots[i].page[j] = alloc_page(GFP_KERNEL);
+			if (!slots[i].page[j])
+				return -ENOMEM;
+		}
+	rc = inet_pton_with_scope(&init_net, AF_UNSPEC, address, NULL, &dst);
+	if (rc)
+		return rc;
+	client = krdma_client_create(&init_net);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	peer = krdma_peer_connect(client, &dst, NULL, KRDMA_PEER_PRIVATE, 0);
+	if (IS_ERR(peer))
+		return PTR_ERR(peer);
+	remote = krdma_remote_open(peer, name, RW, 0, on_event, NULL);
+	return PTR_ERR_OR_ZERO(remote);
+}
+
+static int __init test_init(void)
+{
+	int rc = test_setup();
+
+	if (!rc && !strcmp(what, "stress")) {
+		rc = stress() ? 0 : -EIO;
+	} else if (!rc && !strcmp(what, "errors")) {
+		rc = errors() ? 0 : -EIO;
+	} else if (!rc) {
+		thread = kthread_run(loop, NULL, "krdma_loop");
+		rc = PTR_ERR_OR_ZERO(thread);
+		if (rc)
+			thread = NULL;
+	}
+	if (rc) {
+		pr_err("krdma_kapi_test: %s failed (%pe)\n", what, ERR_PTR(rc));
+		test_exit();
+	}
+	return rc;
+}
+
+module_init(test_init);
+module_exit(test_exit);
+
+MODULE_DESCRIPTION("Test of krdma_mover's in-kernel API");
+MODULE_LICENSE("GPL");
