@@ -46,7 +46,8 @@ install: all ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
 clean: ## remove what was built
-	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; $(KBUILD)/selftests/kunit clean; }
+	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; $(KBUILD)/selftests/kunit clean; \
+		$(KBUILD)/selftests/bench clean; }
 	@-$(MAKE) -C userspace clean
 	@for m in $(wildcard selftests/*/Makefile selftests/tests/*/Makefile); do \
 		$(MAKE) -C $$(dirname $$m) clean || exit; done
@@ -95,6 +96,10 @@ bench: ## krdma beside perftest in two virtual machines, the median of five pair
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/compare
 
+bench-insn: ## instructions of a 4 KiB operation, by each way in, above the kernel's verbs alone
+	@selftests/setup build lab
+	@selftests/bench/insn -k '$(KERNEL)' $(INSN)
+
 check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ...
 	@selftests/setup build check
 	@selftests/check
@@ -106,4 +111,4 @@ help: ## this list
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
 .PHONY: all module kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
-	check help
+	bench-insn check help
