@@ -51,7 +51,7 @@ install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 
 clean: ## remove what was built
 	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; for dir in samples selftests/modules \
-		selftests/kunit; do $(KBUILD)/$$dir clean; done; }
+		selftests/kunit selftests/bench; do $(KBUILD)/$$dir clean; done; }
 	@-$(MAKE) -C userspace clean
 	@for m in $(wildcard selftests/*/Makefile selftests/tests/*/Makefile); do \
 		$(MAKE) -C $$(dirname $$m) clean || exit; done
@@ -100,6 +100,10 @@ bench: ## krdma beside perftest in two virtual machines, the median of five pair
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/compare
 
+bench-insn: ## instructions of a 4 KiB operation, by each way in, above the kernel's verbs alone
+	@selftests/setup build lab
+	@selftests/bench/insn -k '$(KERNEL)' $(INSN)
+
 check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ...
 	@selftests/setup build check
 	@selftests/check
@@ -111,4 +115,4 @@ help: ## this list
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
 .PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
-	check help
+	bench-insn check help

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Counts instructions: WRITEs and READs of 4 KiB by each way into krdma_mover, and
+ * by krdma_raw.ko, the floor. Runs in the machine of selftests/bench/insn, where a
+ * nanosecond is an instruction; one end of that machine's wire talks to the other.
+ *
+ * usage: insn OPERATIONS SEED
+ *
+ * The seed is a delay before each measurement: it shifts what comes by time, such
+ * as the timer's interrupts, against what is measured. Prints for each measurement
+ *
+ *	insn: OPERATION WAY MEMORY DEPTH OPERATIONS NANOSECONDS IDLE-MICROSECONDS
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <liburing.h>
+
+#include "krdma_mover.h"
+
+#define SIZE  4096
+#define DEPTH 32
+#define WARM  128
+#define SRC   "10.9.0.1"
+#define DST   "10.9.0.2"
+#define RAW   "/sys/module/krdma_raw/parameters/"
+
+enum memory {
+	PINNED, /* for each operation */
+	BUFFER, /* a buffer of the file */
+	FIXED,  /* a buffer of io_uring */
+};
+
+static const char *const memory_names[] = { "pinned", "buffer", "fixed" };
+
+static struct {
+	int fd;
+	uint32_t region;
+	uint32_t buffer;
+	unsigned char *local; /* DEPTH places */
+	unsigned char *remote;
+	uint8_t opcode;
+	enum memory memory;
+	struct io_uring ring;
+	/* places that nothing is under way for */
+	unsigned int idle[DEPTH];
+	unsigned int nidle;
+} b;
+
+/* The kernel's own sentence about what went wrong. */
+static void __attribute__((noreturn)) give_up(const char *what)
+{
+	struct krdma_last_error last = { .size = sizeof(last) };
+
+	if (ioctl(b.fd, KRDMA_IOC_LAST_ERROR, &last) || !last.error)
+		err(1, "%s", what);
+	errx(1, "%s: %s", what, last.text);
+}
+
+/* ---- set-up ---- */
+
+static void *pages(size_t length)
+{
+	void *p = mmap(NULL, length, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED)
+		err(1, "mmap");
+	memset(p, 0x5a, length);
+	return p;
+}
+
+static void set_up(void)
+{
+	struct krdma_listen listener = { .size = sizeof(listener), .addr.family = AF_INET };
+	struct krdma_connect peer = { .size = sizeof(peer) };
+	struct krdma_export export = {
+		.size = sizeof(export),
+		.length = (uint64_t)DEPTH * SIZE,
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+		.name = "bench",
+	};
+	struct krdma_open region = {
+		.size = sizeof(region),
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+		.name = "bench",
+	};
+	struct krdma_buffer buffer = {
+		.size = sizeof(buffer),
+		.flags = KRDMA_BUFFER_WRITABLE,
+		.length = (uint64_t)DEPTH * SIZE,
+	};
+
+	b.fd = open("/dev/krdma_mover", O_RDWR | O_CLOEXEC);
+	if (b.fd < 0)
+		err(1, "/dev/krdma_mover");
+	b.local = pages((size_t)DEPTH * SIZE);
+	b.remote = pages((size_t)DEPTH * SIZE);
+
+	inet_pton(AF_INET, DST, listener.addr.addr);
+	if (ioctl(b.fd, KRDMA_IOC_LISTEN, &listener))
+		give_up("listen");
+	export.addr = (uintptr_t)b.remote;
+	if (ioctl(b.fd, KRDMA_IOC_EXPORT, &export))
+		give_up("export");
+	peer.src.family = AF_INET;
+	inet_pton(AF_INET, SRC, peer.src.addr);
+	peer.dst.family = AF_INET;
+	inet_pton(AF_INET, DST, peer.dst.addr);
+	if (ioctl(b.fd, KRDMA_IOC_CONNECT, &peer))
+		give_up("connect");
+	region.session = peer.id;
+	if (ioctl(b.fd, KRDMA_IOC_OPEN, &region))
+		give_up("open");
+	b.region = region.id;
+	buffer.addr = (uintptr_t)b.local;
+	if (ioctl(b.fd, KRDMA_IOC_BUFFER, &buffer))
+		give_up("buffer");
+	b.buffer = buffer.id;
+}
+
+/* Sleeps where it has to: what ran before must not run on into a measurement. */
+static void settle(unsigned int seed)
+{
+	volatile unsigned int i;
+
+	usleep(20000);
+	for (i = 0; i < seed * 40009; i++)
+		;
+}
+
+/* ---- the clock ---- */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (n < 0)
+		err(1, "%s", path);
+	text[n] = '\0';
+	close(fd);
+}
+
+/* Microseconds that the processor was idle; nothing should be waited for here. */
+static uint64_t idle(void)
+{
+	char text[32];
+
+	read_text(RAW "idle", text, sizeof(text));
+	return strtoull(text, NULL, 10);
+}
+
+/* For selftests/bench/profile.c: it counts between two of these, which do nothing. */
+static void mark(void)
+{
+	__asm__ volatile("xchg %%r13, %%r13" ::: "memory");
+}
+
+static void report(const char *way, const char *memory, unsigned int depth, unsigned int n,
+		   uint64_t ns, uint64_t idle_us)
+{
+	printf("insn: %s %s %s %u %u %llu %llu\n", b.opcode == KRDMA_OP_READ ? "read" : "write",
+	       way, memory, depth, n, (unsigned long long)ns, (unsigned long long)idle_us);
+	fflush(stdout);
+}
+
+/* ---- ways ---- */
+
+static void fill(struct krdma_op *op, unsigned int place)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = b.opcode;
+	op->region = b.region;
+	op->user_data = place;
+	op->offset = (uint64_t)place * SIZE;
+	op->length = SIZE;
+	if (b.memory == BUFFER) {
+		op->flags = KRDMA_OP_BUFFER;
+		op->buffer = b.buffer;
+		op->addr = (uint64_t)place * SIZE;
+	} else {
+		op->addr = (uintptr_t)(b.local + (size_t)place * SIZE);
+	}
+}
+
+/* One call does as many as are to be under way, and waits for them. */
+static void by_sync(unsigned int depth, unsigned int n)
+{
+	struct krdma_completion done[DEPTH];
+	struct krdma_op op[DEPTH];
+	struct krdma_submit submit = {
+		.size = sizeof(submit),
+		.ops = (uintptr_t)op,
+		.completions = (uintptr_t)done,
+		.count = depth,
+		.op_stride = sizeof(op[0]),
+		.completion_stride = sizeof(done[0]),
+	};
+	unsigned int i;
+
+	for (; n; n -= depth) {
+		for (i = 0; i < depth; i++)
+			fill(&op[i], i);
+		if (ioctl(b.fd, KRDMA_IOC_SUBMIT, &submit) || submit.failed)
+			give_up("submit");
+	}
+}
+
+static void async_submit(const struct krdma_op *op, unsigned int count)
+{
+	struct krdma_submit submit = {
+		.size = sizeof(submit),
+		.flags = KRDMA_SUBMIT_ASYNC,
+		.ops = (uintptr_t)op,
+		.count = count,
+		.op_stride = sizeof(*op),
+	};
+
+	if (ioctl(b.fd, KRDMA_IOC_SUBMIT, &submit) || submit.accepted != count)
+		give_up("submit");
+}
+
+/* Submit for the places that are idle, up to @batch with one call; what has ended is read. */
+static void by_async(unsigned int depth, unsigned int n, unsigned int batch)
+{
+	struct krdma_completion done[DEPTH];
+	struct krdma_op op[DEPTH];
+	unsigned int left = n, count, i;
+	ssize_t got;
+
+	for (b.nidle = 0; b.nidle < depth; b.nidle++)
+		b.idle[b.nidle] = b.nidle;
+	while (n) {
+		while (b.nidle && left) {
+			for (count = 0; count < batch && b.nidle && left; count++, left--)
+				fill(&op[count], b.idle[--b.nidle]);
+			async_submit(op, count);
+		}
+		got = read(b.fd, done, sizeof(done));
+		if (got <= 0)
+			give_up("read");
+		for (i = 0; i < (size_t)got / sizeof(done[0]); i++, n--) {
+			if (done[i].status)
+				give_up("operation");
+			b.idle[b.nidle++] = (unsigned int)done[i].user_data;
+		}
+	}
+}
+
+static void by_async_one(unsigned int depth, unsigned int n)
+{
+	by_async(depth, n, 1);
+}
+
+static void by_async_batch(unsigned int depth, unsigned int n)
+{
+	by_async(depth, n, depth);
+}
+
+static void uring_prep(unsigned int place)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&b.ring);
+	struct krdma_op op;
+
+	if (!sqe)
+		errx(1, "io_uring: the queue is full");
+	fill(&op, place);
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->fd = b.fd;
+	sqe->cmd_op = KRDMA_URING_OP;
+	sqe->user_data = place;
+	memcpy((char *)sqe + offsetof(struct io_uring_sqe, cmd), &op, sizeof(op));
+	if (b.memory == FIXED)
+		sqe->uring_cmd_flags = IORING_URING_CMD_FIXED;
+}
+
+/* One call submits for all places that are idle, and waits for one to end at least. */
+static void by_uring(unsigned int depth, unsigned int n)
+{
+	unsigned int left = n, head, count;
+	struct io_uring_cqe *cqe;
+	int rc;
+
+	for (b.nidle = 0; b.nidle < depth; b.nidle++)
+		b.idle[b.nidle] = b.nidle;
+	while (n) {
+		for (; b.nidle && left; left--)
+			uring_prep(b.idle[--b.nidle]);
+		rc = io_uring_submit_and_wait(&b.ring, 1);
+		if (rc < 0)
+			errx(1, "io_uring: %s", strerror(-rc));
+		count = 0;
+		io_uring_for_each_cqe(&b.ring, head, cqe)
+		{
+			if (cqe->res != SIZE)
+				give_up("operation of io_uring");
+			b.idle[b.nidle++] = (unsigned int)cqe->user_data;
+			count++;
+		}
+		io_uring_cq_advance(&b.ring, count);
+		n -= count;
+	}
+}
+
+static void ring_open(unsigned int flags)
+{
+	const struct iovec vec = { .iov_base = b.local, .iov_len = (size_t)DEPTH * SIZE };
+	int rc;
+
+	rc = io_uring_queue_init(DEPTH, &b.ring, IORING_SETUP_SQE128 | flags);
+	if (!rc && b.memory == FIXED)
+		rc = io_uring_register_buffers(&b.ring, &vec, 1);
+	if (rc)
+		errx(1, "io_uring: %s", strerror(-rc));
+}
+
+struct way {
+	const char *name;
+	void (*move)(unsigned int depth, unsigned int n);
+	bool ring;
+	unsigned int ring_flags;
+};
+
+static const struct way ways[] = {
+	{ "ioctl", by_sync, false, 0 },
+	{ "ioctl-async", by_async_one, false, 0 },
+	{ "ioctl-batch", by_async_batch, false, 0 },
+	{ "io_uring", by_uring, true, 0 },
+	{ "io_uring-defer", by_uring, true,
+	  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN },
+};
+
+static void measure(const struct way *way, unsigned int depth, unsigned int n, unsigned int seed)
+{
+	uint64_t t, idle_us;
+
+	if (way->ring)
+		ring_open(way->ring_flags);
+	/* Keys, caches of the allocator, and what is done once. */
+	way->move(depth, WARM);
+	settle(seed);
+	idle_us = idle();
+	mark();
+	t = now();
+	way->move(depth, n);
+	t = now() - t;
+	mark();
+	idle_us = idle() - idle_us;
+	if (way->ring)
+		io_uring_queue_exit(&b.ring);
+	report(way->name, memory_names[b.memory], depth, n, t, idle_us);
+}
+
+/* ---- the floor ---- */
+
+static void raw_run(const char *way, unsigned int depth, unsigned int n)
+{
+	char text[64];
+	ssize_t length = snprintf(text, sizeof(text), "%s %s %u %u",
+				  b.opcode == KRDMA_OP_READ ? "read" : "write", way, depth, n);
+	int fd = open(RAW "run", O_WRONLY);
+
+	if (fd < 0 || write(fd, text, (size_t)length) != length)
+		err(1, "%s of '%s'", RAW "run", text);
+	close(fd);
+}
+
+static void measure_raw(const char *way, unsigned int depth, unsigned int n, unsigned int seed)
+{
+	unsigned long long ns = 0, idle_us = 0;
+	char text[64];
+	char name[32];
+
+	raw_run(way, depth, WARM);
+	settle(seed);
+	mark();
+	raw_run(way, depth, n);
+	mark();
+	read_text(RAW "run", text, sizeof(text));
+	if (sscanf(text, "%llu %llu", &ns, &idle_us) != 2)
+		errx(1, "%s: %s", RAW "run", text);
+	snprintf(name, sizeof(name), "verbs-%s", way);
+	report(name, "-", depth, n, ns, idle_us);
+}
+
+int main(int argc, char **argv)
+{
+	const unsigned int depths[] = { DEPTH, 1 };
+	unsigned int n, seed, i, w, m, d;
+	uint64_t was;
+
+	n = argc == 3 ? (unsigned int)strtoul(argv[1], NULL, 10) : 0;
+	if (!n || n % DEPTH)
+		errx(2, "usage: insn OPERATIONS SEED; the operations a multiple of %u", DEPTH);
+	seed = (unsigned int)strtoul(argv[2], NULL, 10);
+	set_up();
+	was = idle();
+	settle(0);
+	if (idle() - was < 10000)
+		errx(1, "the kernel does not know how long it was idle");
+	for (i = 0; i < 2; i++) {
+		b.opcode = i ? KRDMA_OP_READ : KRDMA_OP_WRITE;
+		for (d = 0; d < 2; d++) {
+			measure_raw("refill", depths[d], n, seed);
+			if (depths[d] > 1)
+				measure_raw("chain", depths[d], n, seed);
+			measure_raw("wait", depths[d], n, seed);
+			for (w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+				/* Batches of one are the way before. */
+				if (ways[w].move == by_async_batch && depths[d] == 1)
+					continue;
+				for (m = PINNED; m <= (ways[w].ring ? FIXED : BUFFER); m++) {
+					b.memory = m;
+					measure(&ways[w], depths[d], n, seed);
+				}
+			}
+		}
+	}
+	return 0;
+}
