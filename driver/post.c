@@ -71,17 +71,18 @@ static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 /* ---- data ---- */
 
 /* Registered buffers stay mapped: hand the bytes over and back. */
-static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
+static void krdma_chunk_sync_runs(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
 {
-	struct krdma_xfer at = { .map = c->xfer->map, .local = c->xfer->local };
 	struct krdma_device *dev = ch->sess->dev;
+	struct krdma_xfer at = {
+		.map = c->xfer->map,
+		.local = c->xfer->local,
+		.nlocal = c->xfer->nlocal,
+		.at = c->at,
+	};
 	u32 left, len;
 	u64 addr;
 
-	if (!at.map || !at.map->need_sync)
-		return;
-	at.nlocal = c->xfer->nlocal;
-	at.at = c->at;
 	for (left = c->bytes; left; left -= len) {
 		len = krdma_local_map(&at, dev, left, &addr);
 		if (to_device)
@@ -90,6 +91,14 @@ static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bo
 			ib_dma_sync_single_for_cpu(dev->ib, addr, len, at.map->dir);
 		krdma_local_step(&at, len);
 	}
+}
+
+static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
+{
+	const struct krdma_mapping *map = c->xfer->map;
+
+	if (map && map->need_sync)
+		krdma_chunk_sync_runs(ch, c, to_device);
 }
 
 static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)

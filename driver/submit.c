@@ -174,7 +174,9 @@ static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 	/* ORDER: nothing is pinned any more when the user gets its status. */
 	if (rc != -EINTR)
 		krdma_batch_drop(b);
-	krdma_batch_put(b);
+	/* Mostly the transfers are through with it: no need for a work. */
+	if (refcount_dec_and_test(&b->refs))
+		krdma_batch_work(&b->work);
 	return rc;
 }
 
