@@ -111,7 +111,7 @@ check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, s
 help: ## this list
 	@echo "Targets:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1|/p' $(firstword $(MAKEFILE_LIST)) | \
-		awk -F '|' '{ printf "%-13s%s\n", $$1, $$2 }'
+		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
 .PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \

@@ -299,7 +299,7 @@ struct krdma_cursor {
 
 /*
  * One operation under way. Owned by whoever submitted it until
- * krdma_xfer_submit, by the session until ->done is called, exactly once, and
+ * krdma_xfers_submit, by the session until ->done is called, exactly once, and
  * by the submitter again from there.
  *
  * Its local memory is either ranges of memory that stays mapped (->map, ->local),

@@ -3,8 +3,9 @@
  * Memory of this host: pages taken from processes and memfds, their account,
  * and their DMA addresses. No queue pair and no key here.
  *
- * Who unpins: the last krdma_mem_put, always in process context, always after
- * everything that could touch the pages has ended (Documentation/lifetime.rst).
+ * Who unpins: the last krdma_mem_put, for one operation krdma_pages_unpin; always in
+ * process context, always after everything that could touch the pages has ended
+ * (Documentation/lifetime.rst).
  */
 #include <linux/backing-dev.h>
 #include <linux/dma-mapping.h>

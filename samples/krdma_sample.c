@@ -108,7 +108,7 @@ static void sample_exit(void)
 	krdma_remote_close(remote);
 	krdma_peer_disconnect(peer);
 	if (!krdma_unpublish(publication) && published) {
-		pr_info("krdma_sample: left with '%*pE'\n", 24, page_address(published));
+		pr_info("krdma_sample: left with '%*pE'\n", 25, page_address(published));
 		__free_page(published);
 	}
 	krdma_client_destroy(client);

@@ -131,13 +131,16 @@ const struct command cmd_devices = {
 
 /* ---- The module ---- */
 
-static const char *const feature_names[] = { "rdma" };
+static const char *const feature_names[] = {
+	"rdma", "async", "uring", "vectors", "after", "cancel"
+};
 
 static const struct field module_fields[] = {
 	{ "version", FIELD_TEXT, false },     { "features", FIELD_LIST, false },
 	{ "incarnation", FIELD_TEXT, false }, { "pinned_limit", FIELD_SIZE, true },
 	{ "op_pin_max", FIELD_SIZE, false },  { "max_ids", FIELD_COUNT, false },
-	{ "submit_max", FIELD_COUNT, false },
+	{ "submit_max", FIELD_COUNT, false }, { "ops_max", FIELD_COUNT, false },
+	{ "vector_max", FIELD_COUNT, false },
 };
 
 /* Objects to print come as an array, even the only one. */
@@ -159,6 +162,8 @@ static int module_fetch(struct krdma *krdma, struct json_object *root)
 	json_add_count(module, "op_pin_max", query.op_pin_max);
 	json_add_count(module, "max_ids", query.max_ids);
 	json_add_count(module, "submit_max", query.submit_max);
+	json_add_count(module, "ops_max", query.ops_max);
+	json_add_count(module, "vector_max", query.vector_max);
 	return 0;
 }
 

@@ -358,7 +358,7 @@ static const char *const opcode_names[] = {
 static const char *const wait_names[] = {
 	[KRDMA_WAIT_SLOT] = "slot",           [KRDMA_WAIT_KEY] = "key",
 	[KRDMA_WAIT_CREDIT] = "credit",       [KRDMA_WAIT_WIRE] = "wire",
-	[KRDMA_WAIT_PLACEMENT] = "placement",
+	[KRDMA_WAIT_PLACEMENT] = "placement", [KRDMA_WAIT_TURN] = "turn",
 };
 
 static const struct field transfer_fields[] = {

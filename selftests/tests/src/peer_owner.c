@@ -455,14 +455,14 @@ static const struct owner_case cases[] = {
 	TWIST("guesses-key", "ls", 1, ENDED, LIST, guess_key, 0),
 };
 
-/* siw's consumers are not told what came with a reject, or why the peer ended it. */
+/* siw's consumers may miss what came with a reject, and why the peer ended it. */
 static const char *says(const struct owner_case *is)
 {
 	if (!iwarp)
 		return is->says;
 	if (is->patch.type == REJECT)
-		return "refuses";
-	return strcmp(is->says, "remote access") ? is->says : "disconnected";
+		return bad("refuses|%s", strcmp(is->says, ".") ? is->says : "unknown reason");
+	return strcmp(is->says, "remote access") ? is->says : "disconnected|WR flushed";
 }
 
 int owner_cases(void)
