@@ -448,7 +448,7 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 	struct krdma_why why = {};
 	int rc;
 
-	if (strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
+	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
 	    (rights & ~(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)))
 		return ERR_PTR(-EINVAL);
 	pub = kzalloc(sizeof(*pub), GFP_KERNEL);

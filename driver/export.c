@@ -79,7 +79,7 @@ static int krdma_export_pages(struct krdma_exp *exp, struct page *const *pages)
 	/* The table is no longer than that of the pages that the host has. */
 	if (n > totalram_pages())
 		return -EINVAL;
-	exp->pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	exp->pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!exp->pages)
 		return -ENOMEM;
 	memcpy(exp->pages, pages, n * sizeof(*pages));

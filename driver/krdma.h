@@ -664,8 +664,10 @@ struct krdma_ctx {
 	wait_queue_head_t wait; /* one has ended; there is room */
 	struct eventfd_ctx *eventfd;
 	struct delayed_work reap_work;
-	atomic64_t pinned; /* pages */
-	u64 pinned_limit;  /* pages */
+	bool unpinning;       /* reap_work is at a request; ctx->reqs_lock */
+	unsigned long paused; /* jiffies: when a cancel by io_uring had its break */
+	atomic64_t pinned;    /* pages */
+	u64 pinned_limit;     /* pages */
 	spinlock_t error_lock;
 	struct krdma_error errors[KRDMA_ERRORS];
 	u32 next_error;

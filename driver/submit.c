@@ -397,7 +397,7 @@ static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx, bool pinned)
 
 	lockdep_assert_held(&ctx->reqs_lock);
 	list_for_each_entry(r, &ctx->ended, all)
-		if (!r->unpinning && (!pinned || r->pinned))
+		if (!r->unpinning && (!pinned || (r->pinned && !r->x.lost)))
 			return r;
 	return NULL;
 }
@@ -448,6 +448,11 @@ ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool no
 		struct krdma_completion comp = {};
 
 		r = krdma_ended_take(ctx);
+		/* It has ended, and its reader was told so. */
+		if (!r && READ_ONCE(ctx->unpinning)) {
+			wait_event(ctx->wait, !READ_ONCE(ctx->unpinning));
+			continue;
+		}
 		if (!r && (done || nonblock)) {
 			rc = -EAGAIN;
 			break;
@@ -498,7 +503,7 @@ __poll_t krdma_ready(struct krdma_ctx *ctx)
 	__poll_t mask = 0;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	if (krdma_ended_first(ctx, false))
+	if (!list_empty(&ctx->ended))
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (ctx->nreqs < KRDMA_CTX_OPS_MAX)
 		mask |= EPOLLOUT | EPOLLWRNORM;
@@ -521,14 +526,13 @@ void krdma_submit_reap_work(struct work_struct *work)
 	spin_lock_bh(&ctx->reqs_lock);
 	while (!ctx->closed && (r = krdma_ended_first(ctx, true))) {
 		r->unpinning = true;
+		ctx->unpinning = true;
 		spin_unlock_bh(&ctx->reqs_lock);
 		krdma_req_unpin(r);
 		spin_lock_bh(&ctx->reqs_lock);
 		r->unpinning = false;
+		ctx->unpinning = false;
 		wake_up(&ctx->wait);
-		/* Lost on purpose. */
-		if (r->pinned)
-			break;
 	}
 	spin_unlock_bh(&ctx->reqs_lock);
 	while (READ_ONCE(ctx->closed) && (r = krdma_ended_take(ctx)))

@@ -9,6 +9,7 @@
  * command is under way.
  */
 #include <linux/bits.h>
+#include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/uio.h>
 
@@ -76,7 +77,10 @@ KRDMA_URING_TASK(krdma_uring_task)
 	} else {
 		res = min_t(u64, moved, INT_MAX);
 	}
+	/* ORDER: who cancels looks under this lock, and finds it or does not. */
+	spin_lock_bh(&ctx->reqs_lock);
 	pdu->req = NULL;
+	spin_unlock_bh(&ctx->reqs_lock);
 	krdma_uring_lose(r);
 	krdma_room_put(ctx, 1);
 	krdma_req_drop(r);
@@ -146,23 +150,28 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 	return 0;
 }
 
-/*
- * The ring or its process goes. Under the ring's lock, as the task work that ends
- * the request.
- */
+/* The ring or its process goes. Before Linux 6.10 task work may end it meanwhile. */
 static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 {
-	struct krdma_req *r = krdma_uring_pdu(cmd)->req;
+	struct krdma_ctx *ctx = cmd->file->private_data;
+	struct krdma_req *r;
+	bool pause = false;
 	LIST_HEAD(done);
 
-	if (!r)
-		return;
-	/* io_uring asks again and again, without a break. */
-	if (r->cancelled && !READ_ONCE(r->x.ended))
-		schedule_timeout_uninterruptible(1);
-	r->cancelled = true;
-	krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+	spin_lock_bh(&ctx->reqs_lock);
+	r = krdma_uring_pdu(cmd)->req;
+	if (r) {
+		/* io_uring asks for all, again and again: one break is enough for all. */
+		pause = r->cancelled && !r->x.ended && time_after(jiffies, ctx->paused);
+		r->cancelled = true;
+		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+	}
+	spin_unlock_bh(&ctx->reqs_lock);
 	krdma_xfers_finish(&done);
+	if (pause) {
+		schedule_timeout_uninterruptible(1);
+		WRITE_ONCE(ctx->paused, jiffies);
+	}
 }
 
 /**

@@ -88,7 +88,8 @@ enum krdma_io_op {
  * Context of @done: any but hard interrupts. Mostly softirq; also inside of
  * krdma_io_submit(), krdma_io_cancel() and krdma_remote_cancel(), of this transfer or
  * another one: so hold no lock there that @done takes. It must not sleep. It may
- * submit, also what it was called for, and it may free it. After an error it had
+ * submit, also what it was called for, and it may free it. Softirqs may be enabled in it,
+ * or not: a lock that it takes is taken with spin_lock_bh() there, too. After an error it had
  * better leave that to a work, as the next one may fail in the submission.
  */
 struct krdma_io {
@@ -117,7 +118,8 @@ struct krdma_io {
  * @segment_size: bytes that one key of the owner covers: a transfer across segments is
  *	cut there
  * @request_bytes: bytes of one work request: longer transfers are cut
- * @read_bvecs: entries of @bvec in one work request of a READ; more are cut
+ * @read_bvecs: entries of @bvec in one work request of a READ; more are cut. On iWARP a
+ *	READ is cut instead where two entries do not meet at the ends of pages
  * @write_bvecs: the same of a WRITE
  * @inflight_requests: work requests on the wire, of all who share the session
  * @inflight_bytes: bytes on the wire, of all who share the session
@@ -137,8 +139,9 @@ struct krdma_limits {
 
 /**
  * krdma_client_create - become a user of krdma_mover
- * @net: network namespace for all that the client does, held until the client is gone;
- *	NULL for init_net
+ * @net: network namespace for all that the client does, which the caller holds; held
+ *	here until the client is gone and its sessions have ended, 10 s later at the
+ *	latest. NULL for init_net
  *
  * A client acts as root. As long as it exists krdma_mover can't be unloaded.
  *
@@ -267,8 +270,9 @@ void krdma_io_submit_batch(struct list_head *batch);
 
 /**
  * krdma_io_cancel - let a transfer end soon
- * @io: a transfer that was submitted. It may have ended, but must still be there, and
- *	must not be submitted again at the same time
+ * @io: a transfer that was submitted. It may have ended, but must still be there, must
+ *	not be submitted again at the same time, and its remote must not be closed
+ *	before this returns
  *
  * Nothing more of it is put on the wire. It ends with -ECANCELED, or with what it came
  * to meanwhile, when what is there has completed: ->done is called as always, perhaps

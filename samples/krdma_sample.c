@@ -31,6 +31,7 @@ static struct sample_request requests[PIECES];
 static DECLARE_COMPLETION(all_done);
 static atomic_t pending;
 static int failed; /* status */
+static bool lost;  /* a device may reach the page in spite of all */
 static void *page;
 static struct page *published;
 static struct krdma_client *client;
@@ -43,6 +44,7 @@ static void sample_done(struct krdma_io *io)
 {
 	if (io->status)
 		WRITE_ONCE(failed, io->status);
+	lost |= io->pages_lost;
 	if (atomic_dec_and_test(&pending))
 		complete(&all_done);
 }
@@ -86,9 +88,7 @@ static int sample_move(void)
 	struct sockaddr_storage dst;
 	int rc = inet_pton_with_scope(&init_net, AF_UNSPEC, address, NULL, &dst);
 
-	if (rc)
-		return rc;
-	peer = krdma_peer_connect(client, &dst, NULL, 0, 0);
+	peer = rc ? ERR_PTR(rc) : krdma_peer_connect(client, &dst, NULL, 0, 0);
 	if (IS_ERR(peer))
 		return PTR_ERR(peer);
 	remote = krdma_remote_open(peer, name, KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE, 0,
@@ -112,7 +112,8 @@ static void sample_exit(void)
 		__free_page(published);
 	}
 	krdma_client_destroy(client);
-	free_page((unsigned long)page);
+	if (!lost)
+		free_page((unsigned long)page);
 }
 
 static int __init sample_init(void)
@@ -136,10 +137,10 @@ out:
 	if (rc) {
 		pr_err("krdma_sample: failed (%pe)\n", ERR_PTR(rc));
 		sample_exit();
-		return rc;
+	} else {
+		pr_info("krdma_sample: published a page%s\n", address ? ", moved another" : "");
 	}
-	pr_info("krdma_sample: published a page%s\n", address ? ", moved another" : "");
-	return 0;
+	return rc;
 }
 
 module_init(sample_init);
