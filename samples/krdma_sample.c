@@ -102,10 +102,9 @@ static int sample_move(void)
 	return rc ?: memchr_inv(page, 'k', PAGE_SIZE) ? -EIO : 0;
 }
 
-/* Any order would do: each object holds what it stands on. */
 static void sample_exit(void)
 {
-	krdma_remote_close(remote);
+	krdma_remote_close(remote); /* any order would do */
 	krdma_peer_disconnect(peer);
 	if (!krdma_unpublish(publication) && published) {
 		pr_info("krdma_sample: left with '%*pE'\n", 25, page_address(published));

@@ -97,7 +97,7 @@ wait "$BACKGROUND_PID"
 check "it is told of a revocation" wait_for "$LIMIT" said_once "krdma_sample: 'scratch' is revoked"
 check "it can be unloaded" rmmod krdma_sample
 is "what the peer has written is there" \
-	"$(said "krdma_sample: left with 'a peer writes\\nrdma_sampl'")" 1
+	"$(said "krdma_sample: left with 'a peer writes\\nrdma_sample'")" 1
 is "it was told once" "$(said "krdma_sample: 'scratch' is")" 1
 check_fails "without what it opens it does not load" insmod "$SAMPLE" address=10.77.0.2
 is "and the kernel says why" "$(said "10.77.0.2:7471 publishes nothing named 'scratch'")" 1
