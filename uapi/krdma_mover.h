@@ -473,10 +473,11 @@ struct krdma_completion {
  * read(2) on the file gives an array of struct krdma_completion of those that
  * have ended, in the order in which they did; it waits for at least one, unless
  * the file has O_NONBLOCK (EAGAIN) or nothing is under way (0). Memory is
- * unpinned before its completion is given, or after a second if nobody reads it. poll(2) says POLLIN when there is one
- * to read, POLLOUT when there is room for an operation. At the limit (ops_max
- * of struct krdma_query) the call waits for room for the first operation, with
- * O_NONBLOCK it fails with EAGAIN; once it has taken some it returns.
+ * unpinned before its completion is given, or after a second if nobody reads it.
+ * poll(2) says POLLIN when there is one to read, POLLOUT when there is room for
+ * an operation. At the limit (ops_max of struct krdma_query) the call waits for
+ * room for the first operation, with O_NONBLOCK it fails with EAGAIN; once it has
+ * taken some it returns.
  */
 struct krdma_submit {
 	__u32 size;
