@@ -9,6 +9,7 @@
  * command is under way.
  */
 #include <linux/bits.h>
+#include <linux/blkdev.h>
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/uio.h>
@@ -117,13 +118,56 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 	return 0;
 }
 
+/* ---- submission ---- */
+
+/* As many as fill the wire wait for each other, no more. */
+#define KRDMA_URING_BATCH (KRDMA_DATA_SLOTS / 2)
+
+/*
+ * io_uring hands over one SQE at a time, under a plug where it has many: those of one
+ * call are posted with one doorbell when it unplugs, or would sleep.
+ */
+struct krdma_uring_plug {
+	struct blk_plug_cb cb; /* first: it is what is allocated */
+	struct list_head batch;
+	u32 n;
+};
+
+static void krdma_uring_unplug(struct blk_plug_cb *cb, bool from_schedule)
+{
+	struct krdma_uring_plug *plug = container_of(cb, struct krdma_uring_plug, cb);
+
+	krdma_xfers_submit(&plug->batch);
+	kfree(plug);
+}
+
+/* Does not sleep once it has the plug: that would unplug it. */
+static void krdma_uring_submit(struct krdma_req *r)
+{
+	struct krdma_uring_plug *plug = NULL;
+	struct blk_plug_cb *cb;
+	LIST_HEAD(single);
+
+	cb = blk_check_plugged(krdma_uring_unplug, NULL, sizeof(*plug));
+	if (cb) {
+		plug = container_of(cb, struct krdma_uring_plug, cb);
+		if (!plug->n)
+			INIT_LIST_HEAD(&plug->batch);
+	}
+	krdma_req_start(r, plug ? &plug->batch : &single);
+	if (!plug) {
+		krdma_xfers_submit(&single);
+	} else if (++plug->n % KRDMA_URING_BATCH == 0) {
+		krdma_xfers_submit(&plug->batch);
+	}
+}
+
 static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 			     const struct krdma_op *op, unsigned int issue_flags,
 			     struct krdma_why *why)
 {
 	bool fixed = cmd->flags & IORING_URING_CMD_FIXED;
 	struct krdma_req *r = krdma_req_alloc();
-	LIST_HEAD(batch);
 	int rc;
 
 	if (!r)
@@ -144,9 +188,8 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 	r->async = true;
 	r->end = krdma_uring_end;
 	krdma_uring_cancelable(cmd, issue_flags);
-	krdma_req_start(r, &batch);
 	/* ORDER: the command may be gone when this returns. */
-	krdma_xfers_submit(&batch);
+	krdma_uring_submit(r);
 	return 0;
 }
 
