@@ -367,9 +367,8 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 }
 
 /* False: it has ended already. */
-static bool krdma_io_prepare(struct krdma_io *io, ktime_t now)
+static bool krdma_io_prepare(struct krdma_io *io)
 {
-	ktime_t timeout = io->timeout ?: ns_to_ktime(KRDMA_DEFAULT_TIMEOUT_NS);
 	struct krdma_io_own *own = krdma_io_own(io);
 	struct krdma_remote *remote = io->remote;
 	struct krdma_xfer *x = &own->x;
@@ -387,7 +386,7 @@ static bool krdma_io_prepare(struct krdma_io *io, ktime_t now)
 	x->range = &x->one[1];
 	x->nrange = 1;
 	x->uid = GLOBAL_ROOT_UID;
-	x->deadline = ktime_add_safe(now, timeout);
+	x->timeout = io->timeout ?: ns_to_ktime(KRDMA_DEFAULT_TIMEOUT_NS);
 	x->status = krdma_io_check(io, x);
 	if (!x->status && READ_ONCE(remote->closing))
 		x->status = -ECANCELED;
@@ -404,7 +403,6 @@ static bool krdma_io_prepare(struct krdma_io *io, ktime_t now)
 
 void krdma_io_submit_batch(struct list_head *batch)
 {
-	ktime_t now = ktime_get();
 	LIST_HEAD(xfers);
 	LIST_HEAD(done);
 
@@ -413,7 +411,7 @@ void krdma_io_submit_batch(struct list_head *batch)
 		struct krdma_xfer *x = &krdma_io_own(io)->x;
 
 		list_del_init(&io->node);
-		list_add_tail(&x->node, krdma_io_prepare(io, now) ? &xfers : &done);
+		list_add_tail(&x->node, krdma_io_prepare(io) ? &xfers : &done);
 	}
 	krdma_xfers_submit(&xfers);
 	krdma_xfers_finish(&done);

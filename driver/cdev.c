@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/krdma_mover: open files, their handles, and the ioctls.
+ * /dev/krdma_mover: open files and the ioctls.
  *
  * What comes from the user is copied once and checked here; from here on it is
  * trusted. An id is reserved first and published last, when nothing can fail
- * any more. Closing the file hands everything to a work, so that close and
- * exit never wait for a peer.
+ * any more.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -136,109 +135,7 @@ void krdma_addr_default_port(struct sockaddr_storage *addr)
 		v4->sin_port = htons(KRDMA_DEFAULT_PORT);
 }
 
-/* ---- handles ---- */
-
-static struct krdma_handle *krdma_handle_new(enum krdma_handle_type type)
-{
-	struct krdma_handle *h = kzalloc(sizeof(*h), GFP_KERNEL_ACCOUNT);
-
-	if (!h)
-		return NULL;
-	h->type = type;
-	refcount_set(&h->refs, 1);
-	return h;
-}
-
-/**
- * krdma_handle_get - the handle of an id
- * @ctx: open file
- * @id: from the user
- * @type: what it must be
- * @why: explanation
- *
- * Context: process.
- * Return: the handle with a reference, or ERR_PTR(-ENOENT)
- */
-struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
-				      struct krdma_why *why)
-{
-	static const char *const names[] = {
-		[KRDMA_HANDLE_SESSION] = "session",
-		[KRDMA_HANDLE_REGION] = "region",
-		[KRDMA_HANDLE_BUFFER] = "buffer",
-		[KRDMA_HANDLE_EXPORT] = "export",
-	};
-	struct krdma_handle *h;
-
-	xa_lock(&ctx->handles);
-	h = xa_load(&ctx->handles, id);
-	if (h && h->type == type)
-		refcount_inc(&h->refs);
-	else
-		h = NULL;
-	xa_unlock(&ctx->handles);
-	if (!h)
-		return ERR_PTR(krdma_explain(why, -ENOENT, "%u is not a %s of this file", id,
-					     names[type]));
-	return h;
-}
-
-/**
- * krdma_handle_put - let go of a handle
- * @h: handle; the last reference lets go of the object
- *
- * Context: process.
- */
-void krdma_handle_put(struct krdma_handle *h)
-{
-	struct krdma_session *sess;
-
-	if (!refcount_dec_and_test(&h->refs))
-		return;
-	switch (h->type) {
-	case KRDMA_HANDLE_SESSION:
-		krdma_session_leave(h->sess);
-		break;
-	case KRDMA_HANDLE_REGION:
-		krdma_order_put(h->order);
-		sess = h->region->sess;
-		krdma_region_close(h->region);
-		krdma_session_leave(sess);
-		break;
-	case KRDMA_HANDLE_BUFFER:
-		krdma_mem_put(h->mem);
-		break;
-	case KRDMA_HANDLE_EXPORT:
-		krdma_export_unpublish(h->exp);
-		break;
-	}
-	kfree(h);
-}
-
-static int krdma_id_reserve(struct krdma_call *call, u32 *id)
-{
-	struct krdma_ctx *ctx = call->ctx;
-	int rc;
-
-	if (atomic_inc_return(&ctx->nhandles) > KRDMA_IDS_MAX) {
-		rc = krdma_explain(&call->why, -EDQUOT, "an open file may have %u objects",
-				   KRDMA_IDS_MAX);
-		goto out;
-	}
-	/* Reserved: nobody finds it. */
-	rc = xa_alloc(&ctx->handles, id, NULL, XA_LIMIT(1, INT_MAX), GFP_KERNEL_ACCOUNT);
-	if (!rc)
-		return 0;
-out:
-	atomic_dec(&ctx->nhandles);
-	return rc;
-}
-
-static void krdma_id_release(struct krdma_ctx *ctx, u32 id)
-{
-	xa_erase(&ctx->handles, id);
-	atomic_dec(&ctx->nhandles);
-}
+/* ---- answers ---- */
 
 static int krdma_reply(struct krdma_call *call, size_t size)
 {
@@ -250,41 +147,20 @@ static int krdma_reply(struct krdma_call *call, size_t size)
 	return 0;
 }
 
-/* First step of making an object: a handle, and an id that nobody finds yet. */
-static struct krdma_handle *krdma_object_begin(struct krdma_call *call, enum krdma_handle_type type,
-					       u32 *id)
-{
-	struct krdma_handle *h = krdma_handle_new(type);
-	int rc;
-
-	if (!h)
-		return ERR_PTR(-ENOMEM);
-	rc = krdma_id_reserve(call, id);
-	if (rc) {
-		kfree(h);
-		return ERR_PTR(rc);
-	}
-	return h;
-}
-
 /* Last step: tell the user, then let the id be found. Or, with @rc, give it up. */
 static int krdma_object_end(struct krdma_call *call, u32 id, struct krdma_handle *h, int rc,
 			    size_t size)
 {
 	if (rc) {
-		krdma_id_release(call->ctx, id);
-		kfree(h);
+		krdma_handle_abort(call->ctx, h, id);
 		return rc;
 	}
 	rc = krdma_reply(call, size);
-	if (rc) {
-		krdma_id_release(call->ctx, id);
-		krdma_handle_put(h);
-		return rc;
-	}
-	/* The slot is reserved, so that this does not allocate. */
-	xa_store(&call->ctx->handles, id, h, 0);
-	return 0;
+	if (rc)
+		krdma_handle_remove(call->ctx, id, h);
+	else
+		krdma_handle_publish(call->ctx, h, id);
+	return rc;
 }
 
 /* ---- simple commands ---- */
@@ -312,45 +188,24 @@ static int krdma_ioc_query(struct krdma_call *call)
 	return krdma_reply(call, sizeof(*cmd));
 }
 
-static struct krdma_error *krdma_error_of(struct krdma_ctx *ctx, pid_t tid)
-{
-	u32 i;
-
-	for (i = 0; i < KRDMA_ERRORS; i++)
-		if (ctx->errors[i].tid == tid)
-			return &ctx->errors[i];
-	return NULL;
-}
-
 static int krdma_ioc_last_error(struct krdma_call *call)
 {
 	struct krdma_last_error *cmd = &call->cmd.last_error;
-	struct krdma_error *error;
-	struct krdma_ctx *ctx = call->ctx;
+	struct krdma_why why;
 
-	spin_lock(&ctx->error_lock);
-	error = krdma_error_of(ctx, task_pid_nr(current)) ?: &ctx->errors[ctx->last_error];
-	cmd->error = error->why.err;
-	memcpy(cmd->text, error->why.text, sizeof(cmd->text));
-	spin_unlock(&ctx->error_lock);
+	krdma_recall_error(call->ctx, &why);
+	cmd->error = why.err;
+	memcpy(cmd->text, why.text, sizeof(cmd->text));
 	return krdma_reply(call, sizeof(*cmd));
 }
 
 static int krdma_ioc_destroy(struct krdma_call *call)
 {
 	struct krdma_ctx *ctx = call->ctx;
-	struct krdma_handle *h;
 
-	xa_lock(&ctx->handles);
-	h = xa_load(&ctx->handles, call->cmd.destroy.id);
-	if (h)
-		__xa_erase(&ctx->handles, call->cmd.destroy.id);
-	xa_unlock(&ctx->handles);
-	if (!h)
+	if (krdma_handle_remove(ctx, call->cmd.destroy.id, NULL))
 		return krdma_explain(&call->why, -ENOENT, "%u is no object of this file",
 				     call->cmd.destroy.id);
-	atomic_dec(&ctx->nhandles);
-	krdma_handle_put(h);
 	return 0;
 }
 
@@ -467,7 +322,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 		return rc;
 	krdma_addr_default_port(&dst);
 
-	h = krdma_object_begin(call, KRDMA_HANDLE_SESSION, &cmd->id);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_SESSION, &cmd->id, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags & KRDMA_CONNECT_PRIVATE,
@@ -517,14 +372,9 @@ static int krdma_ioc_open(struct krdma_call *call)
 	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
 	if (IS_ERR(sh))
 		return PTR_ERR(sh);
-	h = krdma_object_begin(call, KRDMA_HANDLE_REGION, &cmd->id);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_REGION, &cmd->id, &call->why);
 	if (IS_ERR(h)) {
 		rc = PTR_ERR(h);
-		goto out;
-	}
-	h->order = krdma_order_new();
-	if (!h->order) {
-		rc = krdma_object_end(call, cmd->id, h, -ENOMEM, 0);
 		goto out;
 	}
 	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
@@ -535,8 +385,6 @@ static int krdma_ioc_open(struct krdma_call *call)
 		cmd->segment_size = 1ULL << h->region->segment_shift;
 		cmd->granted = h->region->rights;
 	}
-	if (IS_ERR(h->region))
-		krdma_order_put(h->order);
 	rc = krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->region), sizeof(*cmd));
 out:
 	krdma_handle_put(sh);
@@ -554,7 +402,7 @@ static int krdma_ioc_buffer(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	if (cmd->reserved)
 		return -EINVAL;
-	h = krdma_object_begin(call, KRDMA_HANDLE_BUFFER, &cmd->id);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_BUFFER, &cmd->id, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->mem = krdma_mem_pin(call->ctx, cmd->addr, cmd->length,
@@ -572,7 +420,7 @@ static int krdma_ioc_export(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	if (!(cmd->flags & KRDMA_EXPORT_FD) && cmd->fd)
 		return -EINVAL;
-	h = krdma_object_begin(call, KRDMA_HANDLE_EXPORT, &cmd->id);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_EXPORT, &cmd->id, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->exp = krdma_export_new(call->ctx, cmd, NULL, &call->why);
@@ -664,50 +512,6 @@ static const struct krdma_ioc {
 		  offsetofend(struct krdma_eventfd, reserved), krdma_ioc_eventfd),
 };
 
-/* Where nobody has said more. */
-static const char *krdma_sentence(int rc)
-{
-	switch (rc) {
-	case -EFAULT:
-		return "memory of the command can't be read";
-	case -E2BIG:
-		return "the command has fields that this module does not know";
-	case -EOPNOTSUPP:
-		return "the command has flags that this module does not know";
-	case -EINVAL:
-		return "a reserved field of the command is not zero";
-	case -ENOMEM:
-		return "this host is out of memory";
-	case -EINTR:
-		return "a fatal signal ended the call";
-	default:
-		return "the call failed";
-	}
-}
-
-/**
- * krdma_remember - keep the sentence of a failure for KRDMA_IOC_LAST_ERROR
- * @ctx: open file
- * @why: the sentence, or none so far
- * @rc: negative errno, 0 if only an operation has failed
- *
- * Context: process, of the thread that asks.
- */
-void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
-{
-	struct krdma_error *error;
-
-	krdma_explain(why, rc, "%s", krdma_sentence(rc));
-	spin_lock(&ctx->error_lock);
-	error = krdma_error_of(ctx, task_pid_nr(current));
-	if (!error)
-		error = &ctx->errors[ctx->next_error++ % KRDMA_ERRORS];
-	ctx->last_error = error - ctx->errors;
-	error->tid = task_pid_nr(current);
-	error->why = *why;
-	spin_unlock(&ctx->error_lock);
-}
-
 static int krdma_ioctl_call(struct krdma_call *call, const struct krdma_ioc *ioc)
 {
 	int rc;
@@ -755,70 +559,6 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 /* ---- the file ---- */
 
-static void krdma_ctx_release(struct kref *ref)
-{
-	struct krdma_ctx *ctx = container_of(ref, struct krdma_ctx, ref);
-
-	put_net(ctx->net);
-	kfree(ctx);
-}
-
-/**
- * krdma_ctx_put - let go of a context
- * @ctx: context
- *
- * Context: process.
- */
-void krdma_ctx_put(struct krdma_ctx *ctx)
-{
-	kref_put(&ctx->ref, krdma_ctx_release);
-}
-
-static void krdma_ctx_close_work(struct work_struct *work)
-{
-	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, close_work);
-	struct krdma_handle *h;
-	unsigned long id;
-
-	krdma_listeners_drop(ctx);
-	krdma_submit_close(ctx);
-	xa_for_each(&ctx->handles, id, h) {
-		xa_erase(&ctx->handles, id);
-		krdma_handle_put(h);
-	}
-	xa_destroy(&ctx->handles);
-	krdma_ctx_put(ctx);
-}
-
-/**
- * krdma_ctx_new - make a context
- * @net: network namespace for all that is done in it
- * @uid: the user that it acts as
- *
- * Context: process.
- * Return: the context with a reference, or NULL
- */
-struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
-{
-	struct krdma_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
-
-	if (!ctx)
-		return NULL;
-	kref_init(&ctx->ref);
-	ctx->net = get_net(net);
-	ctx->uid = uid;
-	ctx->pinned_limit = totalram_pages() / 2;
-	xa_init_flags(&ctx->handles, XA_FLAGS_ALLOC1);
-	spin_lock_init(&ctx->error_lock);
-	INIT_WORK(&ctx->close_work, krdma_ctx_close_work);
-	spin_lock_init(&ctx->reqs_lock);
-	INIT_LIST_HEAD(&ctx->reqs);
-	INIT_LIST_HEAD(&ctx->ended);
-	init_waitqueue_head(&ctx->wait);
-	INIT_DELAYED_WORK(&ctx->reap_work, krdma_submit_reap_work);
-	return ctx;
-}
-
 static int krdma_file_open(struct inode *inode, struct file *file)
 {
 	struct krdma_ctx *ctx = krdma_ctx_new(current->nsproxy->net_ns, current_euid());
@@ -833,7 +573,7 @@ static int krdma_file_release(struct inode *inode, struct file *file)
 {
 	struct krdma_ctx *ctx = file->private_data;
 
-	queue_work(krdma_wq, &ctx->close_work);
+	krdma_ctx_close(ctx);
 	return 0;
 }
 

@@ -108,6 +108,12 @@ struct krdma_why {
 	char text[240];
 };
 
+/* No sentence so far, and nobody looks at the text. */
+static inline void krdma_why_init(struct krdma_why *why)
+{
+	why->err = 0;
+}
+
 struct io_uring_cmd;
 struct krdma_ctx;
 struct krdma_session;
@@ -210,6 +216,7 @@ struct krdma_region {
 	bool revoked;       /* the owner closed the grant itself */
 	u32 posted;         /* chunks on the wire */
 	struct xarray keys; /* krdma_key by segment index */
+	struct krdma_key *last_key; /* the one that was used last, or NULL */
 	u32 nkeys;
 	unsigned long forget;     /* where to look for a key to forget */
 	u64 next;                 /* segment behind the last one that was asked for */
@@ -333,6 +340,7 @@ struct krdma_xfer {
 	enum krdma_wait wait;
 	ktime_t submitted;
 	ktime_t since; /* began to wait for .wait */
+	ktime_t timeout; /* from the submission */
 	ktime_t deadline;
 	kuid_t uid;
 	pid_t pid;
@@ -388,7 +396,8 @@ struct krdma_sink {
 
 struct krdma_chunk {
 	struct ib_cqe cqe;
-	struct list_head node; /* channel->free or ->posted, or the chain being built */
+	struct krdma_chunk *next; /* of channel->free */
+	struct list_head node;    /* channel->posted, or the chain being built */
 	bool posted;           /* its end is to come */
 	struct krdma_xfer *xfer;
 	struct krdma_key *key;
@@ -426,7 +435,7 @@ struct krdma_channel {
 
 	/* data */
 	struct krdma_chunk *chunks;
-	struct list_head free;
+	struct krdma_chunk *free;
 	struct list_head posted; /* chunks, in order */
 	u32 slots;
 	u32 slots_used;
@@ -595,17 +604,16 @@ enum krdma_handle_type {
 	KRDMA_HANDLE_EXPORT,
 };
 
-/* The operations on a region's id, in the order of their submission. */
-struct krdma_order {
-	refcount_t refs;       /* the handle, and each operation */
-	struct list_head reqs; /* krdma_req.turn, ctx->reqs_lock */
-};
-
 /* An id of a context. */
 struct krdma_handle {
 	enum krdma_handle_type type;
-	refcount_t refs;           /* the id table, and each call that uses it */
-	struct krdma_order *order; /* of a region */
+	refcount_t refs; /* the id table, each call that uses it, operations on a region */
+	/*
+	 * Operations on a region's id, under ctx->reqs_lock: those since the first that
+	 * had to wait for its turn, in order, and how many there are from before.
+	 */
+	struct list_head turns; /* krdma_req.turn */
+	u32 nfirst;
 	union {
 		struct krdma_session *sess;
 		struct krdma_region *region;
@@ -613,6 +621,9 @@ struct krdma_handle {
 		struct krdma_exp *exp;
 	};
 };
+
+/* Requests that a file keeps. */
+#define KRDMA_CTX_IDLE 128
 
 /* Pages that need no table of their own. */
 #define KRDMA_REQ_PAGES 2
@@ -622,8 +633,8 @@ struct krdma_req {
 	struct krdma_xfer x;
 	struct krdma_ctx *ctx;
 	struct list_head all; /* ctx->reqs, then ctx->ended */
-	struct krdma_order *order;
-	struct list_head turn; /* order->reqs */
+	struct krdma_handle *h; /* of the region */
+	struct list_head turn;  /* h->turns */
 	bool started;
 	bool after;     /* starts when it is the first of its order */
 	bool async;     /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
@@ -637,7 +648,9 @@ struct krdma_req {
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
 	struct krdma_why *why;  /* why its memory could not be had */
 	void (*end)(struct krdma_req *r);
-	void *door; /* the door's own */
+	void *door;             /* the door's own */
+	bool keep;              /* for another operation of its context */
+	struct llist_node idle; /* ctx->idle */
 	struct bio_vec few[KRDMA_REQ_PAGES];
 };
 
@@ -660,6 +673,8 @@ struct krdma_ctx {
 	struct list_head reqs;  /* under way, krdma_req.all */
 	struct list_head ended; /* asynchronous, not read yet, krdma_req.all */
 	u32 nreqs;              /* asynchronous, until read; and of io_uring */
+	struct llist_head idle; /* requests to be used again; taken under reqs_lock */
+	u32 nidle;              /* those, and such as will be there soon */
 	bool closed;            /* nobody reads any more */
 	wait_queue_head_t wait; /* one has ended; there is room */
 	struct eventfd_ctx *eventfd;
@@ -722,23 +737,36 @@ __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt
 /* cdev.c */
 int krdma_cdev_register(void);
 void krdma_cdev_unregister(void);
-struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid);
-void krdma_ctx_put(struct krdma_ctx *ctx);
-struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
-				      struct krdma_why *why);
-void krdma_handle_put(struct krdma_handle *h);
 int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
 			 struct krdma_why *why);
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
 void krdma_addr_default_port(struct sockaddr_storage *addr);
 
+/* ctx.c: what an open file has */
+struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid);
+void krdma_ctx_put(struct krdma_ctx *ctx);
+void krdma_ctx_close(struct krdma_ctx *ctx);
+struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
+				      struct krdma_why *why);
+void krdma_handle_abort(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
+void krdma_handle_publish(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
+int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h);
+struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
+				      struct krdma_why *why);
+void krdma_handle_put(struct krdma_handle *h);
 void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc);
+void krdma_recall_error(struct krdma_ctx *ctx, struct krdma_why *why);
 
 /* op.c: an operation of a process, whatever door it comes through */
 int krdma_op_init(void);
 void krdma_op_exit(void);
-struct krdma_req *krdma_req_alloc(void);
+struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle);
+struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx);
+void krdma_req_keep(struct krdma_req *r);
 void krdma_req_free(struct krdma_req *r);
+int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n);
+void krdma_reqs_give(struct krdma_req **reqs, u32 n);
+void krdma_reqs_free(struct llist_head *idle);
 int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
 		    struct krdma_req *r, struct krdma_why *why);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
@@ -746,16 +774,14 @@ void krdma_req_start(struct krdma_req *r, struct list_head *batch);
 int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);
-struct krdma_order *krdma_order_new(void);
-void krdma_order_put(struct krdma_order *order);
 
 /* submit.c: the ioctls */
 int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
 		 struct krdma_why *why);
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd);
 int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
-int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock);
-void krdma_room_put(struct krdma_ctx *ctx, u32 n);
+struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);
+void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door);
 ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock);
 __poll_t krdma_ready(struct krdma_ctx *ctx);
 void krdma_submit_close(struct krdma_ctx *ctx);
@@ -835,6 +861,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 				       u32 timeout_ms, struct krdma_why *why);
 void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
+struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at);
 void krdma_region_want(struct krdma_region *region);
 void krdma_region_fail(struct krdma_region *region, int err, struct list_head *done);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);

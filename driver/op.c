@@ -42,55 +42,146 @@ void krdma_op_exit(void)
 	kmem_cache_destroy(krdma_req_cache);
 }
 
+/* ---- requests ---- */
+
 /**
- * krdma_req_alloc - a request, all zero
+ * krdma_req_idle - a request that was used before
+ * @ctx: context
  *
- * Context: process.
+ * Context: ctx->reqs_lock held.
  * Return: the request, or NULL
  */
-struct krdma_req *krdma_req_alloc(void)
+struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx)
 {
-	return kmem_cache_zalloc(krdma_req_cache, GFP_KERNEL);
+	struct llist_node *node = llist_del_first(&ctx->idle);
+
+	lockdep_assert_held(&ctx->reqs_lock);
+	if (!node)
+		return NULL;
+	ctx->nidle--;
+	return llist_entry(node, struct krdma_req, idle);
 }
 
 /**
- * krdma_req_free - undo krdma_req_alloc
+ * krdma_req_new - a request of a context
+ * @ctx: context
+ * @idle: from krdma_req_idle, or NULL
+ *
+ * Context: process.
+ * Return: the request, all zero but for its context; or NULL
+ */
+struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle)
+{
+	struct krdma_req *r = idle ?: kmem_cache_alloc(krdma_req_cache, GFP_KERNEL);
+
+	if (!r)
+		return NULL;
+	/* What follows has no meaning before it is set. */
+	memset(r, 0, offsetof(struct krdma_req, few));
+	r->ctx = ctx;
+	kref_get(&ctx->ref);
+	/* It may be cancelled before it is started. */
+	krdma_xfer_init(&r->x);
+	return r;
+}
+
+/**
+ * krdma_req_keep - have a request for the next operation, where there are few
+ * @r: request, to be given to krdma_req_free soon
+ *
+ * Context: ctx->reqs_lock held.
+ */
+void krdma_req_keep(struct krdma_req *r)
+{
+	struct krdma_ctx *ctx = r->ctx;
+
+	lockdep_assert_held(&ctx->reqs_lock);
+	if (r->keep || ctx->nidle == KRDMA_CTX_IDLE)
+		return;
+	r->keep = true;
+	ctx->nidle++;
+}
+
+/**
+ * krdma_req_free - undo krdma_req_new
  * @r: request that was dropped
  *
- * Context: any.
+ * Context: process.
  */
 void krdma_req_free(struct krdma_req *r)
 {
-	kmem_cache_free(krdma_req_cache, r);
+	struct krdma_ctx *ctx = r->ctx;
+
+	if (r->keep)
+		llist_add(&r->idle, &ctx->idle);
+	else
+		kmem_cache_free(krdma_req_cache, r);
+	krdma_ctx_put(ctx);
 }
 
 /**
- * krdma_order_new - the order of a region's operations
+ * krdma_reqs_take - requests of a context
+ * @ctx: context
+ * @reqs: out
+ * @n: how many
  *
  * Context: process.
- * Return: the order with a reference, or NULL
+ * Return: 0, or -ENOMEM and none
  */
-struct krdma_order *krdma_order_new(void)
+int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n)
 {
-	struct krdma_order *order = kzalloc(sizeof(*order), GFP_KERNEL_ACCOUNT);
+	u32 i, idle = 0;
 
-	if (!order)
-		return NULL;
-	refcount_set(&order->refs, 1);
-	INIT_LIST_HEAD(&order->reqs);
-	return order;
+	spin_lock_bh(&ctx->reqs_lock);
+	while (idle < n && (reqs[idle] = krdma_req_idle(ctx)))
+		idle++;
+	spin_unlock_bh(&ctx->reqs_lock);
+	for (i = 0; i < n; i++) {
+		/* Never NULL for one that is there. */
+		reqs[i] = krdma_req_new(ctx, i < idle ? reqs[i] : NULL);
+		if (!reqs[i]) {
+			krdma_reqs_give(reqs, i);
+			return -ENOMEM;
+		}
+	}
+	return 0;
 }
 
 /**
- * krdma_order_put - let go of a region's order
- * @order: the order; may be NULL
+ * krdma_reqs_give - undo krdma_reqs_take
+ * @reqs: requests that were dropped
+ * @n: how many
+ *
+ * Context: process.
+ */
+void krdma_reqs_give(struct krdma_req **reqs, u32 n)
+{
+	struct krdma_ctx *ctx;
+	u32 i;
+
+	if (!n)
+		return;
+	ctx = reqs[0]->ctx;
+	spin_lock_bh(&ctx->reqs_lock);
+	for (i = 0; i < n; i++)
+		krdma_req_keep(reqs[i]);
+	spin_unlock_bh(&ctx->reqs_lock);
+	for (i = 0; i < n; i++)
+		krdma_req_free(reqs[i]);
+}
+
+/**
+ * krdma_reqs_free - free what a context has kept
+ * @idle: the requests
  *
  * Context: any.
  */
-void krdma_order_put(struct krdma_order *order)
+void krdma_reqs_free(struct llist_head *idle)
 {
-	if (order && refcount_dec_and_test(&order->refs))
-		kfree(order);
+	struct krdma_req *r, *next;
+
+	llist_for_each_entry_safe(r, next, llist_del_all(idle), idle)
+		kmem_cache_free(krdma_req_cache, r);
 }
 
 /* ---- what the user asks for ---- */
@@ -187,12 +278,10 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 	h = krdma_handle_get(r->ctx, op->region, KRDMA_HANDLE_REGION, why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
+	/* It holds the region. */
+	r->h = h;
 	region = h->region;
 	x->region = region;
-	kref_get(&region->ref);
-	r->order = h->order;
-	refcount_inc(&r->order->refs);
-	krdma_handle_put(h);
 	x->sess = region->sess;
 	for (i = 0; i < x->nrange; i++)
 		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
@@ -235,7 +324,7 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struc
  * @ctx: open file
  * @op: the operation, copied from the user
  * @fixed: its memory is a buffer that io_uring has pinned
- * @r: request, all zero
+ * @r: request, new
  * @why: explanation
  *
  * krdma_req_drop undoes it, also when it fails.
@@ -250,11 +339,6 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	struct krdma_xfer *x = &r->x;
 	int rc;
 
-	r->ctx = ctx;
-	kref_get(&ctx->ref);
-	/* It may be cancelled before it is started. */
-	INIT_LIST_HEAD(&x->all);
-	INIT_LIST_HEAD(&x->node);
 	rc = krdma_op_fields(op, fixed, why);
 	if (!rc)
 		rc = krdma_op_vectors(op, r, why);
@@ -281,7 +365,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	x->length = op->length;
 	x->uid = ctx->uid;
 	x->pid = task_tgid_nr(current);
-	x->deadline = ktime_add_safe(ktime_get(), min_t(u64, timeout, KTIME_MAX));
+	x->timeout = min_t(u64, timeout, KTIME_MAX);
 	return 0;
 }
 
@@ -323,18 +407,46 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 
 /* ---- its turn, and its end ---- */
 
+/* Return: it has to wait. */
+static bool krdma_turn_take(struct krdma_req *r)
+{
+	struct krdma_handle *h = r->h;
+	bool first = list_empty(&h->turns);
+
+	INIT_LIST_HEAD(&r->turn);
+	if (first && !(r->after && h->nfirst)) {
+		h->nfirst++;
+		return false;
+	}
+	list_add_tail(&r->turn, &h->turns);
+	return r->after;
+}
+
+static void krdma_turn_end(struct krdma_req *r, struct list_head *more)
+{
+	struct krdma_handle *h = r->h;
+	struct krdma_req *next;
+
+	if (list_empty(&r->turn))
+		h->nfirst--;
+	else
+		list_del_init(&r->turn);
+	if (list_empty(&h->turns) || h->nfirst)
+		return;
+	next = list_first_entry(&h->turns, struct krdma_req, turn);
+	if (next->after)
+		krdma_xfer_release(&next->x, more);
+}
+
 static void krdma_req_done(struct krdma_xfer *x, struct list_head *more)
 {
-	struct krdma_req *r = container_of(x, struct krdma_req, x), *next;
+	struct krdma_req *r = container_of(x, struct krdma_req, x);
 	struct krdma_ctx *ctx = r->ctx;
 
 	spin_lock_bh(&ctx->reqs_lock);
 	list_del_init(&r->all);
-	list_del(&r->turn);
-	next = list_first_entry_or_null(&r->order->reqs, struct krdma_req, turn);
-	/* ORDER: under the lock, so that it is still there. */
-	if (next && next->after)
-		krdma_xfer_release(&next->x, more);
+	/* ORDER: under the lock, so that the next one is still there. */
+	krdma_turn_end(r, more);
 	spin_unlock_bh(&ctx->reqs_lock);
 	r->end(r);
 }
@@ -351,12 +463,10 @@ void krdma_req_start(struct krdma_req *r, struct list_head *batch)
 	struct krdma_ctx *ctx = r->ctx;
 
 	r->x.done = krdma_req_done;
-	krdma_xfer_init(&r->x);
 	list_add_tail(&r->x.node, batch);
 	spin_lock_bh(&ctx->reqs_lock);
 	list_add_tail(&r->all, &ctx->reqs);
-	r->x.held = r->after && !list_empty(&r->order->reqs);
-	list_add_tail(&r->turn, &r->order->reqs);
+	r->x.held = krdma_turn_take(r);
 	r->started = true;
 	spin_unlock_bh(&ctx->reqs_lock);
 }
@@ -401,18 +511,13 @@ void krdma_req_unpin(struct krdma_req *r)
  */
 void krdma_req_drop(struct krdma_req *r)
 {
-	if (!r->ctx)
-		return;
 	krdma_req_unpin(r);
-	kvfree(r->vecs);
-	kfree(r->why);
-	krdma_order_put(r->order);
-	if (r->x.region)
-		krdma_region_put(r->x.region);
+	if (r->vecs)
+		kvfree(r->vecs);
 	r->vecs = NULL;
+	kfree(r->why);
 	r->why = NULL;
-	r->order = NULL;
-	r->x.region = NULL;
-	krdma_ctx_put(r->ctx);
-	r->ctx = NULL;
+	if (r->h)
+		krdma_handle_put(r->h);
+	r->h = NULL;
 }

@@ -250,9 +250,9 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	int rc;
 
 	lockdep_assert_held(&ch->sess->lock);
-	if (list_empty(&ch->free) || ch->posted_bytes >= KRDMA_POSTED_MAX)
+	c = ch->free;
+	if (!c || ch->posted_bytes >= KRDMA_POSTED_MAX)
 		return NULL;
-	c = list_first_entry(&ch->free, struct krdma_chunk, node);
 
 	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
 	if (read && ch->iwarp)
@@ -273,12 +273,8 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	}
 	krdma_split_step(&x->far, x->range, x->nrange, c->bytes);
 
-	memset(&c->wr, 0, sizeof(c->wr));
-	c->wr.wr.wr_cqe = &c->cqe;
-	c->wr.wr.sg_list = c->sge;
 	c->wr.wr.num_sge = n;
 	c->wr.wr.opcode = read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-	c->wr.wr.send_flags = IB_SEND_SIGNALED;
 	if (c->sink) {
 		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
 		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
@@ -286,7 +282,7 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	c->wr.remote_addr = key->address + in_seg;
 	c->wr.rkey = key->rkey;
 
-	list_del(&c->node);
+	ch->free = c->next;
 	ch->slots_used++;
 	ch->posted_bytes += c->bytes;
 	key->posted++;
@@ -794,9 +790,16 @@ int krdma_post_setup(struct krdma_channel *ch)
 		return -ENOMEM;
 
 	for (i = 0; i < ch->slots; i++) {
-		ch->chunks[i].cqe.done = krdma_data_done;
-		ch->chunks[i].placed_cqe.done = krdma_placed_done;
-		list_add_tail(&ch->chunks[i].node, &ch->free);
+		struct krdma_chunk *c = &ch->chunks[i];
+
+		c->cqe.done = krdma_data_done;
+		c->placed_cqe.done = krdma_placed_done;
+		/* What is the same in each of its work requests. */
+		c->wr.wr.wr_cqe = &c->cqe;
+		c->wr.wr.sg_list = c->sge;
+		c->wr.wr.send_flags = IB_SEND_SIGNALED;
+		c->next = ch->free;
+		ch->free = c;
 	}
 	for (i = 0; i < ch->ntx; i++) {
 		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, DMA_TO_DEVICE);

@@ -54,6 +54,33 @@ void krdma_region_put(struct krdma_region *region)
 
 /* ---- keys ---- */
 
+/**
+ * krdma_region_key - the key of a byte
+ * @region: region
+ * @at: offset of the byte
+ *
+ * Context: session->lock held.
+ * Return: the key, which need not be valid, or NULL
+ */
+struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at)
+{
+	u64 index = krdma_segment_of(at, region->segment_shift);
+
+	/* Mostly it is that of the transfer before. */
+	if (!region->last_key || region->last_key->index != index)
+		region->last_key = xa_load(&region->keys, index);
+	return region->last_key;
+}
+
+static void krdma_key_free(struct krdma_region *region, struct krdma_key *key)
+{
+	lockdep_assert_held(&region->sess->lock);
+	if (region->last_key == key)
+		region->last_key = NULL;
+	xa_erase(&region->keys, key->index);
+	kfree(key);
+}
+
 /* The next question: what the first waiter lacks, and what will be wanted next. */
 static struct krdma_xfer *krdma_region_next(struct krdma_region *region, struct krdma_msg *msg)
 {
@@ -98,8 +125,7 @@ static void krdma_key_forget(struct krdma_region *region, unsigned long except)
 			continue;
 		region->forget = i + 1;
 		region->nkeys--;
-		xa_erase(&region->keys, i);
-		kfree(key);
+		krdma_key_free(region, key);
 		return;
 	}
 	region->forget = 0;
@@ -383,8 +409,7 @@ void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg
 			/* Freed when the recall is answered. */
 			xa_set_mark(&region->keys, key->index, XA_MARK_0);
 		} else {
-			xa_erase(&region->keys, key->index);
-			kfree(key);
+			krdma_key_free(region, key);
 		}
 	}
 	if (recall->pending) {
@@ -436,8 +461,7 @@ static void krdma_keys_sweep(struct krdma_region *region)
 	xa_for_each_marked(&region->keys, i, key, XA_MARK_0) {
 		if (key->posted || key->valid)
 			continue;
-		xa_erase(&region->keys, i);
-		kfree(key);
+		krdma_key_free(region, key);
 	}
 	spin_unlock_bh(&region->sess->lock);
 }

@@ -438,7 +438,6 @@ struct krdma_session *krdma_session_new(void)
 	ch->last_wc = jiffies;
 	init_waitqueue_head(&ch->tx_wait);
 	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
-	INIT_LIST_HEAD(&ch->free);
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
 	INIT_LIST_HEAD(&ch->posted);

@@ -28,7 +28,7 @@ struct krdma_batch {
 	struct completion done;
 	struct work_struct work;
 	u32 n;
-	struct krdma_req r[];
+	struct krdma_req *r[];
 };
 
 static void krdma_batch_drop(struct krdma_batch *b)
@@ -36,7 +36,7 @@ static void krdma_batch_drop(struct krdma_batch *b)
 	u32 i;
 
 	for (i = 0; i < b->n; i++)
-		krdma_req_drop(&b->r[i]);
+		krdma_req_drop(b->r[i]);
 }
 
 static void krdma_batch_work(struct work_struct *work)
@@ -44,6 +44,7 @@ static void krdma_batch_work(struct work_struct *work)
 	struct krdma_batch *b = container_of(work, struct krdma_batch, work);
 
 	krdma_batch_drop(b);
+	krdma_reqs_give(b->r, b->n);
 	kvfree(b);
 }
 
@@ -74,8 +75,8 @@ static int krdma_batch_wait(struct krdma_batch *b)
 	if (!wait_for_completion_killable(&b->done))
 		return 0;
 	for (i = 0; i < b->n; i++)
-		if (b->r[i].started)
-			krdma_xfer_cancel(&b->r[i].x, -ECANCELED, &done);
+		if (b->r[i]->started)
+			krdma_xfer_cancel(&b->r[i]->x, -ECANCELED, &done);
 	krdma_xfers_finish(&done);
 	return -EINTR;
 }
@@ -88,7 +89,7 @@ static int krdma_batch_report(struct krdma_batch *b, struct krdma_submit *cmd,
 	u32 i;
 
 	for (i = 0; i < b->n; i++, to += cmd->completion_stride) {
-		struct krdma_xfer *x = &b->r[i].x;
+		struct krdma_xfer *x = &b->r[i]->x;
 		struct krdma_completion comp = {
 			.user_data = x->user_data,
 			.result = x->moved,
@@ -126,17 +127,18 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 	u32 i;
 	int rc;
 
+	rc = krdma_reqs_take(ctx, b->r, cmd->count);
+	if (rc)
+		return rc;
+	b->n = cmd->count;
 	for (i = 0; i < cmd->count; i++) {
-		rc = krdma_op_read(cmd, i, &op, why);
-		if (rc)
-			return rc;
-		b->n = i + 1;
-		rc = krdma_req_check(ctx, &op, false, &b->r[i], why);
+		rc = krdma_op_read(cmd, i, &op, why) ?:
+		     krdma_req_check(ctx, &op, false, b->r[i], why);
 		if (rc)
 			return rc;
 	}
 	for (i = 0; i < cmd->count; i++) {
-		struct krdma_req *r = &b->r[i];
+		struct krdma_req *r = b->r[i];
 
 		r->x.status = krdma_req_prepare(r, why);
 		if (r->x.status)
@@ -195,7 +197,9 @@ static void krdma_async_end(struct krdma_req *r)
 		kref_get(&ctx->ref);
 	if (ctx->eventfd)
 		krdma_eventfd_signal(ctx->eventfd);
-	wake_up(&ctx->wait);
+	/* Who waits has looked under the lock, and was on the queue before. */
+	if (waitqueue_active(&ctx->wait))
+		wake_up(&ctx->wait);
 	spin_unlock_bh(&ctx->reqs_lock);
 }
 
@@ -208,31 +212,24 @@ static u32 krdma_room_take(struct krdma_ctx *ctx, u32 n)
 	return n;
 }
 
-/**
- * krdma_room_put - give room back
- * @ctx: open file
- * @n: of how many operations
- *
- * Context: any.
- */
-void krdma_room_put(struct krdma_ctx *ctx, u32 n)
+/* Give room back; ctx->reqs_lock is held. */
+static void krdma_room_add(struct krdma_ctx *ctx, u32 n)
+{
+	ctx->nreqs -= n;
+	/* Who waits has looked under the lock, and was on the queue before. */
+	if (waitqueue_active(&ctx->wait))
+		wake_up(&ctx->wait);
+}
+
+static void krdma_room_put(struct krdma_ctx *ctx, u32 n)
 {
 	spin_lock_bh(&ctx->reqs_lock);
-	ctx->nreqs -= n;
-	wake_up(&ctx->wait);
+	krdma_room_add(ctx, n);
 	spin_unlock_bh(&ctx->reqs_lock);
 }
 
-/**
- * krdma_room - room for operations of a file that nobody waits for
- * @ctx: open file
- * @n: how many
- * @nonblock: do not wait for the first
- *
- * Context: process.
- * Return: how many there is room for, at least 1; -EAGAIN, -ERESTARTSYS
- */
-int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
+/* Room for operations that nobody waits for: for 1 at least, or -EAGAIN, -ERESTARTSYS. */
+static int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 {
 	u32 got = krdma_room_take(ctx, n);
 
@@ -241,6 +238,54 @@ int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 	if (nonblock)
 		return -EAGAIN;
 	return wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))) ?: got;
+}
+
+/**
+ * krdma_submit_enter - a request for an operation that nobody waits for, if there is room
+ * @ctx: open file
+ *
+ * Context: process.
+ * Return: the request, for krdma_submit_leave; -EDQUOT, -ENOMEM
+ */
+struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx)
+{
+	struct krdma_req *r = NULL;
+	bool room;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	room = ctx->nreqs < KRDMA_CTX_OPS_MAX;
+	if (room) {
+		ctx->nreqs++;
+		r = krdma_req_idle(ctx);
+	}
+	spin_unlock_bh(&ctx->reqs_lock);
+	if (!room)
+		return ERR_PTR(-EDQUOT);
+	r = krdma_req_new(ctx, r);
+	if (r)
+		return r;
+	krdma_room_put(ctx, 1);
+	return ERR_PTR(-ENOMEM);
+}
+
+/**
+ * krdma_submit_leave - give the request and its room back
+ * @r: request that has ended or was not started; not dropped yet
+ * @door: the pointer to it that others follow under ctx->reqs_lock; NULL from then on
+ *
+ * Context: process, may sleep.
+ */
+void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door)
+{
+	struct krdma_ctx *ctx = r->ctx;
+
+	spin_lock_bh(&ctx->reqs_lock);
+	*door = NULL;
+	krdma_req_keep(r);
+	krdma_room_add(ctx, 1);
+	spin_unlock_bh(&ctx->reqs_lock);
+	krdma_req_drop(r);
+	krdma_req_free(r);
 }
 
 static void krdma_async_free(struct krdma_req *r)
@@ -254,25 +299,25 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 {
 	struct krdma_op op;
 	LIST_HEAD(batch);
-	u32 i, n = 0;
-	int rc = 0;
+	int rc;
+	u32 i;
 
+	rc = krdma_reqs_take(ctx, reqs, cmd->count);
+	if (rc)
+		return rc;
 	/* All are looked at, also those that there is no room for. */
-	for (n = 0; n < cmd->count && !rc; n++) {
-		reqs[n] = krdma_req_alloc();
-		rc = reqs[n] ? krdma_op_read(cmd, n, &op, why) : -ENOMEM;
-		if (!rc)
-			rc = krdma_req_check(ctx, &op, false, reqs[n], why);
-	}
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < cmd->count && !rc; i++)
+		rc = krdma_op_read(cmd, i, &op, why) ?:
+		     krdma_req_check(ctx, &op, false, reqs[i], why);
+	for (i = 0; i < cmd->count; i++) {
 		struct krdma_req *r = reqs[i];
-		struct krdma_why own = {};
+		struct krdma_why own;
 
 		if (rc || i >= room) {
-			if (r)
-				krdma_async_free(r);
+			krdma_async_free(r);
 			continue;
 		}
+		krdma_why_init(&own);
 		r->async = true;
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
@@ -408,8 +453,10 @@ static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
 
 	spin_lock_bh(&ctx->reqs_lock);
 	r = krdma_ended_first(ctx, false);
-	if (r)
+	if (r) {
 		list_del_init(&r->all);
+		krdma_req_keep(r);
+	}
 	spin_unlock_bh(&ctx->reqs_lock);
 	return r;
 }
@@ -436,12 +483,13 @@ static bool krdma_ended_wait(struct krdma_ctx *ctx)
  */
 ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock)
 {
-	struct krdma_why why = {};
+	struct krdma_why why;
 	struct krdma_req *r;
 	size_t done = 0;
 	u32 n = 0;
 	int rc = 0;
 
+	krdma_why_init(&why);
 	if (size < sizeof(struct krdma_completion))
 		return -EINVAL;
 	while (size - done >= sizeof(struct krdma_completion)) {

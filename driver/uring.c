@@ -67,25 +67,19 @@ KRDMA_URING_TASK(krdma_uring_task)
 	struct io_uring_cmd *cmd = KRDMA_URING_TASK_CMD;
 	struct krdma_uring_pdu *pdu = krdma_uring_pdu(cmd);
 	struct krdma_req *r = pdu->req;
-	struct krdma_ctx *ctx = r->ctx;
-	struct krdma_why why = {};
 	u64 moved = r->x.moved;
 	s32 res = r->x.status;
+	struct krdma_why why;
 
 	if (res) {
+		krdma_why_init(&why);
 		krdma_xfer_explain(&r->x, &why);
-		krdma_remember(ctx, &why, 0);
+		krdma_remember(r->ctx, &why, 0);
 	} else {
 		res = min_t(u64, moved, INT_MAX);
 	}
-	/* ORDER: who cancels looks under this lock, and finds it or does not. */
-	spin_lock_bh(&ctx->reqs_lock);
-	pdu->req = NULL;
-	spin_unlock_bh(&ctx->reqs_lock);
 	krdma_uring_lose(r);
-	krdma_room_put(ctx, 1);
-	krdma_req_drop(r);
-	krdma_req_free(r);
+	krdma_submit_leave(r, &pdu->req);
 	/* ORDER: nothing is pinned any more when the user gets its status. */
 	krdma_uring_done(cmd, res, moved, pdu->cqe32, KRDMA_URING_TASK_FLAGS);
 }
@@ -167,19 +161,21 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 			     struct krdma_why *why)
 {
 	bool fixed = cmd->flags & IORING_URING_CMD_FIXED;
-	struct krdma_req *r = krdma_req_alloc();
+	struct krdma_req *r = krdma_submit_enter(ctx), *none;
 	int rc;
 
-	if (!r)
-		return -ENOMEM;
+	if (r == ERR_PTR(-EDQUOT))
+		return krdma_explain(why, -EDQUOT, "a file has at most %u operations under way",
+				     KRDMA_CTX_OPS_MAX);
+	if (IS_ERR(r))
+		return PTR_ERR(r);
 	rc = krdma_req_check(ctx, op, fixed, r, why);
 	if (!rc && fixed)
 		rc = krdma_uring_fixed(cmd, op, r, issue_flags, why);
 	if (!rc)
 		rc = krdma_req_prepare(r, why);
 	if (rc) {
-		krdma_req_drop(r);
-		krdma_req_free(r);
+		krdma_submit_leave(r, &none);
 		return rc;
 	}
 	krdma_uring_pdu(cmd)->req = r;
@@ -228,7 +224,7 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct krdma_ctx *ctx = cmd->file->private_data;
-	struct krdma_why why = {};
+	struct krdma_why why;
 	struct krdma_op op;
 	int rc;
 
@@ -238,6 +234,7 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	}
 	if (cmd->cmd_op != KRDMA_URING_OP)
 		return -ENOTTY;
+	krdma_why_init(&why);
 	/* The upper ones are io_uring's own. */
 	if (cmd->flags & GENMASK(23, 0) & ~IORING_URING_CMD_FIXED)
 		return -EOPNOTSUPP;
@@ -247,15 +244,9 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		goto out;
 	}
 	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));
-	if (krdma_room(ctx, 1, true) < 0) {
-		rc = krdma_explain(&why, -EDQUOT, "a file has at most %u operations under way",
-				   KRDMA_CTX_OPS_MAX);
-		goto out;
-	}
 	rc = krdma_uring_start(cmd, ctx, &op, issue_flags, &why);
 	if (!rc)
 		return -EIOCBQUEUED;
-	krdma_room_put(ctx, 1);
 out:
 	/*
 	 * io_uring would try again from a thread, and Linux 6.12 then reads the SQE in

@@ -18,6 +18,15 @@
 #include "krdma.h"
 #include "trace.h"
 
+static void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now)
+{
+	if (x->wait == wait)
+		return;
+	x->wait = wait;
+	x->since = now;
+	trace_krdma_xfer_wait(x->sess->serial, x, wait);
+}
+
 /**
  * krdma_xfer_wait - note what a transfer waits for
  * @x: transfer
@@ -27,11 +36,7 @@
  */
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait)
 {
-	if (x->wait == wait)
-		return;
-	x->wait = wait;
-	x->since = ktime_get();
-	trace_krdma_xfer_wait(x->sess->serial, x, wait);
+	krdma_xfer_wait_since(x, wait, ktime_get());
 }
 
 /**
@@ -112,13 +117,14 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done)
 void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 {
 	struct krdma_channel *ch = sess->ch;
-	ktime_t now = ktime_get();
 	struct krdma_xfer *x;
 	LIST_HEAD(chain);
+	ktime_t now;
 
 	lockdep_assert_held(&sess->lock);
-	if (sess->state != KRDMA_SESSION_UP)
+	if (list_empty(&sess->ready) || sess->state != KRDMA_SESSION_UP)
 		return;
+	now = ktime_get();
 	while ((x = list_first_entry_or_null(&sess->ready, struct krdma_xfer, node))) {
 		struct krdma_region *region = x->region;
 		struct krdma_chunk *c;
@@ -129,11 +135,10 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 			krdma_xfer_end(x, -ETIMEDOUT, done);
 			continue;
 		}
-		key = xa_load(&region->keys,
-			      krdma_segment_of(krdma_xfer_at(x), region->segment_shift));
+		key = krdma_region_key(region, krdma_xfer_at(x));
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);
-			krdma_xfer_wait(x, KRDMA_WAIT_CREDIT);
+			krdma_xfer_wait_since(x, KRDMA_WAIT_CREDIT, now);
 			krdma_region_want(region);
 			continue;
 		}
@@ -147,7 +152,7 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 		list_add_tail(&c->node, &chain);
 		if (x->posted == x->length) {
 			list_del_init(&x->node);
-			krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
+			krdma_xfer_wait_since(x, KRDMA_WAIT_WIRE, now);
 		} else {
 			list_move_tail(&x->node, &sess->ready);
 		}
@@ -182,7 +187,8 @@ void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int 
 	} else if (!x->gap) {
 		x->moved += c->bytes;
 	}
-	list_add(&c->node, &ch->free);
+	c->next = ch->free;
+	ch->free = c;
 	if (!x->chunks && (x->status || x->moved == x->length))
 		krdma_xfer_finish(x, done);
 }
@@ -197,14 +203,14 @@ void krdma_xfer_init(struct krdma_xfer *x)
 {
 	INIT_LIST_HEAD(&x->all);
 	INIT_LIST_HEAD(&x->node);
-	/* Behind empty pieces. */
-	krdma_local_step(x, 0);
 }
 
+/* @x is on a list by ->node, and taken from it if it is not to be posted now. */
 static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct list_head *done)
 {
 	struct krdma_session *sess = x->sess;
 
+	x->deadline = ktime_add_safe(now, x->timeout);
 	x->submitted = now;
 	x->since = now;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
@@ -219,8 +225,8 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct list_head
 		krdma_xfer_end(x, -ENOTCONN, done);
 	} else {
 		krdma_session_tick_by(sess, x->deadline);
-		if (!x->held)
-			list_add_tail(&x->node, &sess->ready);
+		if (x->held)
+			list_del_init(&x->node);
 	}
 }
 
@@ -237,18 +243,22 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct list_head
 void krdma_xfers_submit(struct list_head *batch)
 {
 	ktime_t now = ktime_get();
+	LIST_HEAD(ready);
 	LIST_HEAD(done);
 
 	while (!list_empty(batch)) {
-		struct krdma_xfer *x = list_first_entry(batch, struct krdma_xfer, node);
+		struct krdma_xfer *x = list_first_entry(batch, struct krdma_xfer, node), *next;
 		struct krdma_session *sess = x->sess;
 
 		spin_lock_bh(&sess->lock);
-		do {
-			list_del_init(&x->node);
+		list_for_each_entry_safe_from(x, next, batch, node) {
+			if (x->sess != sess)
+				break;
 			krdma_xfer_begin(x, now, &done);
-			x = list_first_entry_or_null(batch, struct krdma_xfer, node);
-		} while (x && x->sess == sess);
+		}
+		/* All before @x that are still there, in one piece. */
+		list_cut_before(&ready, batch, &x->node);
+		list_splice_tail_init(&ready, &sess->ready);
 		krdma_xfer_pump(sess, &done);
 		/* ORDER: a session is there as long as something of it is under way. */
 		spin_unlock_bh(&sess->lock);
