@@ -44,6 +44,7 @@ struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_t
 	rc = xa_alloc(&ctx->handles, id, NULL, XA_LIMIT(1, INT_MAX), GFP_KERNEL_ACCOUNT);
 	if (rc)
 		goto out;
+	h->id = *id;
 	return h;
 
 out:
@@ -103,11 +104,16 @@ struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_
 	struct krdma_handle *h;
 
 	xa_lock(&ctx->handles);
-	h = xa_load(&ctx->handles, id);
-	if (h && h->type == type)
+	h = ctx->last[type];
+	/* Mostly it is that of the call before. */
+	if (!h || h->id != id)
+		h = xa_load(&ctx->handles, id);
+	if (h && h->type == type) {
 		refcount_inc(&h->refs);
-	else
+		ctx->last[type] = h;
+	} else {
 		h = NULL;
+	}
 	xa_unlock(&ctx->handles);
 	if (!h)
 		return ERR_PTR(krdma_explain(why, -ENOENT, "%u is not a %s of this file", id,
@@ -137,6 +143,8 @@ void krdma_handle_put(struct krdma_handle *h)
 		break;
 	case KRDMA_HANDLE_EXPORT:
 		krdma_export_unpublish(h->exp);
+		break;
+	default:
 		break;
 	}
 	kfree(h);
@@ -171,10 +179,13 @@ int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h)
 
 	xa_lock(&ctx->handles);
 	found = xa_load(&ctx->handles, id);
-	if (found || h)
-		__xa_erase(&ctx->handles, id);
-	xa_unlock(&ctx->handles);
 	h = h ?: found;
+	if (h) {
+		__xa_erase(&ctx->handles, id);
+		if (ctx->last[h->type] == h)
+			ctx->last[h->type] = NULL;
+	}
+	xa_unlock(&ctx->handles);
 	if (!h)
 		return -ENOENT;
 	atomic_dec(&ctx->nhandles);

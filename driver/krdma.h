@@ -602,11 +602,13 @@ enum krdma_handle_type {
 	KRDMA_HANDLE_REGION,
 	KRDMA_HANDLE_BUFFER,
 	KRDMA_HANDLE_EXPORT,
+	KRDMA_HANDLE_TYPES
 };
 
 /* An id of a context. */
 struct krdma_handle {
 	enum krdma_handle_type type;
+	u32 id;
 	refcount_t refs; /* the id table, each call that uses it, operations on a region */
 	/*
 	 * Operations on a region's id, under ctx->reqs_lock: those since the first that
@@ -646,12 +648,12 @@ struct krdma_req {
 	u32 npages; /* entries of ->pages */
 	unsigned long pinned;
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
-	struct krdma_why *why;  /* why its memory could not be had */
 	void (*end)(struct krdma_req *r);
 	void *door;             /* the door's own */
 	bool keep;              /* for another operation of its context */
 	struct llist_node idle; /* ctx->idle */
 	struct bio_vec few[KRDMA_REQ_PAGES];
+	struct krdma_why why; /* why its memory could not be had */
 };
 
 /* Threads of a file whose last error is kept. */
@@ -668,6 +670,7 @@ struct krdma_ctx {
 	struct net *net; /* holds a reference */
 	kuid_t uid;
 	struct xarray handles;
+	struct krdma_handle *last[KRDMA_HANDLE_TYPES]; /* that was asked for; handles' lock */
 	atomic_t nhandles;
 	spinlock_t reqs_lock;   /* (BH) the lists of requests; outside session->lock */
 	struct list_head reqs;  /* under way, krdma_req.all */
@@ -770,7 +773,7 @@ void krdma_reqs_free(struct llist_head *idle);
 int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
 		    struct krdma_req *r, struct krdma_why *why);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
-void krdma_req_start(struct krdma_req *r, struct list_head *batch);
+void krdma_reqs_submit(struct list_head *batch);
 int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);
@@ -819,7 +822,7 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
 		    struct krdma_why *why);
 void krdma_pages_unpin(struct krdma_req *r);
-u32 krdma_local_map(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr);
+u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr);
 void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len);
 void krdma_local_step(struct krdma_xfer *x, u32 bytes);
 void krdma_mem_put(struct krdma_mem *mem);

@@ -622,52 +622,16 @@ out_err:
 	return ERR_PTR(rc);
 }
 
-/**
- * krdma_local_map - the next run of a transfer's memory, for a device
- * @x: transfer
- * @dev: the device
- * @most: most bytes, not 0
- * @addr: out: its DMA address
- *
- * A run of ->bvec is mapped here, and krdma_local_unmap has to undo that.
- *
- * Context: any.
- * Return: the bytes of the run; 0 if it can't be mapped
- */
-u32 krdma_local_map(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr)
+static void krdma_bvec_step(struct krdma_xfer *x, u32 bytes)
 {
-	u64 pos;
+	struct krdma_cursor *at = &x->at;
 
-	if (x->bvec) {
-		const struct bio_vec *bv = &x->bvec[x->at.i];
-		u32 len = min3((u64)most, bv->bv_len - x->at.in, (u64)dev->max_map);
-		struct ib_device *ib = dev->ib;
-
-		*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len,
-					krdma_xfer_dir(x));
-		if (ib_dma_mapping_error(ib, *addr))
-			return 0;
-		krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
-		return len;
+	at->in += bytes;
+	/* To the beginning of an entry rather than the end of the one before. */
+	while (at->i + 1 < x->nlocal && at->in >= x->bvec[at->i].bv_len) {
+		at->in -= x->bvec[at->i].bv_len;
+		at->i++;
 	}
-	pos = x->map->mem->offset + x->local[x->at.i].addr + x->at.in;
-	*addr = x->map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
-	return krdma_page_rest(pos, min_t(u64, most, x->local[x->at.i].length - x->at.in));
-}
-
-/**
- * krdma_local_unmap - undo krdma_local_map
- * @x: transfer with ->bvec
- * @ib: the device
- * @addr: DMA address of a run
- * @len: its bytes
- *
- * Context: any.
- */
-void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len)
-{
-	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
-	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
 }
 
 /**
@@ -679,18 +643,62 @@ void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 add
  */
 void krdma_local_step(struct krdma_xfer *x, u32 bytes)
 {
-	struct krdma_cursor *at = &x->at;
+	if (x->bvec)
+		krdma_bvec_step(x, bytes);
+	else
+		krdma_split_step(&x->at, x->local, x->nlocal, bytes);
+}
 
-	if (!x->bvec) {
-		krdma_split_step(at, x->local, x->nlocal, bytes);
-		return;
+/**
+ * krdma_local_next - the next run of a transfer's memory, for a device; and go behind it
+ * @x: transfer
+ * @dev: the device
+ * @most: most bytes, not 0
+ * @addr: out: its DMA address
+ *
+ * A run of ->bvec is mapped here, and krdma_local_unmap has to undo that.
+ *
+ * Context: any.
+ * Return: the bytes of the run; 0 if it can't be mapped
+ */
+u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr)
+{
+	u64 pos;
+	u32 len;
+
+	if (x->bvec) {
+		const struct bio_vec *bv = &x->bvec[x->at.i];
+		struct ib_device *ib = dev->ib;
+
+		len = min3((u64)most, bv->bv_len - x->at.in, (u64)dev->max_map);
+		*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len,
+					krdma_xfer_dir(x));
+		if (ib_dma_mapping_error(ib, *addr))
+			return 0;
+		krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
+		krdma_bvec_step(x, len);
+		return len;
 	}
-	while (at->i + 1 < x->nlocal && bytes >= x->bvec[at->i].bv_len - at->in) {
-		bytes -= x->bvec[at->i].bv_len - at->in;
-		at->i++;
-		at->in = 0;
-	}
-	at->in += bytes;
+	pos = x->map->mem->offset + x->local[x->at.i].addr + x->at.in;
+	*addr = x->map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
+	len = krdma_page_rest(pos, min_t(u64, most, x->local[x->at.i].length - x->at.in));
+	krdma_split_step(&x->at, x->local, x->nlocal, len);
+	return len;
+}
+
+/**
+ * krdma_local_unmap - undo krdma_local_next
+ * @x: transfer with ->bvec
+ * @ib: the device
+ * @addr: DMA address of a run
+ * @len: its bytes
+ *
+ * Context: any.
+ */
+void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len)
+{
+	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
+	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
 }
 
 /**

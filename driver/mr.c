@@ -460,14 +460,13 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 		/* One registration has no gap inside. */
 		if (n && (offset || offset_in_page(end)))
 			break;
-		len = krdma_local_map(x, dev, krdma_page_rest(offset, left - c->bytes), &addr);
+		len = krdma_local_next(x, dev, krdma_page_rest(offset, left - c->bytes), &addr);
 		if (!len)
 			break;
 		sg_dma_address(&sink->sg[n]) = addr;
 		sg_dma_len(&sink->sg[n]) = len;
 		end = offset + len;
 		c->bytes += len;
-		krdma_local_step(x, len);
 	}
 	if (x->bvec)
 		c->mapped = n;

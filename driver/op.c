@@ -5,7 +5,7 @@
  *
  *	krdma_req_check		the struct, what it refers to; nothing to undo but drop
  *	krdma_req_prepare	pins and maps memory: may sleep, fails with the status
- *	krdma_req_start		under way; ->end is called once, in any context
+ *	krdma_reqs_submit	under way; ->end is called once, in any context
  *	krdma_req_drop		gives everything back: process context
  *
  * The door reports the end to the user after the drop, never before.
@@ -80,6 +80,7 @@ struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle)
 	memset(r, 0, offsetof(struct krdma_req, few));
 	r->ctx = ctx;
 	kref_get(&ctx->ref);
+	krdma_why_init(&r->why);
 	/* It may be cancelled before it is started. */
 	krdma_xfer_init(&r->x);
 	return r;
@@ -451,24 +452,39 @@ static void krdma_req_done(struct krdma_xfer *x, struct list_head *more)
 	r->end(r);
 }
 
-/**
- * krdma_req_start - let an operation begin
- * @r: request that was prepared, with ->end
- * @batch: gets its transfer, for krdma_xfers_submit, which has to follow
- *
- * Context: process.
- */
-void krdma_req_start(struct krdma_req *r, struct list_head *batch)
+static void krdma_req_begin(struct krdma_req *r)
 {
-	struct krdma_ctx *ctx = r->ctx;
-
 	r->x.done = krdma_req_done;
-	list_add_tail(&r->x.node, batch);
-	spin_lock_bh(&ctx->reqs_lock);
-	list_add_tail(&r->all, &ctx->reqs);
 	r->x.held = krdma_turn_take(r);
 	r->started = true;
-	spin_unlock_bh(&ctx->reqs_lock);
+	list_add_tail(&r->all, &r->ctx->reqs);
+}
+
+/**
+ * krdma_reqs_submit - let operations begin
+ * @batch: by the ->node of their transfers: prepared, with ->end; empty on return
+ *
+ * ->end is called once for each, perhaps before this returns.
+ *
+ * Context: process, or its thread goes to sleep.
+ */
+void krdma_reqs_submit(struct list_head *batch)
+{
+	struct krdma_ctx *ctx = NULL;
+	struct krdma_req *r;
+
+	list_for_each_entry(r, batch, x.node) {
+		if (r->ctx != ctx) {
+			if (ctx)
+				spin_unlock_bh(&ctx->reqs_lock);
+			ctx = r->ctx;
+			spin_lock_bh(&ctx->reqs_lock);
+		}
+		krdma_req_begin(r);
+	}
+	if (ctx)
+		spin_unlock_bh(&ctx->reqs_lock);
+	krdma_xfers_submit(batch);
 }
 
 /**
@@ -481,9 +497,9 @@ void krdma_req_start(struct krdma_req *r, struct list_head *batch)
  */
 int krdma_req_explain(struct krdma_req *r, struct krdma_why *why)
 {
-	if (!r->why)
+	if (!r->why.err)
 		return krdma_xfer_explain(&r->x, why);
-	return krdma_explain(why, r->x.status, "%s", r->why->text);
+	return krdma_explain(why, r->x.status, "%s", r->why.text);
 }
 
 /**
@@ -497,7 +513,8 @@ void krdma_req_unpin(struct krdma_req *r)
 	/* Lost on purpose: a device may still reach it. */
 	if (r->x.lost)
 		return;
-	krdma_pages_unpin(r);
+	if (r->pinned)
+		krdma_pages_unpin(r);
 	if (r->mem)
 		krdma_mem_put(r->mem);
 	r->mem = NULL;
@@ -515,8 +532,6 @@ void krdma_req_drop(struct krdma_req *r)
 	if (r->vecs)
 		kvfree(r->vecs);
 	r->vecs = NULL;
-	kfree(r->why);
-	r->why = NULL;
 	if (r->h)
 		krdma_handle_put(r->h);
 	r->h = NULL;

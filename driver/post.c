@@ -84,12 +84,11 @@ static void krdma_chunk_sync_runs(struct krdma_channel *ch, struct krdma_chunk *
 	u64 addr;
 
 	for (left = c->bytes; left; left -= len) {
-		len = krdma_local_map(&at, dev, left, &addr);
+		len = krdma_local_next(&at, dev, left, &addr);
 		if (to_device)
 			ib_dma_sync_single_for_device(dev->ib, addr, len, at.map->dir);
 		else
 			ib_dma_sync_single_for_cpu(dev->ib, addr, len, at.map->dir);
-		krdma_local_step(&at, len);
 	}
 }
 
@@ -122,11 +121,12 @@ static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32
 		if (x->bvec) {
 			if (n == max)
 				break;
-			len = krdma_local_map(x, ch->sess->dev, bytes - c->bytes, &c->sge[n].addr);
+			len = krdma_local_next(x, ch->sess->dev, bytes - c->bytes, &c->sge[n].addr);
+			if (!len)
+				break;
 			c->sge[n].length = len;
 			c->sge[n].lkey = lkey;
-			if (len)
-				n++;
+			n++;
 		} else {
 			const struct krdma_vec *v = &x->local[x->at.i];
 
@@ -134,10 +134,10 @@ static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32
 					       x->map->mem->offset + v->addr + x->at.in,
 					       min_t(u64, bytes - c->bytes, v->length - x->at.in),
 					       lkey, c->sge, max, &n);
+			if (!len)
+				break;
+			krdma_local_step(x, len);
 		}
-		if (!len)
-			break;
-		krdma_local_step(x, len);
 	}
 	if (x->bvec)
 		c->mapped = n;

@@ -133,7 +133,7 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 	b->n = cmd->count;
 	for (i = 0; i < cmd->count; i++) {
 		rc = krdma_op_read(cmd, i, &op, why) ?:
-		     krdma_req_check(ctx, &op, false, b->r[i], why);
+						       krdma_req_check(ctx, &op, false, b->r[i], why);
 		if (rc)
 			return rc;
 	}
@@ -146,9 +146,9 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 		r->door = b;
 		r->end = krdma_batch_req_end;
 		atomic_inc(&b->pending);
-		krdma_req_start(r, &batch);
+		list_add_tail(&r->x.node, &batch);
 	}
-	krdma_xfers_submit(&batch);
+	krdma_reqs_submit(&batch);
 	return 0;
 }
 
@@ -308,25 +308,21 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	/* All are looked at, also those that there is no room for. */
 	for (i = 0; i < cmd->count && !rc; i++)
 		rc = krdma_op_read(cmd, i, &op, why) ?:
-		     krdma_req_check(ctx, &op, false, reqs[i], why);
+						       krdma_req_check(ctx, &op, false, reqs[i], why);
 	for (i = 0; i < cmd->count; i++) {
 		struct krdma_req *r = reqs[i];
-		struct krdma_why own;
 
 		if (rc || i >= room) {
 			krdma_async_free(r);
 			continue;
 		}
-		krdma_why_init(&own);
 		r->async = true;
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
-		r->x.status = krdma_req_prepare(r, &own);
-		if (own.err)
-			r->why = kmemdup(&own, sizeof(own), GFP_KERNEL_ACCOUNT);
-		krdma_req_start(r, &batch);
+		r->x.status = krdma_req_prepare(r, &r->why);
+		list_add_tail(&r->x.node, &batch);
 	}
-	krdma_xfers_submit(&batch);
+	krdma_reqs_submit(&batch);
 	return rc;
 }
 

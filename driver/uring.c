@@ -69,12 +69,10 @@ KRDMA_URING_TASK(krdma_uring_task)
 	struct krdma_req *r = pdu->req;
 	u64 moved = r->x.moved;
 	s32 res = r->x.status;
-	struct krdma_why why;
 
 	if (res) {
-		krdma_why_init(&why);
-		krdma_xfer_explain(&r->x, &why);
-		krdma_remember(r->ctx, &why, 0);
+		krdma_xfer_explain(&r->x, &r->why);
+		krdma_remember(r->ctx, &r->why, 0);
 	} else {
 		res = min_t(u64, moved, INT_MAX);
 	}
@@ -131,7 +129,7 @@ static void krdma_uring_unplug(struct blk_plug_cb *cb, bool from_schedule)
 {
 	struct krdma_uring_plug *plug = container_of(cb, struct krdma_uring_plug, cb);
 
-	krdma_xfers_submit(&plug->batch);
+	krdma_reqs_submit(&plug->batch);
 	kfree(plug);
 }
 
@@ -148,36 +146,26 @@ static void krdma_uring_submit(struct krdma_req *r)
 		if (!plug->n)
 			INIT_LIST_HEAD(&plug->batch);
 	}
-	krdma_req_start(r, plug ? &plug->batch : &single);
-	if (!plug) {
-		krdma_xfers_submit(&single);
-	} else if (++plug->n % KRDMA_URING_BATCH == 0) {
-		krdma_xfers_submit(&plug->batch);
-	}
+	list_add_tail(&r->x.node, plug ? &plug->batch : &single);
+	if (!plug)
+		krdma_reqs_submit(&single);
+	else if (++plug->n % KRDMA_URING_BATCH == 0)
+		krdma_reqs_submit(&plug->batch);
 }
 
-static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
-			     const struct krdma_op *op, unsigned int issue_flags,
-			     struct krdma_why *why)
+static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op,
+			     struct krdma_req *r, unsigned int issue_flags)
 {
 	bool fixed = cmd->flags & IORING_URING_CMD_FIXED;
-	struct krdma_req *r = krdma_submit_enter(ctx), *none;
 	int rc;
 
-	if (r == ERR_PTR(-EDQUOT))
-		return krdma_explain(why, -EDQUOT, "a file has at most %u operations under way",
-				     KRDMA_CTX_OPS_MAX);
-	if (IS_ERR(r))
-		return PTR_ERR(r);
-	rc = krdma_req_check(ctx, op, fixed, r, why);
+	rc = krdma_req_check(r->ctx, op, fixed, r, &r->why);
 	if (!rc && fixed)
-		rc = krdma_uring_fixed(cmd, op, r, issue_flags, why);
+		rc = krdma_uring_fixed(cmd, op, r, issue_flags, &r->why);
 	if (!rc)
-		rc = krdma_req_prepare(r, why);
-	if (rc) {
-		krdma_submit_leave(r, &none);
+		rc = krdma_req_prepare(r, &r->why);
+	if (rc)
 		return rc;
-	}
 	krdma_uring_pdu(cmd)->req = r;
 	krdma_uring_pdu(cmd)->cqe32 = issue_flags & IO_URING_F_CQE32;
 	r->door = cmd;
@@ -187,6 +175,33 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, struct krdma_ctx *ctx,
 	/* ORDER: the command may be gone when this returns. */
 	krdma_uring_submit(r);
 	return 0;
+}
+
+/*
+ * The result of a command that was not started. io_uring would try again from a thread
+ * after -EAGAIN, and Linux 6.12 then reads the SQE in the ring, where another may be by
+ * now.
+ */
+static int krdma_uring_refuse(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
+{
+	if (rc == -EAGAIN)
+		rc = -ENOMEM;
+	krdma_remember(ctx, why, rc);
+	return rc;
+}
+
+/* Before there is a request, or none is to be had. */
+static noinline int krdma_uring_refuse_early(struct krdma_ctx *ctx, int rc)
+{
+	struct krdma_why why;
+
+	krdma_why_init(&why);
+	if (rc == -EDQUOT)
+		krdma_explain(&why, rc, "a file has at most %u operations under way",
+			      KRDMA_CTX_OPS_MAX);
+	else if (rc == -EINVAL)
+		krdma_explain(&why, rc, "an operation needs a ring with SQEs of 128 bytes");
+	return krdma_uring_refuse(ctx, &why, rc);
 }
 
 /* The ring or its process goes. Before Linux 6.10 task work may end it meanwhile. */
@@ -224,7 +239,7 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct krdma_ctx *ctx = cmd->file->private_data;
-	struct krdma_why why;
+	struct krdma_req *r, *door;
 	struct krdma_op op;
 	int rc;
 
@@ -234,26 +249,19 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	}
 	if (cmd->cmd_op != KRDMA_URING_OP)
 		return -ENOTTY;
-	krdma_why_init(&why);
 	/* The upper ones are io_uring's own. */
 	if (cmd->flags & GENMASK(23, 0) & ~IORING_URING_CMD_FIXED)
 		return -EOPNOTSUPP;
-	if (!(issue_flags & IO_URING_F_SQE128)) {
-		rc = krdma_explain(&why, -EINVAL,
-				   "an operation needs a ring with SQEs of 128 bytes");
-		goto out;
-	}
+	if (!(issue_flags & IO_URING_F_SQE128))
+		return krdma_uring_refuse_early(ctx, -EINVAL);
+	r = krdma_submit_enter(ctx);
+	if (IS_ERR(r))
+		return krdma_uring_refuse_early(ctx, PTR_ERR(r));
 	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));
-	rc = krdma_uring_start(cmd, ctx, &op, issue_flags, &why);
+	rc = krdma_uring_start(cmd, &op, r, issue_flags);
 	if (!rc)
 		return -EIOCBQUEUED;
-out:
-	/*
-	 * io_uring would try again from a thread, and Linux 6.12 then reads the SQE in
-	 * the ring, where another may be by now.
-	 */
-	if (rc == -EAGAIN)
-		rc = -ENOMEM;
-	krdma_remember(ctx, &why, rc);
+	rc = krdma_uring_refuse(ctx, &r->why, rc);
+	krdma_submit_leave(r, &door);
 	return rc;
 }

@@ -80,7 +80,10 @@ static void krdma_xfer_finish(struct krdma_xfer *x, struct list_head *done)
 	x->ended = true;
 	list_del_init(&x->all);
 	sess->nxfers--;
-	list_move_tail(&x->node, done);
+	/* Mostly it is on no list: all of it was on the wire. */
+	if (!list_empty(&x->node))
+		list_del(&x->node);
+	list_add_tail(&x->node, done);
 }
 
 /**
@@ -251,7 +254,8 @@ void krdma_xfers_submit(struct list_head *batch)
 		struct krdma_session *sess = x->sess;
 
 		spin_lock_bh(&sess->lock);
-		list_for_each_entry_safe_from(x, next, batch, node) {
+		list_for_each_entry_safe_from(x, next, batch, node)
+		{
 			if (x->sess != sess)
 				break;
 			krdma_xfer_begin(x, now, &done);
