@@ -35,7 +35,10 @@
 #define WARM  128
 #define SRC   "10.9.0.1"
 #define DST   "10.9.0.2"
-#define RAW   "/sys/module/krdma_raw/parameters/"
+
+/* Parameters of the modules that move by themselves. */
+#define RAW    "/sys/module/krdma_raw/parameters/"
+#define KBENCH "/sys/module/krdma_kbench/parameters/"
 
 enum memory {
 	PINNED, /* for each operation */
@@ -373,36 +376,52 @@ static void measure(const struct way *way, unsigned int depth, unsigned int n, u
 	report(way->name, memory_names[b.memory], depth, n, t, idle_us);
 }
 
-/* ---- the floor ---- */
+/* ---- in the kernel: the floor, and by include/krdma_mover.h ---- */
 
-static void raw_run(const char *way, unsigned int depth, unsigned int n)
+static void module_run(const char *run, const char *way, unsigned int depth, unsigned int n)
 {
 	char text[64];
 	ssize_t length = snprintf(text, sizeof(text), "%s %s %u %u",
 				  b.opcode == KRDMA_OP_READ ? "read" : "write", way, depth, n);
-	int fd = open(RAW "run", O_WRONLY);
+	int fd = open(run, O_WRONLY);
 
 	if (fd < 0 || write(fd, text, (size_t)length) != length)
-		err(1, "%s of '%s'", RAW "run", text);
+		err(1, "%s of '%s'", run, text);
 	close(fd);
 }
 
-static void measure_raw(const char *way, unsigned int depth, unsigned int n, unsigned int seed)
+static void measure_module(const char *user, const char *run, const char *way, unsigned int depth,
+			   unsigned int n, unsigned int seed)
 {
 	unsigned long long ns = 0, idle_us = 0;
 	char text[64];
 	char name[32];
 
-	raw_run(way, depth, WARM);
+	module_run(run, way, depth, WARM);
 	settle(seed);
 	mark();
-	raw_run(way, depth, n);
+	module_run(run, way, depth, n);
 	mark();
-	read_text(RAW "run", text, sizeof(text));
+	read_text(run, text, sizeof(text));
 	if (sscanf(text, "%llu %llu", &ns, &idle_us) != 2)
-		errx(1, "%s: %s", RAW "run", text);
-	snprintf(name, sizeof(name), "verbs-%s", way);
+		errx(1, "%s: %s", run, text);
+	snprintf(name, sizeof(name), "%s-%s", user, way);
 	report(name, "-", depth, n, ns, idle_us);
+}
+
+static void measure_modules(unsigned int depth, unsigned int n, unsigned int seed)
+{
+	static const char *const hows[] = { "refill", "chain", "wait" };
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		/* A chain of one is posted like any other. */
+		if (i == 1 && depth == 1)
+			continue;
+		measure_module("verbs", RAW "run", hows[i], depth, n, seed);
+	}
+	for (i = 0; i < 3; i++)
+		measure_module("in-kernel", KBENCH "run", hows[i], depth, n, seed);
 }
 
 int main(int argc, char **argv)
@@ -423,10 +442,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < 2; i++) {
 		b.opcode = i ? KRDMA_OP_READ : KRDMA_OP_WRITE;
 		for (d = 0; d < 2; d++) {
-			measure_raw("refill", depths[d], n, seed);
-			if (depths[d] > 1)
-				measure_raw("chain", depths[d], n, seed);
-			measure_raw("wait", depths[d], n, seed);
+			measure_modules(depths[d], n, seed);
 			for (w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
 				/* Batches of one are the way before. */
 				if (ways[w].move == by_async_batch && depths[d] == 1)

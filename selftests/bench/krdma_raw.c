@@ -22,14 +22,14 @@
 #include <linux/inet.h>
 #include <linux/module.h>
 #include <linux/scatterlist.h>
-#include <linux/tick.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
-#define RAW_SLOTS 32
-#define RAW_PORT  7479
-#define RAW_MS    5000
+#include "krdma_run.h"
+
+#define RAW_PORT 7479
+#define RAW_MS   5000
 /* Of driver/conn.c and driver/krdma.h. */
 #define RAW_ACK_TIMEOUT 17
 #define RAW_RETRIES     6
@@ -45,15 +45,6 @@ MODULE_PARM_DESC(src, "IPv4 address of the end that posts");
 static char *raw_dst = "10.9.0.2";
 module_param_named(dst, raw_dst, charp, 0444);
 MODULE_PARM_DESC(dst, "IPv4 address of the other end");
-
-enum raw_way {
-	RAW_REFILL,
-	RAW_CHAIN,
-	RAW_WAIT
-};
-
-static const char *const raw_ways[] = { "refill", "chain", "wait", NULL };
-static const char *const raw_ops[] = { "write", "read", NULL };
 
 /* One end of the connection. */
 struct raw_end {
@@ -75,27 +66,22 @@ struct raw_slot {
 static struct {
 	struct rdma_cm_id *listener;
 	struct raw_end here, there;
-	struct raw_slot slot[RAW_SLOTS];
+	struct raw_slot slot[RUN_SLOTS];
 
 	/* memory of the other end */
-	struct page *page[RAW_SLOTS];
+	struct page *page[RUN_SLOTS];
 	struct sg_table sgt;
 	bool mapped;
 	struct ib_mr *mr;
 	struct ib_cqe reg_cqe;
 	struct completion registered;
 
-	/* a run */
-	enum raw_way way;
-	u32 depth;
+	struct run run;
 	u32 left;  /* operations to post */
 	u32 ended; /* operations, or of a chain those that have ended */
 	u32 goal;  /* complete @done at so many */
 	int err;
 	struct completion done;
-
-	u64 ns;
-	u64 idle;
 } raw;
 
 /* ---- a run ---- */
@@ -129,12 +115,12 @@ static void raw_op_done(struct ib_cq *cq, struct ib_wc *wc)
 		return;
 	}
 	raw.ended++;
-	if (raw.way == RAW_REFILL && raw.left) {
+	if (raw.run.way == RUN_REFILL && raw.left) {
 		raw.left--;
 		raw_post(slot - raw.slot, 1);
-	} else if (raw.way == RAW_CHAIN && raw.left && !(raw.ended % raw.depth)) {
-		raw.left -= raw.depth;
-		raw_post(0, raw.depth);
+	} else if (raw.run.way == RUN_CHAIN && raw.left && !(raw.ended % raw.run.depth)) {
+		raw.left -= raw.run.depth;
+		raw_post(0, raw.run.depth);
 	}
 	if (raw.ended == raw.goal)
 		complete(&raw.done);
@@ -149,69 +135,54 @@ static int raw_wait(u32 goal)
 }
 
 /* Nothing but posts between the two looks at the clock. */
-static int raw_run(bool read, u32 n)
+static int raw_run(void)
 {
-	bool chained = raw.way != RAW_REFILL;
-	u64 idle;
+	bool chained = raw.run.way != RUN_REFILL;
+	u32 depth = raw.run.depth, n = raw.run.n;
 	int rc = 0;
-	ktime_t t;
 	u32 i;
 
-	for (i = 0; i < raw.depth; i++) {
+	for (i = 0; i < depth; i++) {
 		struct ib_rdma_wr *wr = &raw.slot[i].wr;
 
-		wr->wr.opcode = read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-		wr->wr.next = chained && i + 1 < raw.depth ? &raw.slot[i + 1].wr.wr : NULL;
+		wr->wr.opcode = raw.run.read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+		wr->wr.next = chained && i + 1 < depth ? &raw.slot[i + 1].wr.wr : NULL;
 	}
 	raw.err = 0;
 	raw.ended = 0;
 	raw.goal = n;
-	raw.left = n - raw.depth;
+	raw.left = n - depth;
 	reinit_completion(&raw.done);
 
-	idle = get_cpu_idle_time_us(raw_smp_processor_id(), NULL);
-	t = ktime_get();
-	if (raw.way == RAW_WAIT) {
-		for (i = 0; i < n && !rc; i += raw.depth) {
-			raw.goal = i + raw.depth;
-			raw_post(0, raw.depth);
+	run_begin(&raw.run);
+	if (raw.run.way == RUN_WAIT) {
+		for (i = 0; i < n && !rc; i += depth) {
+			raw.goal = i + depth;
+			raw_post(0, depth);
 			rc = raw_wait(raw.goal);
 		}
 	} else {
 		/* One turn of the software interrupt for all, as a driver's would be. */
 		local_bh_disable();
-		for (i = 0; i < (chained ? 1 : raw.depth); i++)
+		for (i = 0; i < (chained ? 1 : depth); i++)
 			raw_post(i, 1);
 		local_bh_enable();
 		rc = raw_wait(n);
 	}
-	raw.ns = ktime_to_ns(ktime_sub(ktime_get(), t));
-	raw.idle = get_cpu_idle_time_us(raw_smp_processor_id(), NULL) - idle;
+	run_end(&raw.run);
 	return rc;
 }
 
 static int raw_run_set(const char *val, const struct kernel_param *kp)
 {
-	char op[8], way[8];
-	int read, how;
-	u32 depth, n;
-
-	if (sscanf(val, "%7s %7s %u %u", op, way, &depth, &n) != 4)
-		return -EINVAL;
-	read = match_string(raw_ops, -1, op);
-	how = match_string(raw_ways, -1, way);
-	if (read < 0 || how < 0 || !depth || depth > RAW_SLOTS || !n || n % depth)
-		return -EINVAL;
 	if (!raw.here.up)
 		return -ENOTCONN;
-	raw.way = how;
-	raw.depth = depth;
-	return raw_run(read, n);
+	return run_parse(&raw.run, val) ?: raw_run();
 }
 
 static int raw_run_get(char *buffer, const struct kernel_param *kp)
 {
-	return sysfs_emit(buffer, "%llu %llu\n", raw.ns, raw.idle);
+	return run_show(&raw.run, buffer);
 }
 
 static const struct kernel_param_ops raw_run_ops = {
@@ -219,12 +190,11 @@ static const struct kernel_param_ops raw_run_ops = {
 	.get = raw_run_get,
 };
 module_param_cb(run, &raw_run_ops, NULL, 0600);
-MODULE_PARM_DESC(run,
-		 "write|read refill|chain|wait DEPTH OPERATIONS; then nanoseconds and idle us");
+MODULE_PARM_DESC(run, RUN_DESC);
 
 static int raw_idle_get(char *buffer, const struct kernel_param *kp)
 {
-	return sysfs_emit(buffer, "%llu\n", get_cpu_idle_time_us(raw_smp_processor_id(), NULL));
+	return sysfs_emit(buffer, "%llu\n", run_idle());
 }
 
 static const struct kernel_param_ops raw_idle_ops = {
@@ -260,7 +230,7 @@ static int raw_end_setup(struct raw_end *end)
 		.qp_type = IB_QPT_RC,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.cap.max_send_wr = RAW_SEND_WR,
-		.cap.max_recv_wr = RAW_SLOTS,
+		.cap.max_recv_wr = RUN_SLOTS,
 		.cap.max_send_sge = min_t(u32, ib->attrs.max_send_sge, RAW_SGE_MAX),
 		.cap.max_recv_sge = 1,
 	};
@@ -272,7 +242,7 @@ static int raw_end_setup(struct raw_end *end)
 		end->pd = NULL;
 		return rc;
 	}
-	end->cq = ib_alloc_cq(ib, end, RAW_SEND_WR + RAW_SLOTS, 0, IB_POLL_SOFTIRQ);
+	end->cq = ib_alloc_cq(ib, end, RAW_SEND_WR + RUN_SLOTS, 0, IB_POLL_SOFTIRQ);
 	if (IS_ERR(end->cq)) {
 		int rc = PTR_ERR(end->cq);
 
@@ -379,12 +349,12 @@ static int raw_register(void)
 	int rc, n;
 	u32 i;
 
-	for (i = 0; i < RAW_SLOTS; i++) {
+	for (i = 0; i < RUN_SLOTS; i++) {
 		raw.page[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
 		if (!raw.page[i])
 			return -ENOMEM;
 	}
-	rc = sg_alloc_table_from_pages(&raw.sgt, raw.page, RAW_SLOTS, 0, RAW_SLOTS * PAGE_SIZE,
+	rc = sg_alloc_table_from_pages(&raw.sgt, raw.page, RUN_SLOTS, 0, RUN_SLOTS * PAGE_SIZE,
 				       GFP_KERNEL);
 	if (rc)
 		return rc;
@@ -393,7 +363,7 @@ static int raw_register(void)
 		return rc;
 	raw.mapped = true;
 
-	raw.mr = ib_alloc_mr(raw.there.pd, IB_MR_TYPE_MEM_REG, RAW_SLOTS);
+	raw.mr = ib_alloc_mr(raw.there.pd, IB_MR_TYPE_MEM_REG, RUN_SLOTS);
 	if (IS_ERR(raw.mr)) {
 		rc = PTR_ERR(raw.mr);
 		raw.mr = NULL;
@@ -423,7 +393,7 @@ static int raw_slots(void)
 	struct ib_device *ib = raw.here.id->device;
 	u32 i;
 
-	for (i = 0; i < RAW_SLOTS; i++) {
+	for (i = 0; i < RUN_SLOTS; i++) {
 		struct raw_slot *slot = &raw.slot[i];
 
 		slot->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
@@ -469,7 +439,7 @@ static void raw_exit(void)
 
 	if (raw.listener)
 		rdma_destroy_id(raw.listener);
-	for (i = 0; i < RAW_SLOTS && raw.slot[i].page; i++)
+	for (i = 0; i < RUN_SLOTS && raw.slot[i].page; i++)
 		ib_dma_unmap_page(raw.here.id->device, raw.slot[i].sge.addr, PAGE_SIZE,
 				  DMA_BIDIRECTIONAL);
 	if (raw.mapped)
@@ -487,7 +457,7 @@ static void raw_exit(void)
 	if (raw.there.pd)
 		ib_dealloc_pd(raw.there.pd);
 	sg_free_table(&raw.sgt);
-	for (i = 0; i < RAW_SLOTS; i++) {
+	for (i = 0; i < RUN_SLOTS; i++) {
 		if (raw.slot[i].page)
 			__free_page(raw.slot[i].page);
 		if (raw.page[i])

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What krdma_raw and krdma_kbench have in common: what is to be done, as their
+ * parameter "run" tells, and how long that took.
+ */
+#ifndef KRDMA_RUN_H
+#define KRDMA_RUN_H
+
+#include <linux/ktime.h>
+#include <linux/moduleparam.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/tick.h>
+
+/* At most so many under way. */
+#define RUN_SLOTS 32
+
+#define RUN_DESC "write|read refill|chain|wait DEPTH OPERATIONS; then nanoseconds and idle us"
+
+enum run_way {
+	RUN_REFILL,
+	RUN_CHAIN,
+	RUN_WAIT
+};
+
+struct run {
+	enum run_way way;
+	bool read;
+	u32 depth;
+	u32 n;
+
+	ktime_t begun;
+	u64 ns;
+	u64 idle; /* microseconds */
+};
+
+static inline u64 run_idle(void)
+{
+	return get_cpu_idle_time_us(raw_smp_processor_id(), NULL);
+}
+
+static inline int run_parse(struct run *run, const char *val)
+{
+	static const char *const ways[] = { "refill", "chain", "wait", NULL };
+	static const char *const ops[] = { "write", "read", NULL };
+	char op[8], name[8];
+	int read, way;
+	u32 depth, n;
+
+	if (sscanf(val, "%7s %7s %u %u", op, name, &depth, &n) != 4)
+		return -EINVAL;
+	read = match_string(ops, -1, op);
+	way = match_string(ways, -1, name);
+	if (read < 0 || way < 0 || !depth || depth > RUN_SLOTS || !n || n % depth)
+		return -EINVAL;
+	run->read = read;
+	run->way = way;
+	run->depth = depth;
+	run->n = n;
+	return 0;
+}
+
+static inline void run_begin(struct run *run)
+{
+	run->idle = run_idle();
+	run->begun = ktime_get();
+}
+
+static inline void run_end(struct run *run)
+{
+	run->ns = ktime_to_ns(ktime_sub(ktime_get(), run->begun));
+	run->idle = run_idle() - run->idle;
+}
+
+static inline int run_show(const struct run *run, char *buffer)
+{
+	return sysfs_emit(buffer, "%llu %llu\n", run->ns, run->idle);
+}
+
+#endif /* KRDMA_RUN_H */
