@@ -294,7 +294,7 @@ static struct krdma_io_own *krdma_io_own(struct krdma_io *io)
 	return (struct krdma_io_own *)io->own;
 }
 
-static void krdma_io_done(struct krdma_xfer *x, struct list_head *more)
+static void krdma_io_done(struct krdma_xfer *x, struct krdma_done *more)
 {
 	struct krdma_io_own *own = container_of(x, struct krdma_io_own, x);
 	struct krdma_io *io = container_of((void *)own, struct krdma_io, own);
@@ -312,7 +312,7 @@ void krdma_remote_cancel(struct krdma_remote *remote)
 {
 	struct krdma_session *sess = remote->region->sess;
 	struct krdma_xfer *x, *next;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&sess->lock);
 	list_for_each_entry_safe(x, next, &sess->xfers, all)
@@ -374,7 +374,7 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	struct krdma_xfer *x = &own->x;
 
 	refcount_inc(&remote->ios);
-	memset(own, 0, sizeof(*own));
+	krdma_xfer_init(x);
 	own->remote = remote;
 	x->region = remote->region;
 	x->sess = remote->region->sess;
@@ -391,28 +391,30 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	if (!x->status && READ_ONCE(remote->closing))
 		x->status = -ECANCELED;
 	if (x->status) {
-		INIT_LIST_HEAD(&x->all);
-		INIT_LIST_HEAD(&x->node);
 		x->ended = true;
 		return false;
 	}
-	krdma_xfer_init(x);
-	krdma_local_step(x, io->skip);
+	/* Behind empty entries, too. */
+	if (io->skip || !io->bvec->bv_len)
+		krdma_local_step(x, io->skip);
 	return true;
 }
 
 void krdma_io_submit_batch(struct list_head *batch)
 {
+	struct krdma_io *io;
 	LIST_HEAD(xfers);
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
-	while (!list_empty(batch)) {
-		struct krdma_io *io = list_first_entry(batch, struct krdma_io, node);
+	list_for_each_entry(io, batch, node) {
 		struct krdma_xfer *x = &krdma_io_own(io)->x;
 
-		list_del_init(&io->node);
-		list_add_tail(&x->node, krdma_io_prepare(io) ? &xfers : &done);
+		if (krdma_io_prepare(io))
+			list_add_tail(&x->node, &xfers);
+		else
+			krdma_done_add(&done, x);
 	}
+	INIT_LIST_HEAD(batch);
 	krdma_xfers_submit(&xfers);
 	krdma_xfers_finish(&done);
 }
@@ -429,7 +431,7 @@ EXPORT_SYMBOL_GPL(krdma_io_submit);
 
 void krdma_io_cancel(struct krdma_io *io)
 {
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	krdma_xfer_cancel(&krdma_io_own(io)->x, -ECANCELED, &done);
 	krdma_xfers_finish(&done);

@@ -211,11 +211,11 @@ struct krdma_region {
 	u32 generation;
 	u32 segment_shift;
 	u64 length;
-	int err;            /* -ESTALE and the like: no more transfers */
-	bool answered;      /* the OPEN has its answer */
-	bool revoked;       /* the owner closed the grant itself */
-	u32 posted;         /* chunks on the wire */
-	struct xarray keys; /* krdma_key by segment index */
+	int err;                    /* -ESTALE and the like: no more transfers */
+	bool answered;              /* the OPEN has its answer */
+	bool revoked;               /* the owner closed the grant itself */
+	u32 posted;                 /* chunks on the wire */
+	struct xarray keys;         /* krdma_key by segment index */
 	struct krdma_key *last_key; /* the one that was used last, or NULL */
 	u32 nkeys;
 	unsigned long forget;     /* where to look for a key to forget */
@@ -226,6 +226,41 @@ struct krdma_region {
 	struct work_struct ask_work;
 	struct work_struct close_work;
 };
+
+struct krdma_key *krdma_region_key_find(struct krdma_region *region, u64 index);
+void krdma_region_drained(struct krdma_region *region, struct krdma_key *key);
+
+/**
+ * krdma_region_key - the key of a byte
+ * @region: region
+ * @at: offset of the byte
+ *
+ * Context: session->lock held.
+ * Return: the key, which need not be valid, or NULL
+ */
+static inline struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at)
+{
+	u64 index = krdma_segment_of(at, region->segment_shift);
+	struct krdma_key *key = region->last_key;
+
+	/* Mostly it is that of the transfer before. */
+	return key && key->index == index ? key : krdma_region_key_find(region, index);
+}
+
+/**
+ * krdma_key_unpost - a chunk that used a key has ended
+ * @region: its region
+ * @key: the key
+ *
+ * Context: session->lock held.
+ */
+static inline void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key)
+{
+	region->posted--;
+	key->posted--;
+	if (unlikely(region->err || key->recall))
+		krdma_region_drained(region, key->posted ? NULL : key);
+}
 
 /* ---- our exports, opened by peers ---- */
 
@@ -304,6 +339,14 @@ struct krdma_cursor {
 	u64 in; /* bytes of it that are behind */
 };
 
+/* Transfers that have ended, in order: their submitters are to be told. */
+struct krdma_done {
+	struct krdma_xfer *first;
+	struct krdma_xfer **last;
+};
+
+#define KRDMA_DONE(name) struct krdma_done name = { .last = &(name).first }
+
 /*
  * One operation under way. Owned by whoever submitted it until
  * krdma_xfers_submit, by the session until ->done is called, exactly once, and
@@ -313,43 +356,69 @@ struct krdma_cursor {
  * or pages that are mapped with each chunk (->bvec).
  */
 struct krdma_xfer {
-	struct list_head node;       /* session->ready, region->waiters, or a local list */
-	struct list_head all;        /* session->xfers */
-	struct krdma_session *sess;  /* of the region */
-	struct krdma_region *region; /* the submitter holds a reference */
-	struct krdma_mapping *map;
-	const struct krdma_vec *local;
-	const struct bio_vec *bvec;
+	struct list_head node;         /* session->ready, region->waiters, or a batch */
+	struct list_head all;          /* session->xfers */
+	struct krdma_xfer *next;       /* in a krdma_done */
+	struct krdma_session *sess;    /* of the region */
+	struct krdma_region *region;   /* the submitter holds a reference */
 	const struct krdma_vec *range; /* of the region */
-	u32 nlocal;                    /* entries of ->local or ->bvec */
 	u32 nrange;
-	struct krdma_cursor at;  /* next byte to post: of local memory */
-	struct krdma_cursor far; /* and of the region */
+	u32 nlocal;              /* entries of ->local or ->bvec */
 	struct krdma_vec one[2]; /* room for a single ->local and ->range */
-	u8 opcode;
-	bool held;  /* waits for its turn */
-	bool ended; /* ->done is called, or will be */
-	bool lost;  /* a key to its memory may be alive: it must not be given back */
-	bool gap;   /* a chunk failed: no more counting in .moved */
-	u32 chunks; /* on the wire */
-	u64 user_data;
 	u64 length;
-	u64 posted;
-	u64 moved; /* completed from the start, without a gap */
-	int status;
-	enum krdma_wait wait;
-	ktime_t submitted;
-	ktime_t since; /* began to wait for .wait */
 	ktime_t timeout; /* from the submission */
 	ktime_t deadline;
+	ktime_t submitted;
+	ktime_t since; /* began to wait for .wait */
 	kuid_t uid;
-	pid_t pid;
+	u8 opcode;
 	/*
 	 * Any context, no session lock held. What ends because of this is added to
 	 * the list, never told from here.
 	 */
-	void (*done)(struct krdma_xfer *x, struct list_head *more);
+	void (*done)(struct krdma_xfer *x, struct krdma_done *more);
+
+	/* From here all zero at first; ->bvec is set before it begins, or ->local and ->map. */
+	const struct bio_vec *bvec;
+	const struct krdma_vec *local;
+	struct krdma_mapping *map;
+	struct krdma_cursor at;  /* next byte to post: of local memory */
+	struct krdma_cursor far; /* and of the region */
+	u64 posted;
+	u64 moved;  /* completed from the start, without a gap */
+	u32 chunks; /* on the wire */
+	int status;
+	enum krdma_wait wait;
+	bool held;  /* waits for its turn */
+	bool ended; /* ->done is called, or will be */
+	bool lost;  /* a key to its memory may be alive: it must not be given back */
+	bool gap;   /* a chunk failed: no more counting in .moved */
+	pid_t pid;  /* 0: the kernel */
+	u64 user_data;
 };
+
+/**
+ * krdma_xfer_init - begin with a transfer
+ * @x: transfer, of any content; to be filled in by the submitter
+ */
+static inline void krdma_xfer_init(struct krdma_xfer *x)
+{
+	memset_startat(x, 0, bvec);
+	INIT_LIST_HEAD(&x->all);
+	INIT_LIST_HEAD(&x->node);
+}
+
+/**
+ * krdma_done_add - a transfer has ended
+ * @done: those that have
+ * @x: transfer
+ */
+static inline void krdma_done_add(struct krdma_done *done, struct krdma_xfer *x)
+{
+	x->next = NULL;
+	*done->last = x;
+	done->last = &x->next;
+}
 
 /**
  * krdma_xfer_at - where in the region the next byte to post goes
@@ -396,9 +465,9 @@ struct krdma_sink {
 
 struct krdma_chunk {
 	struct ib_cqe cqe;
-	struct krdma_chunk *next; /* of channel->free */
-	struct list_head node;    /* channel->posted, or the chain being built */
-	bool posted;           /* its end is to come */
+	struct krdma_chunk *next; /* of channel->free, or of the chain being built */
+	u32 place;                /* in channel->ring */
+	bool posted;              /* its end is to come */
 	struct krdma_xfer *xfer;
 	struct krdma_key *key;
 	struct krdma_cursor at; /* its first byte */
@@ -436,7 +505,9 @@ struct krdma_channel {
 	/* data */
 	struct krdma_chunk *chunks;
 	struct krdma_chunk *free;
-	struct list_head posted; /* chunks, in order */
+	struct krdma_chunk **ring; /* in the order of their posting; NULL: has ended */
+	u32 head;                  /* first that may not have ended; head and tail go on and on */
+	u32 tail;                  /* behind the last */
 	u32 slots;
 	u32 slots_used;
 	u64 posted_bytes;
@@ -633,15 +704,20 @@ struct krdma_handle {
 /* An operation of a process: op.c. */
 struct krdma_req {
 	struct krdma_xfer x;
+	struct bio_vec few[KRDMA_REQ_PAGES];
+	struct krdma_why why; /* why its memory could not be had */
+
+	/* From here all zero at first. */
 	struct krdma_ctx *ctx;
-	struct list_head all; /* ctx->reqs, then ctx->ended */
+	struct list_head all;   /* ctx->reqs, then ctx->ended */
 	struct krdma_handle *h; /* of the region */
 	struct list_head turn;  /* h->turns */
 	bool started;
-	bool after;     /* starts when it is the first of its order */
+	bool after;     /* starts when it is the first of its turns */
 	bool async;     /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
 	bool cancelled; /* by io_uring */
 	bool unpinning; /* on ctx->ended, but not to be taken; ctx->reqs_lock */
+	bool keep;      /* for another operation of its context */
 	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
 	struct krdma_mem *mem;
 	struct bio_vec *pages;
@@ -650,10 +726,7 @@ struct krdma_req {
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
 	void (*end)(struct krdma_req *r);
 	void *door;             /* the door's own */
-	bool keep;              /* for another operation of its context */
 	struct llist_node idle; /* ctx->idle */
-	struct bio_vec few[KRDMA_REQ_PAGES];
-	struct krdma_why why; /* why its memory could not be had */
 };
 
 /* Threads of a file whose last error is kept. */
@@ -823,7 +896,23 @@ int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, boo
 		    struct krdma_why *why);
 void krdma_pages_unpin(struct krdma_req *r);
 u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr);
-void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len);
+
+/**
+ * krdma_local_unmap - undo krdma_local_next
+ * @x: transfer with ->bvec
+ * @ib: the device
+ * @addr: DMA address of a run
+ * @len: its bytes
+ *
+ * Context: any.
+ */
+static inline void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr,
+				     u32 len)
+{
+	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
+	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
+}
+
 void krdma_local_step(struct krdma_xfer *x, u32 bytes);
 void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
@@ -864,40 +953,95 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 				       u32 timeout_ms, struct krdma_why *why);
 void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
-struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at);
 void krdma_region_want(struct krdma_region *region);
-void krdma_region_fail(struct krdma_region *region, int err, struct list_head *done);
+void krdma_region_fail(struct krdma_region *region, int err, struct krdma_done *done);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_regions_lost(struct krdma_session *sess);
 void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg);
 void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg);
 void krdma_region_recalls_answer(struct krdma_session *sess);
-void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key);
 void krdma_regions_drop(struct krdma_session *sess);
 
 /* xfer.c */
-void krdma_xfer_init(struct krdma_xfer *x);
 void krdma_xfers_submit(struct list_head *batch);
-void krdma_xfer_release(struct krdma_xfer *x, struct list_head *done);
-void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct list_head *done);
-void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done);
+void krdma_xfer_release(struct krdma_xfer *x, struct krdma_done *done);
+void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_done *done);
+void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done);
+
+/**
+ * krdma_xfer_pump - post what can be posted, with one doorbell
+ * @sess: session
+ * @done: transfers that ended
+ *
+ * Transfers take turns, a chunk each, so that a long one does not hold up
+ * short ones.
+ *
+ * Context: session->lock held.
+ */
+static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done *done)
+{
+	lockdep_assert_held(&sess->lock);
+	if (!list_empty(&sess->ready))
+		krdma_xfer_pump_ready(sess, done);
+}
 void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
-			   struct list_head *done);
+			   struct krdma_done *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
-void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done);
-void krdma_xfers_fail(struct krdma_session *sess, struct list_head *done);
-ktime_t krdma_xfers_expire(struct krdma_session *sess, struct list_head *done);
-void krdma_xfers_finish(struct list_head *done);
+void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done);
+void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done);
+ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done);
+void krdma_xfers_finish(struct krdma_done *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 
 /* split.c: no verbs, no locks, no allocation, no state */
-u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered);
+/**
+ * krdma_split_bytes - how much the next work request may carry
+ * @left: bytes of the operation that are not posted yet
+ * @in_segment: where in its segment the first of them is
+ * @covered: bytes of the segment that the key covers, more than @in_segment
+ *
+ * Context: any.
+ * Return: the bytes: to the end of the operation or of the key, and at most
+ *	KRDMA_CHUNK_MAX.
+ */
+static inline u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
+{
+	return min3(left, covered - in_segment, (u64)KRDMA_CHUNK_MAX);
+}
+
+/**
+ * krdma_split_step - go on in a list of pieces or ranges
+ * @at: the place
+ * @vec: the list
+ * @n: its entries
+ * @bytes: how far: not behind the end of the last one
+ *
+ * Stands at the beginning of an entry rather than at the end of the one before,
+ * but for the last.
+ *
+ * Context: any.
+ */
+static inline void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n,
+				    u64 bytes)
+{
+	for (;;) {
+		u64 rest = vec[at->i].length - at->in;
+
+		if (bytes < rest || at->i + 1 == n) {
+			at->in += bytes;
+			return;
+		}
+		bytes -= rest;
+		at->i++;
+		at->in = 0;
+	}
+}
+
 u32 krdma_split_short(u32 bytes, u64 at);
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used);
-void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n, u64 bytes);
 
 /* post.c: the only file that posts to a data or control queue */
 int krdma_post_setup(struct krdma_channel *ch);
@@ -905,13 +1049,13 @@ void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
 struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
 				     struct krdma_key *key);
-int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done);
+int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_done *done);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
 struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
 u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
-void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done);
+void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_done *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_reap(struct krdma_channel *ch);
 
@@ -971,7 +1115,7 @@ void krdma_session_up(struct krdma_session *sess);
 void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye);
 void krdma_session_broken(struct krdma_session *sess, const char *why);
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
-			       struct list_head *done);
+			       struct krdma_done *done);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_sessions_fail_device(struct krdma_device *dev);

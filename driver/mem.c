@@ -687,21 +687,6 @@ u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u
 }
 
 /**
- * krdma_local_unmap - undo krdma_local_next
- * @x: transfer with ->bvec
- * @ib: the device
- * @addr: DMA address of a run
- * @len: its bytes
- *
- * Context: any.
- */
-void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr, u32 len)
-{
-	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
-	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
-}
-
-/**
  * krdma_mem_unmap_device - undo all mappings of a device that goes
  * @dev: the device, which no session uses any more
  *

@@ -77,7 +77,7 @@ struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle)
 	if (!r)
 		return NULL;
 	/* What follows has no meaning before it is set. */
-	memset(r, 0, offsetof(struct krdma_req, few));
+	memset_startat(r, 0, ctx);
 	r->ctx = ctx;
 	kref_get(&ctx->ref);
 	krdma_why_init(&r->why);
@@ -423,7 +423,7 @@ static bool krdma_turn_take(struct krdma_req *r)
 	return r->after;
 }
 
-static void krdma_turn_end(struct krdma_req *r, struct list_head *more)
+static void krdma_turn_end(struct krdma_req *r, struct krdma_done *more)
 {
 	struct krdma_handle *h = r->h;
 	struct krdma_req *next;
@@ -439,7 +439,7 @@ static void krdma_turn_end(struct krdma_req *r, struct list_head *more)
 		krdma_xfer_release(&next->x, more);
 }
 
-static void krdma_req_done(struct krdma_xfer *x, struct list_head *more)
+static void krdma_req_done(struct krdma_xfer *x, struct krdma_done *more)
 {
 	struct krdma_req *r = container_of(x, struct krdma_req, x);
 	struct krdma_ctx *ctx = r->ctx;

@@ -25,7 +25,7 @@
  * before the end of a page ends there: siw as the owner answers short ones that go
  * over it with wrong bytes (siw_try_1seg).
  *
- * A chunk is on ch->posted until it has ended. Nothing relies on a completion for
+ * A chunk is in ch->ring until it has ended. Nothing relies on a completion for
  * each when the queue pair is in error: siw may lose some, and give others twice.
  * What failed on iWARP, or never completed, ends with the queue pair and its
  * completion queue (krdma_post_reap).
@@ -55,7 +55,7 @@ static void krdma_post_count(struct krdma_channel *ch, u32 n)
 
 /* A failed completion means that the queue pair is in error: so ends the session. */
 static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
-			      struct list_head *done)
+			      struct krdma_done *done)
 {
 	/* A refused connect flushes the receives: rdma_cm tells the reason. */
 	if (ch->sess->state == KRDMA_SESSION_CONNECTING && !ch->sess->inbound) {
@@ -107,50 +107,85 @@ static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)
 				  c->sge[c->mapped - 1].length);
 }
 
-/*
- * The SGEs of a chunk: up to @bytes, from where its transfer stands. Pages that
- * are mapped with it have one for each run.
- */
+/* Pages that are mapped with the chunk have an SGE for each run. */
+static u32 krdma_chunk_pages(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes, u32 max)
+{
+	struct krdma_session *sess = ch->sess;
+	u32 left = bytes, n = 0, len;
+
+	for (; left && n < max; left -= len, n++) {
+		len = krdma_local_next(c->xfer, sess->dev, left, &c->sge[n].addr);
+		if (!len)
+			break;
+		c->sge[n].length = len;
+		c->sge[n].lkey = sess->pd->local_dma_lkey;
+	}
+	c->bytes = bytes - left;
+	c->mapped = n;
+	return n;
+}
+
+static u32 krdma_chunk_registered(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes,
+				  u32 max)
+{
+	struct krdma_xfer *x = c->xfer;
+	u32 n = 0, len;
+
+	for (c->bytes = 0; c->bytes < bytes; c->bytes += len) {
+		const struct krdma_vec *v = &x->local[x->at.i];
+
+		len = krdma_split_sges(x->map->page, x->map->mem->offset + v->addr + x->at.in,
+				       min_t(u64, bytes - c->bytes, v->length - x->at.in),
+				       ch->sess->pd->local_dma_lkey, c->sge, max, &n);
+		if (!len)
+			break;
+		krdma_local_step(x, len);
+	}
+	return n;
+}
+
+/* The SGEs of a chunk: up to @bytes, from where its transfer stands. */
 static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes)
 {
 	u32 max = c->xfer->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
-	u32 lkey = ch->sess->pd->local_dma_lkey, n = 0, len;
-	struct krdma_xfer *x = c->xfer;
 
-	for (c->bytes = 0; c->bytes < bytes; c->bytes += len) {
-		if (x->bvec) {
-			if (n == max)
-				break;
-			len = krdma_local_next(x, ch->sess->dev, bytes - c->bytes, &c->sge[n].addr);
-			if (!len)
-				break;
-			c->sge[n].length = len;
-			c->sge[n].lkey = lkey;
-			n++;
-		} else {
-			const struct krdma_vec *v = &x->local[x->at.i];
+	return c->xfer->bvec ? krdma_chunk_pages(ch, c, bytes, max) :
+			       krdma_chunk_registered(ch, c, bytes, max);
+}
 
-			len = krdma_split_sges(x->map->page,
-					       x->map->mem->offset + v->addr + x->at.in,
-					       min_t(u64, bytes - c->bytes, v->length - x->at.in),
-					       lkey, c->sge, max, &n);
-			if (!len)
-				break;
-			krdma_local_step(x, len);
-		}
-	}
-	if (x->bvec)
-		c->mapped = n;
-	return n;
+/* ---- the chunks that are posted, in order ---- */
+
+static struct krdma_chunk **krdma_ring_at(struct krdma_channel *ch, u32 place)
+{
+	return &ch->ring[place & (KRDMA_DATA_SLOTS - 1)];
+}
+
+/* They end in order, but for some on iWARP: there may be chunks to be had, but no place. */
+static bool krdma_ring_full(const struct krdma_channel *ch)
+{
+	return ch->tail - ch->head == KRDMA_DATA_SLOTS;
+}
+
+static void krdma_ring_add(struct krdma_channel *ch, struct krdma_chunk *c)
+{
+	c->place = ch->tail++;
+	*krdma_ring_at(ch, c->place) = c;
+}
+
+static void krdma_ring_del(struct krdma_channel *ch, struct krdma_chunk *c)
+{
+	*krdma_ring_at(ch, c->place) = NULL;
+	while (ch->head != ch->tail && !*krdma_ring_at(ch, ch->head))
+		ch->head++;
 }
 
 /* A posted chunk has ended. */
 static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int err,
-			    struct list_head *done)
+			    struct krdma_done *done)
 {
 	krdma_chunk_sync(ch, c, false);
 	c->posted = false;
-	list_del(&c->node);
+	krdma_ring_del(ch, c);
 	if (c->sink)
 		krdma_sink_put(ch, c);
 	else
@@ -164,7 +199,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
 	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&sess->lock);
 	krdma_post_alive(ch);
@@ -190,8 +225,8 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_chunk *last = container_of(wc->wr_cqe, struct krdma_chunk, placed_cqe);
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
-	struct krdma_chunk *c, *next;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
+	u32 place;
 
 	spin_lock_bh(&sess->lock);
 	krdma_post_alive(ch);
@@ -201,11 +236,11 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	if (!last->posted)
 		goto out;
-	list_for_each_entry_safe(c, next, &ch->posted, node) {
-		if (c->xfer->opcode == KRDMA_OP_WRITE)
+	for (place = ch->head; place != last->place + 1; place++) {
+		struct krdma_chunk *c = *krdma_ring_at(ch, place);
+
+		if (c && c->xfer->opcode == KRDMA_OP_WRITE)
 			krdma_chunk_end(ch, c, 0, &done);
-		if (c == last)
-			break;
 	}
 	krdma_xfer_pump(sess, &done);
 out:
@@ -251,7 +286,7 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 
 	lockdep_assert_held(&ch->sess->lock);
 	c = ch->free;
-	if (!c || ch->posted_bytes >= KRDMA_POSTED_MAX)
+	if (!c || krdma_ring_full(ch) || ch->posted_bytes >= KRDMA_POSTED_MAX)
 		return NULL;
 
 	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
@@ -283,6 +318,7 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	c->wr.rkey = key->rkey;
 
 	ch->free = c->next;
+	krdma_ring_add(ch, c);
 	ch->slots_used++;
 	ch->posted_bytes += c->bytes;
 	key->posted++;
@@ -304,12 +340,13 @@ static struct ib_send_wr **krdma_chunk_link(struct krdma_chunk *c, struct ib_sen
 }
 
 /* Some of a chain was not accepted: the session has failed, the rest comes to an end. */
-static void krdma_chain_failed(struct krdma_channel *ch, struct list_head *chain,
-			       const struct ib_send_wr *bad, struct list_head *done)
+static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_chunk *chain,
+			       const struct ib_send_wr *bad, struct krdma_done *done)
 {
 	struct krdma_chunk *c, *next;
 
-	list_for_each_entry_safe(c, next, chain, node) {
+	for (c = chain; c; c = next) {
+		next = c->next;
 		if (bad == &c->wr.wr || (c->sink && bad == &c->sink->reg.wr))
 			bad = NULL;
 		/* Before the bad one they were posted: their completions will come. */
@@ -325,14 +362,14 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct list_head *chain
 /**
  * krdma_post_chain - post chunks with one doorbell
  * @ch: channel
- * @chain: chunks in order, at least one; empty on return
+ * @chain: chunks by ->next, in order
  * @done: transfers that ended
  *
  * Context: session->lock held, session up.
  * Return: 0, or a negative errno: the session has failed then, and the chunks
  *	that were not posted have ended with an error
  */
-int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct list_head *done)
+int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_done *done)
 {
 	struct krdma_chunk *c, *last_write = NULL;
 	const struct ib_send_wr *bad = NULL;
@@ -340,7 +377,7 @@ int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct l
 	int rc;
 
 	lockdep_assert_held(&ch->sess->lock);
-	list_for_each_entry(c, chain, node) {
+	for (c = chain; c; c = c->next) {
 		link = krdma_chunk_link(c, link);
 		krdma_chunk_sync(ch, c, true);
 		krdma_post_count(ch, 1);
@@ -376,7 +413,6 @@ int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct l
 			krdma_chain_failed(ch, chain, bad, done);
 		}
 	}
-	list_splice_tail_init(chain, &ch->posted);
 	return rc;
 }
 
@@ -390,16 +426,22 @@ int krdma_post_chain(struct krdma_channel *ch, struct list_head *chain, struct l
  */
 void krdma_post_reap(struct krdma_channel *ch)
 {
-	struct krdma_chunk *c, *next;
-	LIST_HEAD(done);
+	struct krdma_chunk *c;
+	KRDMA_DONE(done);
+	u32 place;
 
 	/* No lock: no handler runs any more, and nothing is posted. */
-	list_for_each_entry(c, &ch->posted, node)
-		if (c->sink)
+	for (place = ch->head; place != ch->tail; place++) {
+		c = *krdma_ring_at(ch, place);
+		if (c && c->sink)
 			krdma_sink_dereg(c);
+	}
 	spin_lock_bh(&ch->sess->lock);
-	list_for_each_entry_safe(c, next, &ch->posted, node)
-		krdma_chunk_end(ch, c, -ECONNRESET, &done);
+	for (place = ch->head; place != ch->tail; place++) {
+		c = *krdma_ring_at(ch, place);
+		if (c)
+			krdma_chunk_end(ch, c, -ECONNRESET, &done);
+	}
 	spin_unlock_bh(&ch->sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -411,7 +453,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
@@ -497,7 +539,7 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_tx *tx = container_of(wc->wr_cqe, struct krdma_tx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);
@@ -585,7 +627,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	const struct ib_send_wr *bad = NULL;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 	int rc = -ENOTCONN;
 
 	ib_dma_sync_single_for_device(sess->dev->ib, tx->dma, len, DMA_TO_DEVICE);
@@ -621,7 +663,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 {
 	struct krdma_session *sess = ch->sess;
 	const struct ib_send_wr *bad = NULL, *wr;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 	u32 posted = 0;
 
 	spin_lock_bh(&sess->lock);
@@ -683,7 +725,7 @@ u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
  */
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 {
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);
@@ -698,7 +740,7 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_channel *ch = cq->cq_context;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);
@@ -721,7 +763,7 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
  *
  * Context: session->lock held.
  */
-void krdma_post_heartbeat(struct krdma_channel *ch, struct list_head *done)
+void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_done *done)
 {
 	struct ib_rdma_wr wr = {
 		.wr = {
@@ -782,11 +824,14 @@ int krdma_post_setup(struct krdma_channel *ch)
 	int rc;
 	u32 i;
 
+	/* A place in the ring is found by a mask. */
+	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_DATA_SLOTS);
 	ch->heartbeat_cqe.done = krdma_heartbeat_done;
 	ch->chunks = kvcalloc(ch->slots, sizeof(*ch->chunks), GFP_KERNEL);
+	ch->ring = kcalloc(ch->slots, sizeof(struct krdma_chunk *), GFP_KERNEL);
 	ch->tx = kcalloc(ch->ntx, sizeof(*ch->tx), GFP_KERNEL);
 	ch->rx = kcalloc(ch->nrx, sizeof(*ch->rx), GFP_KERNEL);
-	if (!ch->chunks || !ch->tx || !ch->rx)
+	if (!ch->chunks || !ch->ring || !ch->tx || !ch->rx)
 		return -ENOMEM;
 
 	for (i = 0; i < ch->slots; i++) {
@@ -834,6 +879,7 @@ void krdma_post_teardown(struct krdma_channel *ch)
 		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, DMA_FROM_DEVICE);
 	krdma_sinks_free(ch);
 	kvfree(ch->chunks);
+	kfree(ch->ring);
 	kfree(ch->tx);
 	kfree(ch->rx);
 }

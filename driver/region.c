@@ -55,20 +55,17 @@ void krdma_region_put(struct krdma_region *region)
 /* ---- keys ---- */
 
 /**
- * krdma_region_key - the key of a byte
+ * krdma_region_key_find - find the key of a segment, and remember it
  * @region: region
- * @at: offset of the byte
+ * @index: of the segment
  *
  * Context: session->lock held.
  * Return: the key, which need not be valid, or NULL
  */
-struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at)
+struct krdma_key *krdma_region_key_find(struct krdma_region *region, u64 index)
 {
-	u64 index = krdma_segment_of(at, region->segment_shift);
-
-	/* Mostly it is that of the transfer before. */
-	if (!region->last_key || region->last_key->index != index)
-		region->last_key = xa_load(&region->keys, index);
+	lockdep_assert_held(&region->sess->lock);
+	region->last_key = xa_load(&region->keys, index);
 	return region->last_key;
 }
 
@@ -192,7 +189,7 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	struct krdma_region *region = sa->region;
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x, *next;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	if (msg && !region->err) {
 		err = krdma_keys_store(region, msg, sa);
@@ -226,7 +223,7 @@ static void krdma_region_ask_failed(struct krdma_region *region, int err)
 {
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
@@ -257,7 +254,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 	struct krdma_segs_ask *sa = NULL;
 	struct krdma_msg *msg = NULL;
 	struct krdma_ask *ask = NULL;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 	bool wanted;
 	int rc = -ENOMEM;
 
@@ -319,25 +316,21 @@ void krdma_region_want(struct krdma_region *region)
 }
 
 /**
- * krdma_key_unpost - a chunk that used a key has ended
- * @region: its region
- * @key: the key
+ * krdma_region_drained - what waits for posted work can go on
+ * @region: region that has failed, or whose key has a recall
+ * @key: key that no chunk on the wire uses any more; NULL: there is one
  *
  * Context: session->lock held.
  */
-void krdma_key_unpost(struct krdma_region *region, struct krdma_key *key)
+void krdma_region_drained(struct krdma_region *region, struct krdma_key *key)
 {
-	struct krdma_recall *recall = key->recall;
-	bool wake = false;
+	bool wake = !region->posted && region->err;
 
 	lockdep_assert_held(&region->sess->lock);
-	region->posted--;
-	if (!--key->posted && recall) {
+	if (key && key->recall) {
+		wake |= !--key->recall->pending;
 		key->recall = NULL;
-		wake = !--recall->pending;
 	}
-	if (!region->posted && region->err)
-		wake = true;
 	if (wake) {
 		/* Answers to RECALL and REVOKE, and krdma_region_close_work. */
 		if (region->sess->state == KRDMA_SESSION_UP)
@@ -432,7 +425,7 @@ void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg
 {
 	struct krdma_region *region;
 	struct krdma_recall *recall;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	recall = krdma_recall_new(sess, msg, msg->grant.grant, msg->grant.generation);
 	if (!recall)
@@ -593,7 +586,7 @@ void krdma_regions_lost(struct krdma_session *sess)
  *
  * Context: session->lock held.
  */
-void krdma_region_fail(struct krdma_region *region, int err, struct list_head *done)
+void krdma_region_fail(struct krdma_region *region, int err, struct krdma_done *done)
 {
 	struct krdma_xfer *x, *next;
 
@@ -664,7 +657,7 @@ static void krdma_region_close_work(struct work_struct *work)
 void krdma_region_close(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 	bool last;
 
 	spin_lock_bh(&sess->lock);

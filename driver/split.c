@@ -8,21 +8,6 @@
 #include "krdma.h"
 
 /**
- * krdma_split_bytes - how much the next work request may carry
- * @left: bytes of the operation that are not posted yet
- * @in_segment: where in its segment the first of them is
- * @covered: bytes of the segment that the key covers, more than @in_segment
- *
- * Context: any.
- * Return: the bytes: to the end of the operation or of the key, and at most
- *	KRDMA_CHUNK_MAX.
- */
-u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
-{
-	return min3(left, covered - in_segment, (u64)KRDMA_CHUNK_MAX);
-}
-
-/**
  * krdma_split_short - no short work request over the end of a page of the peer
  * @bytes: how much it would carry, not 0
  * @at: first byte in the region; a peer's pages have 4 KiB at least
@@ -76,31 +61,4 @@ u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struc
 	}
 	*used = n;
 	return done;
-}
-
-/**
- * krdma_split_step - go on in a list of pieces or ranges
- * @at: the place
- * @vec: the list
- * @n: its entries
- * @bytes: how far: not behind the end of the last one
- *
- * Stands at the beginning of an entry rather than at the end of the one before,
- * but for the last.
- *
- * Context: any.
- */
-void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n, u64 bytes)
-{
-	for (;;) {
-		u64 rest = vec[at->i].length - at->in;
-
-		if (bytes < rest || at->i + 1 == n) {
-			at->in += bytes;
-			return;
-		}
-		bytes -= rest;
-		at->i++;
-		at->in = 0;
-	}
 }

@@ -69,7 +69,7 @@ static void krdma_batch_req_end(struct krdma_req *r)
 
 static int krdma_batch_wait(struct krdma_batch *b)
 {
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 	u32 i;
 
 	if (!wait_for_completion_killable(&b->done))
@@ -388,7 +388,7 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd)
 {
 	struct krdma_req *r;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	cmd->count = 0;
 	spin_lock_bh(&ctx->reqs_lock);
@@ -596,7 +596,7 @@ void krdma_submit_close(struct krdma_ctx *ctx)
 {
 	struct eventfd_ctx *eventfd;
 	struct krdma_req *r;
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	spin_lock_bh(&ctx->reqs_lock);
 	ctx->closed = true;

@@ -8,7 +8,7 @@
  *	region->waiters		lacks the key of its next segment
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
- *	a local "done" list	ended; ->done is called without the session's lock
+ *	(none)			ended, in a krdma_done: ->done is called without the lock
  *
  * and on session->xfers by .all until it ends. It ends when it has a status,
  * or all its bytes, and no chunk of it is on the wire any more: a posted work
@@ -53,7 +53,7 @@ void krdma_xfer_ready(struct krdma_xfer *x)
 }
 
 /* The one place where a transfer becomes finished. */
-static void krdma_xfer_finish(struct krdma_xfer *x, struct list_head *done)
+static void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -82,8 +82,8 @@ static void krdma_xfer_finish(struct krdma_xfer *x, struct list_head *done)
 	sess->nxfers--;
 	/* Mostly it is on no list: all of it was on the wire. */
 	if (!list_empty(&x->node))
-		list_del(&x->node);
-	list_add_tail(&x->node, done);
+		list_del_init(&x->node);
+	krdma_done_add(done, x);
 }
 
 /**
@@ -94,7 +94,7 @@ static void krdma_xfer_finish(struct krdma_xfer *x, struct list_head *done)
  *
  * Context: session->lock held.
  */
-void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done)
+void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done)
 {
 	lockdep_assert_held(&x->sess->lock);
 	if (!x->status)
@@ -108,24 +108,21 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct list_head *done)
 }
 
 /**
- * krdma_xfer_pump - post what can be posted, with one doorbell
+ * krdma_xfer_pump_ready - krdma_xfer_pump where something is ready
  * @sess: session
  * @done: transfers that ended
  *
- * Transfers take turns, a chunk each, so that a long one does not hold up
- * short ones.
- *
  * Context: session->lock held.
  */
-void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
+void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
 {
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_xfer *x;
-	LIST_HEAD(chain);
+	struct krdma_chunk *chain = NULL, **link = &chain;
 	ktime_t now;
 
 	lockdep_assert_held(&sess->lock);
-	if (list_empty(&sess->ready) || sess->state != KRDMA_SESSION_UP)
+	if (sess->state != KRDMA_SESSION_UP)
 		return;
 	now = ktime_get();
 	while ((x = list_first_entry_or_null(&sess->ready, struct krdma_xfer, node))) {
@@ -152,7 +149,9 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 			krdma_xfer_end(x, PTR_ERR(c), done);
 			continue;
 		}
-		list_add_tail(&c->node, &chain);
+		c->next = NULL;
+		*link = c;
+		link = &c->next;
 		if (x->posted == x->length) {
 			list_del_init(&x->node);
 			krdma_xfer_wait_since(x, KRDMA_WAIT_WIRE, now);
@@ -160,8 +159,8 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
 			list_move_tail(&x->node, &sess->ready);
 		}
 	}
-	if (!list_empty(&chain))
-		krdma_post_chain(ch, &chain, done);
+	if (chain)
+		krdma_post_chain(ch, chain, done);
 }
 
 /**
@@ -174,7 +173,7 @@ void krdma_xfer_pump(struct krdma_session *sess, struct list_head *done)
  * Context: session->lock held.
  */
 void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
-			   struct list_head *done)
+			   struct krdma_done *done)
 {
 	struct krdma_xfer *x = c->xfer;
 
@@ -196,24 +195,12 @@ void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int 
 		krdma_xfer_finish(x, done);
 }
 
-/**
- * krdma_xfer_init - make a transfer ready to be submitted
- * @x: transfer, filled in by the submitter
- *
- * Context: any.
- */
-void krdma_xfer_init(struct krdma_xfer *x)
-{
-	INIT_LIST_HEAD(&x->all);
-	INIT_LIST_HEAD(&x->node);
-}
-
 /* @x is on a list by ->node, and taken from it if it is not to be posted now. */
-static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct list_head *done)
+static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_done *done)
 {
 	struct krdma_session *sess = x->sess;
 
-	x->deadline = ktime_add_safe(now, x->timeout);
+	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
 	x->submitted = now;
 	x->since = now;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
@@ -227,7 +214,8 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct list_head
 	} else if (sess->state != KRDMA_SESSION_UP) {
 		krdma_xfer_end(x, -ENOTCONN, done);
 	} else {
-		krdma_session_tick_by(sess, x->deadline);
+		if (ktime_before(x->deadline, sess->tick_at))
+			krdma_session_tick_by(sess, x->deadline);
 		if (x->held)
 			list_del_init(&x->node);
 	}
@@ -247,7 +235,7 @@ void krdma_xfers_submit(struct list_head *batch)
 {
 	ktime_t now = ktime_get();
 	LIST_HEAD(ready);
-	LIST_HEAD(done);
+	KRDMA_DONE(done);
 
 	while (!list_empty(batch)) {
 		struct krdma_xfer *x = list_first_entry(batch, struct krdma_xfer, node), *next;
@@ -277,7 +265,7 @@ void krdma_xfers_submit(struct list_head *batch)
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_release(struct krdma_xfer *x, struct list_head *done)
+void krdma_xfer_release(struct krdma_xfer *x, struct krdma_done *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -301,7 +289,7 @@ void krdma_xfer_release(struct krdma_xfer *x, struct list_head *done)
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct list_head *done)
+void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_done *done)
 {
 	spin_lock_bh(&x->sess->lock);
 	if (!list_empty(&x->all))
@@ -318,7 +306,7 @@ void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct list_head *done)
  *
  * Context: session->lock held.
  */
-void krdma_xfers_fail(struct krdma_session *sess, struct list_head *done)
+void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done)
 {
 	struct krdma_xfer *x, *next;
 
@@ -335,7 +323,7 @@ void krdma_xfers_fail(struct krdma_session *sess, struct list_head *done)
  * Context: session->lock held.
  * Return: the next deadline, KTIME_MAX if there is none
  */
-ktime_t krdma_xfers_expire(struct krdma_session *sess, struct list_head *done)
+ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done)
 {
 	ktime_t now = ktime_get(), soonest = KTIME_MAX;
 	struct krdma_xfer *x, *next;
@@ -358,12 +346,14 @@ ktime_t krdma_xfers_expire(struct krdma_session *sess, struct list_head *done)
  *
  * Context: any; no session lock held.
  */
-void krdma_xfers_finish(struct list_head *done)
+void krdma_xfers_finish(struct krdma_done *done)
 {
-	while (!list_empty(done)) {
-		struct krdma_xfer *x = list_first_entry(done, struct krdma_xfer, node);
+	struct krdma_xfer *x;
 
-		list_del_init(&x->node);
+	while ((x = done->first)) {
+		done->first = x->next;
+		if (!done->first)
+			done->last = &done->first;
 		x->done(x, done);
 	}
 }
