@@ -895,6 +895,35 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
 		    struct krdma_why *why);
 void krdma_pages_unpin(struct krdma_req *r);
+/* ->bvec: go on. */
+static inline void krdma_pages_step(struct krdma_xfer *x, u32 bytes)
+{
+	struct krdma_cursor *at = &x->at;
+
+	at->in += bytes;
+	/* To the beginning of an entry rather than the end of the one before. */
+	while (at->i + 1 < x->nlocal && at->in >= x->bvec[at->i].bv_len) {
+		at->in -= x->bvec[at->i].bv_len;
+		at->i++;
+	}
+}
+
+/* ->bvec: the next run, mapped; 0 if it can't be. */
+static inline u32 krdma_pages_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most,
+				   u64 *addr)
+{
+	const struct bio_vec *bv = &x->bvec[x->at.i];
+	u32 len = min3((u64)most, bv->bv_len - x->at.in, (u64)dev->max_map);
+	struct ib_device *ib = dev->ib;
+
+	*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len, krdma_xfer_dir(x));
+	if (ib_dma_mapping_error(ib, *addr))
+		return 0;
+	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
+	krdma_pages_step(x, len);
+	return len;
+}
+
 u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr);
 
 /**
@@ -985,8 +1014,7 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done
 	if (!list_empty(&sess->ready))
 		krdma_xfer_pump_ready(sess, done);
 }
-void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
-			   struct krdma_done *done);
+void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
 void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done);

@@ -622,18 +622,6 @@ out_err:
 	return ERR_PTR(rc);
 }
 
-static void krdma_bvec_step(struct krdma_xfer *x, u32 bytes)
-{
-	struct krdma_cursor *at = &x->at;
-
-	at->in += bytes;
-	/* To the beginning of an entry rather than the end of the one before. */
-	while (at->i + 1 < x->nlocal && at->in >= x->bvec[at->i].bv_len) {
-		at->in -= x->bvec[at->i].bv_len;
-		at->i++;
-	}
-}
-
 /**
  * krdma_local_step - go on in a transfer's memory
  * @x: transfer
@@ -644,7 +632,7 @@ static void krdma_bvec_step(struct krdma_xfer *x, u32 bytes)
 void krdma_local_step(struct krdma_xfer *x, u32 bytes)
 {
 	if (x->bvec)
-		krdma_bvec_step(x, bytes);
+		krdma_pages_step(x, bytes);
 	else
 		krdma_split_step(&x->at, x->local, x->nlocal, bytes);
 }
@@ -666,19 +654,8 @@ u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u
 	u64 pos;
 	u32 len;
 
-	if (x->bvec) {
-		const struct bio_vec *bv = &x->bvec[x->at.i];
-		struct ib_device *ib = dev->ib;
-
-		len = min3((u64)most, bv->bv_len - x->at.in, (u64)dev->max_map);
-		*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len,
-					krdma_xfer_dir(x));
-		if (ib_dma_mapping_error(ib, *addr))
-			return 0;
-		krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
-		krdma_bvec_step(x, len);
-		return len;
-	}
+	if (x->bvec)
+		return krdma_pages_next(x, dev, most, addr);
 	pos = x->map->mem->offset + x->local[x->at.i].addr + x->at.in;
 	*addr = x->map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
 	len = krdma_page_rest(pos, min_t(u64, most, x->local[x->at.i].length - x->at.in));

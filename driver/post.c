@@ -114,7 +114,7 @@ static u32 krdma_chunk_pages(struct krdma_channel *ch, struct krdma_chunk *c, u3
 	u32 left = bytes, n = 0, len;
 
 	for (; left && n < max; left -= len, n++) {
-		len = krdma_local_next(c->xfer, sess->dev, left, &c->sge[n].addr);
+		len = krdma_pages_next(c->xfer, sess->dev, left, &c->sge[n].addr);
 		if (!len)
 			break;
 		c->sge[n].length = len;
@@ -183,6 +183,9 @@ static void krdma_ring_del(struct krdma_channel *ch, struct krdma_chunk *c)
 static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int err,
 			    struct krdma_done *done)
 {
+	struct krdma_xfer *x = c->xfer;
+
+	lockdep_assert_held(&ch->sess->lock);
 	krdma_chunk_sync(ch, c, false);
 	c->posted = false;
 	krdma_ring_del(ch, c);
@@ -190,7 +193,21 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 		krdma_sink_put(ch, c);
 	else
 		krdma_chunk_unmap(ch, c);
-	krdma_xfer_chunk_done(c, ch, err, done);
+	krdma_key_unpost(x->region, c->key);
+	ch->slots_used--;
+	ch->posted_bytes -= c->bytes;
+	c->next = ch->free;
+	ch->free = c;
+	x->chunks--;
+	if (err) {
+		x->gap = true;
+		if (!x->status)
+			x->status = err;
+	} else if (!x->gap) {
+		x->moved += c->bytes;
+	}
+	if (!x->chunks && (x->status || x->moved == x->length))
+		krdma_xfer_finish(x, done);
 }
 
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)

@@ -52,8 +52,14 @@ void krdma_xfer_ready(struct krdma_xfer *x)
 	krdma_xfer_wait(x, KRDMA_WAIT_SLOT);
 }
 
-/* The one place where a transfer becomes finished. */
-static void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
+/**
+ * krdma_xfer_finish - the one place where a transfer becomes finished
+ * @x: transfer with a status or all its bytes, and nothing on the wire
+ * @done: gets it
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -161,38 +167,6 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
 	}
 	if (chain)
 		krdma_post_chain(ch, chain, done);
-}
-
-/**
- * krdma_xfer_chunk_done - a chunk has ended
- * @c: chunk; free again on return
- * @ch: its channel
- * @err: 0, or what went wrong
- * @done: gets the transfer if it was the last
- *
- * Context: session->lock held.
- */
-void krdma_xfer_chunk_done(struct krdma_chunk *c, struct krdma_channel *ch, int err,
-			   struct krdma_done *done)
-{
-	struct krdma_xfer *x = c->xfer;
-
-	lockdep_assert_held(&ch->sess->lock);
-	krdma_key_unpost(x->region, c->key);
-	ch->slots_used--;
-	ch->posted_bytes -= c->bytes;
-	x->chunks--;
-	if (err) {
-		x->gap = true;
-		if (!x->status)
-			x->status = err;
-	} else if (!x->gap) {
-		x->moved += c->bytes;
-	}
-	c->next = ch->free;
-	ch->free = c;
-	if (!x->chunks && (x->status || x->moved == x->length))
-		krdma_xfer_finish(x, done);
 }
 
 /* @x is on a list by ->node, and taken from it if it is not to be posted now. */

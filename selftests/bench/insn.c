@@ -43,7 +43,7 @@
 enum memory {
 	PINNED, /* for each operation */
 	BUFFER, /* a buffer of the file */
-	FIXED,  /* a buffer of io_uring */
+	FIXED,  /* a buffer of io_uring, and a registered file */
 };
 
 static const char *const memory_names[] = { "pinned", "buffer", "fixed" };
@@ -291,7 +291,10 @@ static void uring_prep(unsigned int place)
 	fill(&op, place);
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = IORING_OP_URING_CMD;
-	sqe->fd = b.fd;
+	/* Where buffers are registered the file is, too. */
+	sqe->fd = b.memory == FIXED ? 0 : b.fd;
+	if (b.memory == FIXED)
+		sqe->flags = IOSQE_FIXED_FILE;
 	sqe->cmd_op = KRDMA_URING_OP;
 	sqe->user_data = place;
 	memcpy((char *)sqe + offsetof(struct io_uring_sqe, cmd), &op, sizeof(op));
@@ -335,6 +338,8 @@ static void ring_open(unsigned int flags)
 	rc = io_uring_queue_init(DEPTH, &b.ring, IORING_SETUP_SQE128 | flags);
 	if (!rc && b.memory == FIXED)
 		rc = io_uring_register_buffers(&b.ring, &vec, 1);
+	if (!rc && b.memory == FIXED)
+		rc = io_uring_register_files(&b.ring, &b.fd, 1);
 	if (rc)
 		errx(1, "io_uring: %s", strerror(-rc));
 }
