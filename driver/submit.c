@@ -132,8 +132,9 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 		return rc;
 	b->n = cmd->count;
 	for (i = 0; i < cmd->count; i++) {
-		rc = krdma_op_read(cmd, i, &op, why) ?:
-						       krdma_req_check(ctx, &op, false, b->r[i], why);
+		rc = krdma_op_read(cmd, i, &op, why);
+		if (!rc)
+			rc = krdma_req_check(ctx, &op, false, b->r[i], why);
 		if (rc)
 			return rc;
 	}
@@ -306,9 +307,11 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	if (rc)
 		return rc;
 	/* All are looked at, also those that there is no room for. */
-	for (i = 0; i < cmd->count && !rc; i++)
-		rc = krdma_op_read(cmd, i, &op, why) ?:
-						       krdma_req_check(ctx, &op, false, reqs[i], why);
+	for (i = 0; i < cmd->count && !rc; i++) {
+		rc = krdma_op_read(cmd, i, &op, why);
+		if (!rc)
+			rc = krdma_req_check(ctx, &op, false, reqs[i], why);
+	}
 	for (i = 0; i < cmd->count; i++) {
 		struct krdma_req *r = reqs[i];
 

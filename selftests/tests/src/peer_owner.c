@@ -586,8 +586,12 @@ static void *serve(void *arg)
 		printf("end %s %s\n", is->name, why);
 		return NULL;
 	}
-	if (is->how == DROP && wait_event(c, RDMA_CM_EVENT_ESTABLISHED, 5000))
+	if (is->how == DROP) {
+		/* The event can be late, where a packet of rdma_cm is lost. */
+		c->deaf = true;
+		wait_event(c, RDMA_CM_EVENT_ESTABLISHED, 5000);
 		rdma_disconnect(c->id);
+	}
 	while (is->how == NO_RECEIVES ? !c->down && pump(c, now_ms() + 60000) :
 					receive(c, &q, 60000)) {
 		if (is->how == NO_RECEIVES)
