@@ -312,7 +312,7 @@ void krdma_remote_cancel(struct krdma_remote *remote)
 {
 	struct krdma_session *sess = remote->region->sess;
 	struct krdma_xfer *x, *next;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	list_for_each_entry_safe(x, next, &sess->xfers, all)
@@ -404,7 +404,7 @@ void krdma_io_submit_batch(struct list_head *batch)
 {
 	struct krdma_io *io;
 	LIST_HEAD(xfers);
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	list_for_each_entry(io, batch, node) {
 		struct krdma_xfer *x = &krdma_io_own(io)->x;
@@ -431,7 +431,7 @@ EXPORT_SYMBOL_GPL(krdma_io_submit);
 
 void krdma_io_cancel(struct krdma_io *io)
 {
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	krdma_xfer_cancel(&krdma_io_own(io)->x, -ECANCELED, &done);
 	krdma_xfers_finish(&done);

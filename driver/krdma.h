@@ -345,7 +345,10 @@ struct krdma_done {
 	struct krdma_xfer **last;
 };
 
-#define KRDMA_DONE(name) struct krdma_done name = { .last = &(name).first }
+#define KRDMA_DONE_INIT(name)         \
+	{                             \
+		.last = &(name).first \
+	}
 
 /*
  * One operation under way. Owned by whoever submitted it until
@@ -1014,6 +1017,7 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done
 	if (!list_empty(&sess->ready))
 		krdma_xfer_pump_ready(sess, done);
 }
+
 void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);

@@ -470,20 +470,19 @@ static void krdma_req_begin(struct krdma_req *r)
  */
 void krdma_reqs_submit(struct list_head *batch)
 {
-	struct krdma_ctx *ctx = NULL;
-	struct krdma_req *r;
+	struct krdma_req *r = list_first_entry(batch, struct krdma_req, x.node);
 
-	list_for_each_entry(r, batch, x.node) {
-		if (r->ctx != ctx) {
-			if (ctx)
-				spin_unlock_bh(&ctx->reqs_lock);
-			ctx = r->ctx;
-			spin_lock_bh(&ctx->reqs_lock);
+	while (!list_entry_is_head(r, batch, x.node)) {
+		struct krdma_ctx *ctx = r->ctx;
+
+		spin_lock_bh(&ctx->reqs_lock);
+		list_for_each_entry_from(r, batch, x.node) {
+			if (r->ctx != ctx)
+				break;
+			krdma_req_begin(r);
 		}
-		krdma_req_begin(r);
-	}
-	if (ctx)
 		spin_unlock_bh(&ctx->reqs_lock);
+	}
 	krdma_xfers_submit(batch);
 }
 

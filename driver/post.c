@@ -216,7 +216,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
 	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	krdma_post_alive(ch);
@@ -242,7 +242,7 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_chunk *last = container_of(wc->wr_cqe, struct krdma_chunk, placed_cqe);
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	u32 place;
 
 	spin_lock_bh(&sess->lock);
@@ -444,7 +444,7 @@ int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct
 void krdma_post_reap(struct krdma_channel *ch)
 {
 	struct krdma_chunk *c;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	u32 place;
 
 	/* No lock: no handler runs any more, and nothing is posted. */
@@ -470,7 +470,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
@@ -556,7 +556,7 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_tx *tx = container_of(wc->wr_cqe, struct krdma_tx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);
@@ -644,7 +644,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	const struct ib_send_wr *bad = NULL;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	int rc = -ENOTCONN;
 
 	ib_dma_sync_single_for_device(sess->dev->ib, tx->dma, len, DMA_TO_DEVICE);
@@ -680,7 +680,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 {
 	struct krdma_session *sess = ch->sess;
 	const struct ib_send_wr *bad = NULL, *wr;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	u32 posted = 0;
 
 	spin_lock_bh(&sess->lock);
@@ -742,7 +742,7 @@ u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
  */
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 {
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);
@@ -757,7 +757,7 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_channel *ch = cq->cq_context;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_alive(ch);

@@ -189,7 +189,7 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	struct krdma_region *region = sa->region;
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x, *next;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	if (msg && !region->err) {
 		err = krdma_keys_store(region, msg, sa);
@@ -223,7 +223,7 @@ static void krdma_region_ask_failed(struct krdma_region *region, int err)
 {
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
@@ -254,7 +254,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 	struct krdma_segs_ask *sa = NULL;
 	struct krdma_msg *msg = NULL;
 	struct krdma_ask *ask = NULL;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	bool wanted;
 	int rc = -ENOMEM;
 
@@ -425,7 +425,7 @@ void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg
 {
 	struct krdma_region *region;
 	struct krdma_recall *recall;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	recall = krdma_recall_new(sess, msg, msg->grant.grant, msg->grant.generation);
 	if (!recall)
@@ -657,7 +657,7 @@ static void krdma_region_close_work(struct work_struct *work)
 void krdma_region_close(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	bool last;
 
 	spin_lock_bh(&sess->lock);

@@ -69,7 +69,7 @@ static void krdma_batch_req_end(struct krdma_req *r)
 
 static int krdma_batch_wait(struct krdma_batch *b)
 {
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	u32 i;
 
 	if (!wait_for_completion_killable(&b->done))
@@ -391,7 +391,7 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd)
 {
 	struct krdma_req *r;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	cmd->count = 0;
 	spin_lock_bh(&ctx->reqs_lock);
@@ -599,7 +599,7 @@ void krdma_submit_close(struct krdma_ctx *ctx)
 {
 	struct eventfd_ctx *eventfd;
 	struct krdma_req *r;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ctx->reqs_lock);
 	ctx->closed = true;

@@ -210,7 +210,7 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 	struct krdma_ctx *ctx = cmd->file->private_data;
 	struct krdma_req *r;
 	bool pause = false;
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ctx->reqs_lock);
 	r = krdma_uring_pdu(cmd)->req;

@@ -209,15 +209,14 @@ void krdma_xfers_submit(struct list_head *batch)
 {
 	ktime_t now = ktime_get();
 	LIST_HEAD(ready);
-	KRDMA_DONE(done);
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	while (!list_empty(batch)) {
 		struct krdma_xfer *x = list_first_entry(batch, struct krdma_xfer, node), *next;
 		struct krdma_session *sess = x->sess;
 
 		spin_lock_bh(&sess->lock);
-		list_for_each_entry_safe_from(x, next, batch, node)
-		{
+		list_for_each_entry_safe_from(x, next, batch, node) {
 			if (x->sess != sess)
 				break;
 			krdma_xfer_begin(x, now, &done);
