@@ -396,19 +396,20 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	}
 	/* Behind empty entries, too. */
 	if (io->skip || !io->bvec->bv_len)
-		krdma_local_step(x, io->skip);
+		krdma_pages_step(x, io->skip);
 	return true;
 }
 
 void krdma_io_submit_batch(struct list_head *batch)
 {
-	struct krdma_io *io;
+	struct krdma_io *io, *next;
 	LIST_HEAD(xfers);
 	struct krdma_done done = KRDMA_DONE_INIT(done);
 
-	list_for_each_entry(io, batch, node) {
+	list_for_each_entry_safe(io, next, batch, node) {
 		struct krdma_xfer *x = &krdma_io_own(io)->x;
 
+		INIT_LIST_HEAD(&io->node);
 		if (krdma_io_prepare(io))
 			list_add_tail(&x->node, &xfers);
 		else

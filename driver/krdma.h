@@ -698,8 +698,8 @@ struct krdma_handle {
 	};
 };
 
-/* Requests that a file keeps. */
-#define KRDMA_CTX_IDLE 128
+/* Requests that a file keeps. KASAN can't see who uses one that was freed: there few. */
+#define KRDMA_CTX_IDLE (IS_ENABLED(CONFIG_KASAN) ? 2 : 128)
 
 /* Pages that need no table of their own. */
 #define KRDMA_REQ_PAGES 2
@@ -944,8 +944,6 @@ static inline void krdma_local_unmap(const struct krdma_xfer *x, struct ib_devic
 	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
 	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
 }
-
-void krdma_local_step(struct krdma_xfer *x, u32 bytes);
 void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
 				    struct krdma_why *why);

@@ -419,7 +419,7 @@ int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, boo
 
 /**
  * krdma_pages_unpin - undo krdma_pages_pin
- * @r: the operation; its transfer has ended, or has not begun
+ * @r: the operation, with ->pinned; its transfer has ended, or has not begun
  *
  * Context: process, may sleep.
  */
@@ -437,8 +437,7 @@ void krdma_pages_unpin(struct krdma_req *r)
 	}
 	if (r->pages != r->few)
 		kvfree(r->pages);
-	if (r->pinned)
-		krdma_quota_uncharge(r->ctx, r->pinned);
+	krdma_quota_uncharge(r->ctx, r->pinned);
 	r->pages = NULL;
 	r->npages = 0;
 	r->pinned = 0;
@@ -620,21 +619,6 @@ out_err:
 	krdma_explain(why, rc, "%llu KiB can't be mapped for %s (%pe)", mem->length >> 10,
 		      dev_name(&dev->ib->dev), ERR_PTR(rc));
 	return ERR_PTR(rc);
-}
-
-/**
- * krdma_local_step - go on in a transfer's memory
- * @x: transfer
- * @bytes: how far, inside of it
- *
- * Context: any.
- */
-void krdma_local_step(struct krdma_xfer *x, u32 bytes)
-{
-	if (x->bvec)
-		krdma_pages_step(x, bytes);
-	else
-		krdma_split_step(&x->at, x->local, x->nlocal, bytes);
 }
 
 /**

@@ -68,7 +68,7 @@ struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx)
  * @idle: from krdma_req_idle, or NULL
  *
  * Context: process.
- * Return: the request, all zero but for its context; or NULL
+ * Return: the request, for krdma_req_check; or NULL
  */
 struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle)
 {

@@ -139,7 +139,7 @@ static u32 krdma_chunk_registered(struct krdma_channel *ch, struct krdma_chunk *
 				       ch->sess->pd->local_dma_lkey, c->sge, max, &n);
 		if (!len)
 			break;
-		krdma_local_step(x, len);
+		krdma_split_step(&x->at, x->local, x->nlocal, len);
 	}
 	return n;
 }

@@ -120,11 +120,14 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
  * call are posted with one doorbell when it unplugs, or would sleep.
  */
 struct krdma_uring_plug {
+#ifdef CONFIG_BLOCK
 	struct blk_plug_cb cb; /* first: it is what is allocated */
+#endif
 	struct list_head batch;
 	u32 n;
 };
 
+#ifdef CONFIG_BLOCK
 static void krdma_uring_unplug(struct blk_plug_cb *cb, bool from_schedule)
 {
 	struct krdma_uring_plug *plug = container_of(cb, struct krdma_uring_plug, cb);
@@ -132,20 +135,32 @@ static void krdma_uring_unplug(struct blk_plug_cb *cb, bool from_schedule)
 	krdma_reqs_submit(&plug->batch);
 	kfree(plug);
 }
+#endif
 
-/* Does not sleep once it has the plug: that would unplug it. */
+/* The plug of the call, NULL if there is none. Who sleeps has lost it. */
+static struct krdma_uring_plug *krdma_uring_plugged(void)
+{
+#ifdef CONFIG_BLOCK
+	struct blk_plug_cb *cb =
+		blk_check_plugged(krdma_uring_unplug, NULL, sizeof(struct krdma_uring_plug));
+	struct krdma_uring_plug *plug;
+
+	if (!cb)
+		return NULL;
+	plug = container_of(cb, struct krdma_uring_plug, cb);
+	if (!plug->n)
+		INIT_LIST_HEAD(&plug->batch);
+	return plug;
+#else
+	return NULL;
+#endif
+}
+
 static void krdma_uring_submit(struct krdma_req *r)
 {
-	struct krdma_uring_plug *plug = NULL;
-	struct blk_plug_cb *cb;
+	struct krdma_uring_plug *plug = krdma_uring_plugged();
 	LIST_HEAD(single);
 
-	cb = blk_check_plugged(krdma_uring_unplug, NULL, sizeof(*plug));
-	if (cb) {
-		plug = container_of(cb, struct krdma_uring_plug, cb);
-		if (!plug->n)
-			INIT_LIST_HEAD(&plug->batch);
-	}
 	list_add_tail(&r->x.node, plug ? &plug->batch : &single);
 	if (!plug)
 		krdma_reqs_submit(&single);
