@@ -13,7 +13,7 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
-#include "krdma.h"
+#include "ctx.h"
 /* By its path: -I has the uapi's header of the same name. */
 #include "../include/krdma_mover.h"
 

@@ -19,7 +19,7 @@
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 
-#include "krdma.h"
+#include "ctx.h"
 
 /* One ioctl under way. */
 struct krdma_call {

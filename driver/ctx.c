@@ -10,7 +10,7 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
-#include "krdma.h"
+#include "ctx.h"
 
 /* ---- handles ---- */
 

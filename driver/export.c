@@ -18,7 +18,7 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
-#include "krdma.h"
+#include "ctx.h"
 #include "trace.h"
 
 DEFINE_MUTEX(krdma_exports_lock); /* list of exports and the grants of each */

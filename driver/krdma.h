@@ -40,6 +40,7 @@
 #include "range.h"
 #include "window.h"
 #include "wire.h"
+#include "xfer.h"
 
 #define KRDMA_VERSION "0.1"
 
@@ -47,9 +48,7 @@
 #define KRDMA_DATA_SLOTS 128
 /* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
 #define KRDMA_POSTED_MAX SZ_8M
-/* One work request never carries more. */
-#define KRDMA_CHUNK_MAX SZ_1M
-#define KRDMA_SGE_MAX   32
+#define KRDMA_SGE_MAX    32
 /* READs under way where the memory that they fill has to be registered. */
 #define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
@@ -68,8 +67,6 @@
 #define KRDMA_INBOUND_NEW_MAX  128
 /* Outbound sessions of one user that is not root. */
 #define KRDMA_OUTBOUND_USER_MAX 256
-/* More than siw puts behind the head of an answer (MAX_HDR_INLINE). */
-#define KRDMA_SHORT 64
 /* An operation on memory that is not a registered buffer may not last longer. */
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
@@ -116,6 +113,7 @@ static inline void krdma_why_init(struct krdma_why *why)
 
 struct io_uring_cmd;
 struct krdma_ctx;
+struct krdma_req;
 struct krdma_session;
 struct krdma_exp;
 
@@ -330,114 +328,6 @@ struct krdma_seg {
 		struct ib_send_wr inv;
 	};
 };
-
-/* ---- transfers ---- */
-
-/* A place in a list of pieces or ranges. */
-struct krdma_cursor {
-	u32 i;  /* entry */
-	u64 in; /* bytes of it that are behind */
-};
-
-/* Transfers that have ended, in order: their submitters are to be told. */
-struct krdma_done {
-	struct krdma_xfer *first;
-	struct krdma_xfer **last;
-};
-
-#define KRDMA_DONE_INIT(name)         \
-	{                             \
-		.last = &(name).first \
-	}
-
-/*
- * One operation under way. Owned by whoever submitted it until
- * krdma_xfers_submit, by the session until ->done is called, exactly once, and
- * by the submitter again from there.
- *
- * Its local memory is either ranges of memory that stays mapped (->map, ->local),
- * or pages that are mapped with each chunk (->bvec).
- */
-struct krdma_xfer {
-	struct list_head node;         /* session->ready, region->waiters, or a batch */
-	struct list_head all;          /* session->xfers */
-	struct krdma_xfer *next;       /* in a krdma_done */
-	struct krdma_session *sess;    /* of the region */
-	struct krdma_region *region;   /* the submitter holds a reference */
-	const struct krdma_vec *range; /* of the region */
-	u32 nrange;
-	u32 nlocal;              /* entries of ->local or ->bvec */
-	struct krdma_vec one[2]; /* room for a single ->local and ->range */
-	u64 length;
-	ktime_t timeout; /* from the submission */
-	ktime_t deadline;
-	ktime_t submitted;
-	ktime_t since; /* began to wait for .wait */
-	kuid_t uid;
-	u8 opcode;
-	/*
-	 * Any context, no session lock held. What ends because of this is added to
-	 * the list, never told from here.
-	 */
-	void (*done)(struct krdma_xfer *x, struct krdma_done *more);
-
-	/* From here all zero at first; ->bvec is set before it begins, or ->local and ->map. */
-	const struct bio_vec *bvec;
-	const struct krdma_vec *local;
-	struct krdma_mapping *map;
-	struct krdma_cursor at;  /* next byte to post: of local memory */
-	struct krdma_cursor far; /* and of the region */
-	u64 posted;
-	u64 moved;  /* completed from the start, without a gap */
-	u32 chunks; /* on the wire */
-	int status;
-	enum krdma_wait wait;
-	bool held;  /* waits for its turn */
-	bool ended; /* ->done is called, or will be */
-	bool lost;  /* a key to its memory may be alive: it must not be given back */
-	bool gap;   /* a chunk failed: no more counting in .moved */
-	pid_t pid;  /* 0: the kernel */
-	u64 user_data;
-};
-
-/**
- * krdma_xfer_init - begin with a transfer
- * @x: transfer, of any content; to be filled in by the submitter
- */
-static inline void krdma_xfer_init(struct krdma_xfer *x)
-{
-	memset_startat(x, 0, bvec);
-	INIT_LIST_HEAD(&x->all);
-	INIT_LIST_HEAD(&x->node);
-}
-
-/**
- * krdma_done_add - a transfer has ended
- * @done: those that have
- * @x: transfer
- */
-static inline void krdma_done_add(struct krdma_done *done, struct krdma_xfer *x)
-{
-	x->next = NULL;
-	*done->last = x;
-	done->last = &x->next;
-}
-
-/**
- * krdma_xfer_at - where in the region the next byte to post goes
- * @x: transfer
- *
- * Return: its offset, behind the last byte when all are posted.
- */
-static inline u64 krdma_xfer_at(const struct krdma_xfer *x)
-{
-	return x->range[x->far.i].addr + x->far.in;
-}
-
-static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)
-{
-	return x->opcode == KRDMA_OP_READ ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
-}
 
 /* ---- channel ---- */
 
@@ -669,106 +559,6 @@ struct krdma_listener {
 	struct krdma_prefix *allow;
 };
 
-/* ---- context ---- */
-
-enum krdma_handle_type {
-	KRDMA_HANDLE_SESSION = 1,
-	KRDMA_HANDLE_REGION,
-	KRDMA_HANDLE_BUFFER,
-	KRDMA_HANDLE_EXPORT,
-	KRDMA_HANDLE_TYPES
-};
-
-/* An id of a context. */
-struct krdma_handle {
-	enum krdma_handle_type type;
-	u32 id;
-	refcount_t refs; /* the id table, each call that uses it, operations on a region */
-	/*
-	 * Operations on a region's id, under ctx->reqs_lock: those since the first that
-	 * had to wait for its turn, in order, and how many there are from before.
-	 */
-	struct list_head turns; /* krdma_req.turn */
-	u32 nfirst;
-	union {
-		struct krdma_session *sess;
-		struct krdma_region *region;
-		struct krdma_mem *mem;
-		struct krdma_exp *exp;
-	};
-};
-
-/* Requests that a file keeps. KASAN can't see who uses one that was freed: there few. */
-#define KRDMA_CTX_IDLE (IS_ENABLED(CONFIG_KASAN) ? 2 : 128)
-
-/* Pages that need no table of their own. */
-#define KRDMA_REQ_PAGES 2
-
-/* An operation of a process: op.c. */
-struct krdma_req {
-	struct krdma_xfer x;
-	struct bio_vec few[KRDMA_REQ_PAGES];
-	struct krdma_why why; /* why its memory could not be had */
-
-	/* From here all zero at first. */
-	struct krdma_ctx *ctx;
-	struct list_head all;   /* ctx->reqs, then ctx->ended */
-	struct krdma_handle *h; /* of the region */
-	struct list_head turn;  /* h->turns */
-	bool started;
-	bool after;     /* starts when it is the first of its turns */
-	bool async;     /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
-	bool cancelled; /* by io_uring */
-	bool unpinning; /* on ctx->ended, but not to be taken; ctx->reqs_lock */
-	bool keep;      /* for another operation of its context */
-	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
-	struct krdma_mem *mem;
-	struct bio_vec *pages;
-	u32 npages; /* entries of ->pages */
-	unsigned long pinned;
-	struct krdma_vec *vecs; /* the operation's vectors, copied */
-	void (*end)(struct krdma_req *r);
-	void *door;             /* the door's own */
-	struct llist_node idle; /* ctx->idle */
-};
-
-/* Threads of a file whose last error is kept. */
-#define KRDMA_ERRORS 8
-
-struct krdma_error {
-	pid_t tid; /* 0: free */
-	struct krdma_why why;
-};
-
-/* One open file, or a client in the kernel. */
-struct krdma_ctx {
-	struct kref ref; /* the file or client, accounts, requests, reap_work */
-	struct net *net; /* holds a reference */
-	kuid_t uid;
-	struct xarray handles;
-	struct krdma_handle *last[KRDMA_HANDLE_TYPES]; /* that was asked for; handles' lock */
-	atomic_t nhandles;
-	spinlock_t reqs_lock;   /* (BH) the lists of requests; outside session->lock */
-	struct list_head reqs;  /* under way, krdma_req.all */
-	struct list_head ended; /* asynchronous, not read yet, krdma_req.all */
-	u32 nreqs;              /* asynchronous, until read; and of io_uring */
-	struct llist_head idle; /* requests to be used again; taken under reqs_lock */
-	u32 nidle;              /* those, and such as will be there soon */
-	bool closed;            /* nobody reads any more */
-	wait_queue_head_t wait; /* one has ended; there is room */
-	struct eventfd_ctx *eventfd;
-	struct delayed_work reap_work;
-	bool unpinning;       /* reap_work is at a request; ctx->reqs_lock */
-	unsigned long paused; /* jiffies: when a cancel by io_uring had its break */
-	atomic64_t pinned;    /* pages */
-	u64 pinned_limit;     /* pages */
-	spinlock_t error_lock;
-	struct krdma_error errors[KRDMA_ERRORS];
-	u32 next_error;
-	u32 last_error;
-	struct work_struct close_work;
-};
-
 /* ---- counters, stats.c ---- */
 
 enum krdma_stat {
@@ -812,63 +602,6 @@ extern struct workqueue_struct *krdma_connect_wq;
 extern struct workqueue_struct *krdma_close_wq;
 extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
-
-/* cdev.c */
-int krdma_cdev_register(void);
-void krdma_cdev_unregister(void);
-int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
-			 struct krdma_why *why);
-void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
-void krdma_addr_default_port(struct sockaddr_storage *addr);
-
-/* ctx.c: what an open file has */
-struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid);
-void krdma_ctx_put(struct krdma_ctx *ctx);
-void krdma_ctx_close(struct krdma_ctx *ctx);
-struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
-				      struct krdma_why *why);
-void krdma_handle_abort(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
-void krdma_handle_publish(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
-int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h);
-struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
-				      struct krdma_why *why);
-void krdma_handle_put(struct krdma_handle *h);
-void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc);
-void krdma_recall_error(struct krdma_ctx *ctx, struct krdma_why *why);
-
-/* op.c: an operation of a process, whatever door it comes through */
-int krdma_op_init(void);
-void krdma_op_exit(void);
-struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle);
-struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx);
-void krdma_req_keep(struct krdma_req *r);
-void krdma_req_free(struct krdma_req *r);
-int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n);
-void krdma_reqs_give(struct krdma_req **reqs, u32 n);
-void krdma_reqs_free(struct llist_head *idle);
-int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
-		    struct krdma_req *r, struct krdma_why *why);
-int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
-void krdma_reqs_submit(struct list_head *batch);
-int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
-void krdma_req_unpin(struct krdma_req *r);
-void krdma_req_drop(struct krdma_req *r);
-
-/* submit.c: the ioctls */
-int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
-		 struct krdma_why *why);
-void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd);
-int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
-struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);
-void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door);
-ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock);
-__poll_t krdma_ready(struct krdma_ctx *ctx);
-void krdma_submit_close(struct krdma_ctx *ctx);
-void krdma_submit_reap_work(struct work_struct *work);
-
-/* uring.c */
-u64 krdma_uring_features(void);
-int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 
 /* list.c */
 int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_list *cmd, struct krdma_why *why);
@@ -1024,54 +757,6 @@ void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done);
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done);
 void krdma_xfers_finish(struct krdma_done *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
-
-/* split.c: no verbs, no locks, no allocation, no state */
-/**
- * krdma_split_bytes - how much the next work request may carry
- * @left: bytes of the operation that are not posted yet
- * @in_segment: where in its segment the first of them is
- * @covered: bytes of the segment that the key covers, more than @in_segment
- *
- * Context: any.
- * Return: the bytes: to the end of the operation or of the key, and at most
- *	KRDMA_CHUNK_MAX.
- */
-static inline u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
-{
-	return min3(left, covered - in_segment, (u64)KRDMA_CHUNK_MAX);
-}
-
-/**
- * krdma_split_step - go on in a list of pieces or ranges
- * @at: the place
- * @vec: the list
- * @n: its entries
- * @bytes: how far: not behind the end of the last one
- *
- * Stands at the beginning of an entry rather than at the end of the one before,
- * but for the last.
- *
- * Context: any.
- */
-static inline void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n,
-				    u64 bytes)
-{
-	for (;;) {
-		u64 rest = vec[at->i].length - at->in;
-
-		if (bytes < rest || at->i + 1 == n) {
-			at->in += bytes;
-			return;
-		}
-		bytes -= rest;
-		at->i++;
-		at->in = 0;
-	}
-}
-
-u32 krdma_split_short(u32 bytes, u64 at);
-u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
-		     u32 max, u32 *used);
 
 /* post.c: the only file that posts to a data or control queue */
 int krdma_post_setup(struct krdma_channel *ch);

@@ -12,7 +12,7 @@
 #include <linux/uaccess.h>
 #include <rdma/ib_cache.h>
 
-#include "krdma.h"
+#include "ctx.h"
 
 #define KRDMA_LIST_BYTES SZ_64K
 

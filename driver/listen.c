@@ -11,7 +11,7 @@
 #include <net/net_namespace.h>
 #include <rdma/ib_cm.h>
 
-#include "krdma.h"
+#include "ctx.h"
 
 #define KRDMA_BACKLOG  128
 #define KRDMA_RETRY_MS 1000

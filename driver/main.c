@@ -9,7 +9,7 @@
 #include <linux/module.h>
 #include <linux/random.h>
 
-#include "krdma.h"
+#include "ctx.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"

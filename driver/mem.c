@@ -22,7 +22,7 @@
 #include <uapi/linux/fcntl.h>
 
 #include "compat.h"
-#include "krdma.h"
+#include "ctx.h"
 
 /* Pages taken under one hold of the mmap lock. */
 #define KRDMA_PIN_BATCH 512

@@ -16,7 +16,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "krdma.h"
+#include "ctx.h"
 
 static struct kmem_cache *krdma_req_cache;
 

@@ -14,7 +14,7 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
-#include "krdma.h"
+#include "ctx.h"
 #include "trace.h"
 
 DEFINE_MUTEX(krdma_sessions_lock); /* list of sessions and the users of each */

@@ -18,7 +18,7 @@
 #include <linux/uaccess.h>
 
 #include "compat.h"
-#include "krdma.h"
+#include "ctx.h"
 
 /* ---- while the caller waits ---- */
 

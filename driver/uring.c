@@ -15,7 +15,7 @@
 #include <linux/uio.h>
 
 #include "compat.h"
-#include "krdma.h"
+#include "ctx.h"
 
 struct krdma_uring_pdu {
 	struct krdma_req *req;

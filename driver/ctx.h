@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What an open file has, or a client in the kernel: ids, requests, errors. And the ways
+ * into the module that end there.
+ */
+#ifndef KRDMA_CTX_H
+#define KRDMA_CTX_H
+
+#include <linux/llist.h>
+#include <linux/poll.h>
+
+#include "krdma.h"
+
+enum krdma_handle_type {
+	KRDMA_HANDLE_SESSION = 1,
+	KRDMA_HANDLE_REGION,
+	KRDMA_HANDLE_BUFFER,
+	KRDMA_HANDLE_EXPORT,
+	KRDMA_HANDLE_TYPES
+};
+
+/* An id of a context. */
+struct krdma_handle {
+	enum krdma_handle_type type;
+	u32 id;
+	refcount_t refs; /* the id table, each call that uses it, operations on a region */
+	/*
+	 * Operations on a region's id, under ctx->reqs_lock: those since the first that
+	 * had to wait for its turn, in order, and how many there are from before.
+	 */
+	struct list_head turns; /* krdma_req.turn */
+	u32 nfirst;
+	union {
+		struct krdma_session *sess;
+		struct krdma_region *region;
+		struct krdma_mem *mem;
+		struct krdma_exp *exp;
+	};
+};
+
+/* Requests that a file keeps. KASAN can't see who uses one that was freed: there few. */
+#define KRDMA_CTX_IDLE (IS_ENABLED(CONFIG_KASAN) ? 2 : 128)
+
+/* Pages that need no table of their own. */
+#define KRDMA_REQ_PAGES 2
+
+/* An operation of a process: op.c. */
+struct krdma_req {
+	struct krdma_xfer x;
+	struct bio_vec few[KRDMA_REQ_PAGES];
+	struct krdma_why why; /* why its memory could not be had */
+
+	/* From here all zero at first. */
+	struct krdma_ctx *ctx;
+	struct list_head all;   /* ctx->reqs, then ctx->ended */
+	struct krdma_handle *h; /* of the region */
+	struct list_head turn;  /* h->turns */
+	bool started;
+	bool after;     /* starts when it is the first of its turns */
+	bool async;     /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
+	bool cancelled; /* by io_uring */
+	bool unpinning; /* on ctx->ended, but not to be taken; ctx->reqs_lock */
+	bool keep;      /* for another operation of its context */
+	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
+	struct krdma_mem *mem;
+	struct bio_vec *pages;
+	u32 npages; /* entries of ->pages */
+	unsigned long pinned;
+	struct krdma_vec *vecs; /* the operation's vectors, copied */
+	void (*end)(struct krdma_req *r);
+	void *door;             /* the door's own */
+	struct llist_node idle; /* ctx->idle */
+};
+
+/* Threads of a file whose last error is kept. */
+#define KRDMA_ERRORS 8
+
+struct krdma_error {
+	pid_t tid; /* 0: free */
+	struct krdma_why why;
+};
+
+/* One open file, or a client in the kernel. */
+struct krdma_ctx {
+	struct kref ref; /* the file or client, accounts, requests, reap_work */
+	struct net *net; /* holds a reference */
+	kuid_t uid;
+	struct xarray handles;
+	struct krdma_handle *last[KRDMA_HANDLE_TYPES]; /* that was asked for; handles' lock */
+	atomic_t nhandles;
+	spinlock_t reqs_lock;   /* (BH) the lists of requests; outside session->lock */
+	struct list_head reqs;  /* under way, krdma_req.all */
+	struct list_head ended; /* asynchronous, not read yet, krdma_req.all */
+	u32 nreqs;              /* asynchronous, until read; and of io_uring */
+	struct llist_head idle; /* requests to be used again; taken under reqs_lock */
+	u32 nidle;              /* those, and such as will be there soon */
+	bool closed;            /* nobody reads any more */
+	wait_queue_head_t wait; /* one has ended; there is room */
+	struct eventfd_ctx *eventfd;
+	struct delayed_work reap_work;
+	bool unpinning;       /* reap_work is at a request; ctx->reqs_lock */
+	unsigned long paused; /* jiffies: when a cancel by io_uring had its break */
+	atomic64_t pinned;    /* pages */
+	u64 pinned_limit;     /* pages */
+	spinlock_t error_lock;
+	struct krdma_error errors[KRDMA_ERRORS];
+	u32 next_error;
+	u32 last_error;
+	struct work_struct close_work;
+};
+
+/* cdev.c */
+int krdma_cdev_register(void);
+void krdma_cdev_unregister(void);
+int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
+			 struct krdma_why *why);
+void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
+void krdma_addr_default_port(struct sockaddr_storage *addr);
+
+/* ctx.c: what an open file has */
+struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid);
+void krdma_ctx_put(struct krdma_ctx *ctx);
+void krdma_ctx_close(struct krdma_ctx *ctx);
+struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
+				      struct krdma_why *why);
+void krdma_handle_abort(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
+void krdma_handle_publish(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
+int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h);
+struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
+				      struct krdma_why *why);
+void krdma_handle_put(struct krdma_handle *h);
+void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc);
+void krdma_recall_error(struct krdma_ctx *ctx, struct krdma_why *why);
+
+/* op.c: an operation of a process, whatever door it comes through */
+int krdma_op_init(void);
+void krdma_op_exit(void);
+struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle);
+struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx);
+void krdma_req_keep(struct krdma_req *r);
+void krdma_req_free(struct krdma_req *r);
+int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n);
+void krdma_reqs_give(struct krdma_req **reqs, u32 n);
+void krdma_reqs_free(struct llist_head *idle);
+int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
+		    struct krdma_req *r, struct krdma_why *why);
+int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
+void krdma_reqs_submit(struct list_head *batch);
+int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
+void krdma_req_unpin(struct krdma_req *r);
+void krdma_req_drop(struct krdma_req *r);
+
+/* submit.c: the ioctls */
+int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+		 struct krdma_why *why);
+void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd);
+int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
+struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);
+void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door);
+ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock);
+__poll_t krdma_ready(struct krdma_ctx *ctx);
+void krdma_submit_close(struct krdma_ctx *ctx);
+void krdma_submit_reap_work(struct work_struct *work);
+
+/* uring.c */
+u64 krdma_uring_features(void);
+int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
+
+#endif /* KRDMA_CTX_H */

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Transfers: what is known of one while it is under way, and how it is cut into work
+ * requests. No verbs here, and no locks.
+ */
+#ifndef KRDMA_XFER_H
+#define KRDMA_XFER_H
+
+#include <linux/bvec.h>
+#include <linux/dma-direction.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/string.h>
+#include <linux/uidgid.h>
+#include <rdma/ib_verbs.h>
+
+#include "krdma_mover.h"
+#include "range.h"
+
+/* One work request never carries more. */
+#define KRDMA_CHUNK_MAX SZ_1M
+/* More than siw puts behind the head of an answer (MAX_HDR_INLINE). */
+#define KRDMA_SHORT 64
+
+struct krdma_mapping;
+struct krdma_region;
+struct krdma_session;
+
+/* A place in a list of pieces or ranges. */
+struct krdma_cursor {
+	u32 i;  /* entry */
+	u64 in; /* bytes of it that are behind */
+};
+
+/* Transfers that have ended, in order: their submitters are to be told. */
+struct krdma_done {
+	struct krdma_xfer *first;
+	struct krdma_xfer **last;
+};
+
+#define KRDMA_DONE_INIT(name)         \
+	{                             \
+		.last = &(name).first \
+	}
+
+/*
+ * One operation under way. Owned by whoever submitted it until
+ * krdma_xfers_submit, by the session until ->done is called, exactly once, and
+ * by the submitter again from there.
+ *
+ * Its local memory is either ranges of memory that stays mapped (->map, ->local),
+ * or pages that are mapped with each chunk (->bvec).
+ */
+struct krdma_xfer {
+	struct list_head node;         /* session->ready, region->waiters, or a batch */
+	struct list_head all;          /* session->xfers */
+	struct krdma_xfer *next;       /* in a krdma_done */
+	struct krdma_session *sess;    /* of the region */
+	struct krdma_region *region;   /* the submitter holds a reference */
+	const struct krdma_vec *range; /* of the region */
+	u32 nrange;
+	u32 nlocal;              /* entries of ->local or ->bvec */
+	struct krdma_vec one[2]; /* room for a single ->local and ->range */
+	u64 length;
+	ktime_t timeout; /* from the submission */
+	ktime_t deadline;
+	ktime_t submitted;
+	ktime_t since; /* began to wait for .wait */
+	kuid_t uid;
+	u8 opcode;
+	/*
+	 * Any context, no session lock held. What ends because of this is added to
+	 * the list, never told from here.
+	 */
+	void (*done)(struct krdma_xfer *x, struct krdma_done *more);
+
+	/* From here all zero at first; ->bvec is set before it begins, or ->local and ->map. */
+	const struct bio_vec *bvec;
+	const struct krdma_vec *local;
+	struct krdma_mapping *map;
+	struct krdma_cursor at;  /* next byte to post: of local memory */
+	struct krdma_cursor far; /* and of the region */
+	u64 posted;
+	u64 moved;  /* completed from the start, without a gap */
+	u32 chunks; /* on the wire */
+	int status;
+	enum krdma_wait wait;
+	bool held;  /* waits for its turn */
+	bool ended; /* ->done is called, or will be */
+	bool lost;  /* a key to its memory may be alive: it must not be given back */
+	bool gap;   /* a chunk failed: no more counting in .moved */
+	pid_t pid;  /* 0: the kernel */
+	u64 user_data;
+};
+
+/**
+ * krdma_xfer_init - begin with a transfer
+ * @x: transfer, of any content; to be filled in by the submitter
+ */
+static inline void krdma_xfer_init(struct krdma_xfer *x)
+{
+	memset_startat(x, 0, bvec);
+	INIT_LIST_HEAD(&x->all);
+	INIT_LIST_HEAD(&x->node);
+}
+
+/**
+ * krdma_done_add - a transfer has ended
+ * @done: those that have
+ * @x: transfer
+ */
+static inline void krdma_done_add(struct krdma_done *done, struct krdma_xfer *x)
+{
+	x->next = NULL;
+	*done->last = x;
+	done->last = &x->next;
+}
+
+/**
+ * krdma_xfer_at - where in the region the next byte to post goes
+ * @x: transfer
+ *
+ * Return: its offset, behind the last byte when all are posted.
+ */
+static inline u64 krdma_xfer_at(const struct krdma_xfer *x)
+{
+	return x->range[x->far.i].addr + x->far.in;
+}
+
+static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)
+{
+	return x->opcode == KRDMA_OP_READ ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+}
+
+/* ---- cutting; split.c ---- */
+
+/**
+ * krdma_split_bytes - how much the next work request may carry
+ * @left: bytes of the operation that are not posted yet
+ * @in_segment: where in its segment the first of them is
+ * @covered: bytes of the segment that the key covers, more than @in_segment
+ *
+ * Context: any.
+ * Return: the bytes: to the end of the operation or of the key, and at most
+ *	KRDMA_CHUNK_MAX.
+ */
+static inline u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
+{
+	return min3(left, covered - in_segment, (u64)KRDMA_CHUNK_MAX);
+}
+
+/**
+ * krdma_split_step - go on in a list of pieces or ranges
+ * @at: the place
+ * @vec: the list
+ * @n: its entries
+ * @bytes: how far: not behind the end of the last one
+ *
+ * Stands at the beginning of an entry rather than at the end of the one before,
+ * but for the last.
+ *
+ * Context: any.
+ */
+static inline void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n,
+				    u64 bytes)
+{
+	for (;;) {
+		u64 rest = vec[at->i].length - at->in;
+
+		if (bytes < rest || at->i + 1 == n) {
+			at->in += bytes;
+			return;
+		}
+		bytes -= rest;
+		at->i++;
+		at->in = 0;
+	}
+}
+
+u32 krdma_split_short(u32 bytes, u64 at);
+u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
+		     u32 max, u32 *used);
+
+#endif /* KRDMA_XFER_H */
