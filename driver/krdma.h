@@ -677,6 +677,7 @@ static inline void krdma_local_unmap(const struct krdma_xfer *x, struct ib_devic
 	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
 	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
 }
+
 void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
 				    struct krdma_why *why);
