@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Asynchronous operations: KRDMA_SUBMIT_ASYNC, read, poll, eventfd, cancel, and
- * what operations of every door can do: vectors, ranges, order.
- *
- * CANCELS is how many operations are cancelled at some moment or other.
- */
+ * what operations of every door can do: vectors, ranges, order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +18,6 @@
 
 #define RW     (PROT_READ | PROT_WRITE)
 #define BYTES  (8UL << 20) /* of the region, and of the memory */
-#define BASE   1
 #define OPS    64
 #define LIMIT  4096
 #define PIECES 40
@@ -32,49 +28,12 @@ static unsigned char *memory;
 
 /* ---- many at once ---- */
 
-static int submit(int file, struct krdma_op *ops, __u32 n, __u32 *accepted)
-{
-	struct krdma_submit cmd = {
-		.size = sizeof(cmd),
-		.flags = KRDMA_SUBMIT_ASYNC,
-		.ops = (uintptr_t)ops,
-		.count = n,
-		.op_stride = sizeof(*ops),
-		.accepted = 0,
-	};
-	int rc = kst_call(file, KRDMA_IOC_SUBMIT, &cmd);
-
-	if (accepted)
-		*accepted = rc ? 0 : cmd.accepted;
-	return rc;
-}
-
-static int cancel(int file, __u64 user_data, __u32 flags)
-{
-	struct krdma_cancel cmd = { .size = sizeof(cmd), .flags = flags, .user_data = user_data };
-	int rc = kst_call(file, KRDMA_IOC_CANCEL, &cmd);
-
-	return rc ? rc : (int)cmd.count;
-}
-
-/* Completions, or a negative errno. */
-static int reap(int file, struct krdma_completion *comps, unsigned int n)
-{
-	ssize_t got = read(file, comps, n * sizeof(*comps));
-
-	return got < 0 ? -errno : (int)(got / sizeof(*comps));
-}
-
 static struct krdma_op op_of(int opcode, __u64 user_data, __u64 offset, __u64 at, __u64 length)
 {
-	return (struct krdma_op){
-		.opcode = opcode,
-		.region = region,
-		.user_data = user_data,
-		.offset = offset,
-		.length = length,
-		.addr = (uintptr_t)memory + at,
-	};
+	struct krdma_op op = kst_op(opcode, region, offset, memory + at, length);
+
+	op.user_data = user_data;
+	return op;
 }
 
 /* Reads @n completions, at most @batch at a time; each of 0 to @n - 1 once, all good. */
@@ -87,7 +46,7 @@ static bool all_done(int file, unsigned int n, unsigned int batch, __u64 length)
 
 	memset(seen, 0, sizeof(seen));
 	while (done < n) {
-		got = reap(file, comps, batch);
+		got = kst_reap(file, comps, batch);
 		if (got == -EAGAIN) {
 			struct pollfd p = { .fd = file, .events = POLLIN };
 
@@ -124,7 +83,7 @@ static bool write_many(int file, unsigned int n, unsigned int seed)
 	kst_fill(memory, 0, n * KST_PAGE, seed);
 	for (i = 0; i < n; i++)
 		ops[i] = op_of(KRDMA_OP_WRITE, i, i * KST_PAGE, i * KST_PAGE, KST_PAGE);
-	rc = submit(file, ops, n, &accepted);
+	rc = kst_start(file, ops, n, &accepted);
 	if (!rc && accepted == n)
 		return true;
 	kst_diag("submit: %d, %u of %u: %s", rc, accepted, n, kst_last_error(file, NULL));
@@ -137,32 +96,33 @@ static void test_many(void)
 	struct krdma_completion comp;
 	struct krdma_op op;
 
-	kst_is(reap(fd, &comp, 1), 0,
+	kst_is(kst_reap(fd, &comp, 1), 0,
 	       "nothing is under way: read gives nothing, and does not wait");
 	kst_ok(write_many(fd, OPS, 11) && all_done(fd, OPS, OPS, KST_PAGE),
 	       "%d operations in a call, completions in batches", OPS);
 	kst_ok(kst_peer_has("async", 0, OPS * KST_PAGE, 11), "the bytes are there");
 	kst_ok(write_many(fd, OPS, 12) && all_done(fd, OPS, 1, KST_PAGE), "one by one");
 	kst_ok(kst_peer_has("async", 0, OPS * KST_PAGE, 12), "the bytes are there");
-	kst_is(reap(fd, &comp, 1), 0, "then there is none left");
+	kst_is(kst_reap(fd, &comp, 1), 0, "then there is none left");
 	kst_is(read(fd, &comp, sizeof(comp) - 1) < 0 ? -errno : 0, -EINVAL,
 	       "a read of less than a completion is EINVAL");
 
 	op = op_of(KRDMA_OP_READ, 7, 0, 0, 100);
 	op.addr = 4096;
-	kst_is(submit(fd, &op, 1, NULL), 0, "memory that is not there: the call works");
-	kst_ok(reap(fd, &comp, 1) == 1 && comp.status == -EFAULT && comp.user_data == 7,
+	kst_is(kst_start(fd, &op, 1, NULL), 0, "memory that is not there: the call works");
+	kst_ok(kst_reap(fd, &comp, 1) == 1 && comp.status == -EFAULT && comp.user_data == 7,
 	       "its completion is EFAULT");
 	kst_ok(kst_sentence(fd, -EFAULT, "0x1000"), "who reads it gets the sentence");
 
 	op = op_of(KRDMA_OP_READ, 8, 0, 0, 100);
-	if (submit(fd, &op, 1, NULL))
+	if (kst_start(fd, &op, 1, NULL))
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
-	kst_is(reap(fd, NULL, 1), -EFAULT, "completions to nowhere are EFAULT");
-	kst_ok(reap(fd, &comp, 1) == 1 && !comp.status && comp.user_data == 8, "and are not lost");
+	kst_is(kst_reap(fd, NULL, 1), -EFAULT, "completions to nowhere are EFAULT");
+	kst_ok(kst_reap(fd, &comp, 1) == 1 && !comp.status && comp.user_data == 8,
+	       "and are not lost");
 	op.opcode = 77;
-	kst_fails(fd, submit(fd, &op, 1, NULL), -EOPNOTSUPP, "77", "a malformed one is refused");
-	kst_is(reap(fd, &comp, 1), 0, "and has no completion");
+	kst_fails(fd, kst_start(fd, &op, 1, NULL), -EOPNOTSUPP, "77", "a malformed one is refused");
+	kst_is(kst_reap(fd, &comp, 1), 0, "and has no completion");
 	kst_settled(&before, "nothing is left of it");
 }
 
@@ -195,7 +155,7 @@ static void test_poll(void)
 		sum += count;
 	kst_ok(sum == OPS, "the eventfd counts every one");
 	while (got < OPS) {
-		int n = reap(fd, comps + got, OPS - got);
+		int n = kst_reap(fd, comps + got, OPS - got);
 
 		if (n <= 0)
 			break;
@@ -241,7 +201,7 @@ static void *reap_later(void *arg)
 	struct krdma_completion comps[2];
 
 	kst_wait(10000, sleeps, arg);
-	reap(fd, comps, 2);
+	kst_reap(fd, comps, 2);
 	return NULL;
 }
 
@@ -261,18 +221,18 @@ static void test_limit(void)
 		ops[i] = op_of(KRDMA_OP_WRITE, i, 0, 0, 1);
 	ops[0].addr = 4096; /* ends at once */
 	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	kst_is(reap(fd, comps, 1), -EAGAIN, "O_NONBLOCK, nothing under way: EAGAIN");
-	while (!(rc = submit(fd, ops, sum + OPS > LIMIT - 10 ? 50 : OPS, &accepted)))
+	kst_is(kst_reap(fd, comps, 1), -EAGAIN, "O_NONBLOCK, nothing under way: EAGAIN");
+	while (!(rc = kst_start(fd, ops, sum + OPS > LIMIT - 10 ? 50 : OPS, &accepted)))
 		sum += accepted;
 	kst_is(rc, -EAGAIN, "at the limit there is no room without waiting");
 	kst_ok(sum == LIMIT, "up to it there was, and the last call took what went in");
 	kst_is(ready(fd, POLLOUT, 0), 0, "poll says that there is none");
 	fcntl(fd, F_SETFL, flags);
 	pthread_create(&thread, NULL, reap_later, NULL);
-	rc = submit(fd, ops, 5, &accepted);
+	rc = kst_start(fd, ops, 5, &accepted);
 	pthread_join(thread, NULL);
 	kst_ok(!rc && accepted == 2, "who waits goes on when two are read, with two");
-	for (sum = 0; (n = reap(fd, comps, KST_ARRAY_SIZE(comps))) > 0; sum += n)
+	for (sum = 0; (n = kst_reap(fd, comps, KST_ARRAY_SIZE(comps))) > 0; sum += n)
 		;
 	kst_ok(!n && sum == LIMIT, "every one has a completion");
 }
@@ -446,10 +406,10 @@ static void test_order(void)
 			       KST_PAGE);
 		ops[1].flags = KRDMA_OP_AFTER;
 		ops[2].flags = KRDMA_OP_AFTER;
-		if (submit(fd, ops, 3, NULL))
+		if (kst_start(fd, ops, 3, NULL))
 			kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
 		for (n = 0; n < 3; n++)
-			if (reap(fd, comps + n, 1) != 1 || comps[n].status ||
+			if (kst_reap(fd, comps + n, 1) != 1 || comps[n].status ||
 			    comps[n].user_data != (unsigned int)n)
 				late++;
 		if (!kst_peer_has("async", 0, BYTES / 2 - KST_PAGE, 100 + i) ||
@@ -465,10 +425,10 @@ static void test_order(void)
 	ops[1] = op_of(KRDMA_OP_WRITE, 1, 0, 0, 1);
 	ops[1].flags = KRDMA_OP_AFTER;
 	ops[1].timeout_ns = 1;
-	if (submit(fd, ops, 2, NULL))
+	if (kst_start(fd, ops, 2, NULL))
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
 	for (n = 0; n < 2; n++)
-		reap(fd, comps + n, 1);
+		kst_reap(fd, comps + n, 1);
 	kst_ok(comps[0].user_data == 1 && comps[0].status == -ETIMEDOUT && !comps[1].status,
 	       "who waits for its turn does not wait longer than its deadline");
 
@@ -476,96 +436,21 @@ static void test_order(void)
 		ops[i] = op_of(KRDMA_OP_WRITE, i, 0, 0, i ? 1 : BYTES);
 		ops[i].flags = i ? KRDMA_OP_AFTER : 0;
 	}
-	if (submit(fd, ops, 3, NULL))
+	if (kst_start(fd, ops, 3, NULL))
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
-	kst_is(cancel(fd, 1, 0), 1, "who waits for its turn can be cancelled");
-	kst_ok(reap(fd, comps, 1) == 1 && comps[0].user_data == 1 && comps[0].status == -ECANCELED,
+	kst_is(kst_cancel(fd, 1, 0), 1, "who waits for its turn can be cancelled");
+	kst_ok(kst_reap(fd, comps, 1) == 1 && comps[0].user_data == 1 &&
+		       comps[0].status == -ECANCELED,
 	       "and ends at once");
 	for (n = 0; n < 2; n++)
-		reap(fd, comps + n, 1);
+		kst_reap(fd, comps + n, 1);
 	kst_ok(!comps[0].user_data && comps[1].user_data == 2 && !comps[0].status &&
 		       !comps[1].status,
 	       "those before and behind go on");
 	kst_settled(&before, "nothing is left of it");
 }
 
-/* ---- cancel, deadlines, close ---- */
-
-static unsigned int number(const char *name, unsigned int usual)
-{
-	const char *text = getenv(name);
-
-	return text && *text ? (unsigned int)atoi(text) : usual;
-}
-
-static void test_cancel(void)
-{
-	unsigned int cancels = number("CANCELS", 2000), done = 0, under_way = 0, next = 0;
-	unsigned int stopped = 0, moved = 0, strange = 0, told = 0;
-	struct kst_state before = kst_now();
-	struct krdma_completion comps[OPS];
-	unsigned char *seen = calloc(cancels, 1);
-	struct krdma_op op;
-	int i, n, rc;
-
-	while (done < cancels) {
-		/* Sizes of one packet, of a chunk, and of many; memory of both kinds. */
-		if (next < cancels && under_way < OPS) {
-			static const __u64 sizes[] = { 1, KST_PAGE, 100000, 1 << 20 };
-
-			op = op_of(any(2) ? KRDMA_OP_READ : KRDMA_OP_WRITE, next, 0, 0,
-				   sizes[any(4)]);
-			if (any(2)) {
-				op.flags = KRDMA_OP_BUFFER;
-				op.buffer = buffer;
-				op.addr = 0;
-			}
-			if (!any(4))
-				op.flags |= KRDMA_OP_AFTER;
-			if (!any(8))
-				op.timeout_ns = 1 + any(3000000);
-			rc = submit(fd, &op, 1, NULL);
-			if (rc)
-				kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
-			next++;
-			under_way++;
-		}
-		if (any(3)) {
-			rc = cancel(fd, next - 1 - any(under_way ? under_way : 1), 0);
-			if (rc > 0)
-				told += rc;
-		}
-		if (next < cancels && any(4))
-			continue;
-		n = ready(fd, POLLIN, next < cancels && under_way < OPS ? 0 : 30000) ?
-			    reap(fd, comps, OPS) :
-			    0;
-		for (i = 0; i < n; i++) {
-			__u64 k = comps[i].user_data;
-
-			if (k >= cancels || seen[k]++)
-				strange++;
-			if (comps[i].status == -ECANCELED)
-				stopped++;
-			else if (!comps[i].status)
-				moved++;
-			else if (comps[i].status != -ETIMEDOUT)
-				strange++;
-			done++;
-			under_way--;
-		}
-		if (n < 0 || (!n && next == cancels && !ready(fd, POLLIN, 30000)))
-			break;
-	}
-	kst_ok(done == cancels && !strange,
-	       "%u operations, cancelled here and there: each ends once", cancels);
-	kst_diag("%u moved, %u cancelled, %u told to", moved, stopped, told);
-	kst_ok(moved && stopped, "some were in time, some were not");
-	kst_is(reap(fd, comps, 1), 0, "and no completion is left");
-	kst_is(cancel(fd, 0, KRDMA_CANCEL_ALL), 0, "there is nothing to cancel then");
-	free(seen);
-	kst_settled(&before, "nothing is left of it");
-}
+/* ---- deadlines, close ---- */
 
 static int hurried(void)
 {
@@ -583,10 +468,10 @@ static int hurried(void)
 			ops[i].region = r;
 			ops[i].timeout_ns = 1000;
 		}
-		if (submit(file, ops, OPS, NULL))
+		if (kst_start(file, ops, OPS, NULL))
 			return 3;
 		for (i = 0; i < OPS; i += n) {
-			n = reap(file, comps, OPS);
+			n = kst_reap(file, comps, OPS);
 			if (n <= 0)
 				return 4;
 		}
@@ -610,7 +495,7 @@ static void test_neighbour(void)
 	do {
 		kst_fill(memory, 0, BYTES / 2, 300 + rounds);
 		op = op_of(KRDMA_OP_WRITE, rounds++, 0, 0, BYTES / 2);
-		if (submit(fd, &op, 1, NULL) || reap(fd, &comp, 1) != 1 || comp.status)
+		if (kst_start(fd, &op, 1, NULL) || kst_reap(fd, &comp, 1) != 1 || comp.status)
 			lost++;
 	} while (!waitpid(pid, &status, WNOHANG));
 	kst_ok(WIFEXITED(status) && !WEXITSTATUS(status),
@@ -638,7 +523,7 @@ static void test_close(void)
 			ops[i].region = r;
 			ops[i].flags = i % 8 == 7 ? KRDMA_OP_AFTER : 0;
 		}
-		if (submit(file, ops, OPS, NULL))
+		if (kst_start(file, ops, OPS, NULL))
 			kst_bail("SUBMIT: %s", kst_last_error(file, NULL));
 		if (round & 1)
 			kst_destroy(file, r);
@@ -649,28 +534,18 @@ static void test_close(void)
 
 int main(int argc, char **argv)
 {
-	struct kst_state begin;
-
-	kst_main(argc, argv, 2);
-	begin = kst_now();
-	kst_peer_start();
-	fd = kst_open();
+	fd = kst_begin(argc, argv, "async", BYTES, &session, &region, NULL);
 	memory = kst_map(BYTES, RW, MAP_PRIVATE);
 	memset(memory, 0x55, BYTES);
-	if (!kst_peer("export async mem %lu 3 %d", BYTES, BASE) || kst_connect(fd, 0, &session) ||
-	    kst_open_region(fd, session, "async", 0, &region, NULL) ||
-	    kst_buffer(fd, memory, BYTES, KRDMA_BUFFER_WRITABLE, &buffer))
-		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
+	if (kst_buffer(fd, memory, BYTES, KRDMA_BUFFER_WRITABLE, &buffer))
+		kst_bail("BUFFER: %s", kst_last_error(fd, NULL));
 
 	test_many();
 	test_poll();
 	test_limit();
 	test_vectors();
 	test_order();
-	test_cancel();
 	test_neighbour();
 	test_close();
-	close(fd);
-	kst_settled(&begin, "at the end everything is as it was");
-	return kst_done();
+	return kst_end(fd);
 }

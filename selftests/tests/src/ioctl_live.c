@@ -19,7 +19,6 @@
 #define RW (PROT_READ | PROT_WRITE)
 /* More than is posted at a time, so that a part waits while another moves. */
 #define BYTES (16UL << 20)
-#define BASE  1
 
 static int fd;
 static __u32 session, region;
@@ -125,7 +124,7 @@ static bool job_failed(struct job *job, int want, const unsigned char *mem, cons
 	int rc = job_end(job);
 
 	if (rc == want && job->comp.result < BYTES &&
-	    kst_check(mem, 0, job->comp.result, BASE) < 0 && job->why.error == -want &&
+	    kst_check(mem, 0, job->comp.result, KST_BASE) < 0 && job->why.error == -want &&
 	    strstr(job->why.text, word))
 		return true;
 	kst_diag("%s after %llu bytes: '%s'", strerror(-rc), (unsigned long long)job->comp.result,
@@ -143,7 +142,7 @@ static unsigned char *fresh(int byte)
 
 static void peer_base(void)
 {
-	if (!kst_peer("fill live 0 %lu %d", BYTES, BASE))
+	if (!kst_peer("fill live 0 %lu %d", BYTES, KST_BASE))
 		kst_bail("node B can't fill its memory");
 }
 
@@ -293,7 +292,7 @@ static void test_fork_read(unsigned char *mem, __u32 id, const char *how)
 
 	pid = fork_under(&job, KRDMA_OP_READ, mem, id);
 	good = pid && job_done(&job);
-	kst_ok(good && kst_check(mem, 0, BYTES, BASE) < 0,
+	kst_ok(good && kst_check(mem, 0, BYTES, KST_BASE) < 0,
 	       "fork under a READ to %s: the parent gets the bytes", how);
 	if (!pid)
 		return;
@@ -361,7 +360,7 @@ static int child_uses(unsigned char *mem, __u32 id)
 	/* Its own memory is used where that is given. */
 	if (kst_move(fd, KRDMA_OP_READ, region, 0, mem, KST_PAGE, NULL))
 		return 3;
-	return kst_check(mem, 0, KST_PAGE, BASE) < 0 ? 0 : 4;
+	return kst_check(mem, 0, KST_PAGE, KST_BASE) < 0 ? 0 : 4;
 }
 
 static void test_fork_after(void)
@@ -388,7 +387,7 @@ static void test_fork_after(void)
 	rc = reap(pid);
 	if (!kst_ok(!rc, "a child's READ to a buffer does not show in the child's memory"))
 		kst_diag("step %d of child_uses() went wrong", rc);
-	kst_ok(kst_check(mem + 2 * KST_PAGE, 0, KST_PAGE, BASE) < 0 &&
+	kst_ok(kst_check(mem + 2 * KST_PAGE, 0, KST_PAGE, KST_BASE) < 0 &&
 		       kst_all(mem, 2 * KST_PAGE, 0x11),
 	       "it shows in the parent's, which is what was registered");
 	/* What the parent writes after a fork is what a peer gets. */
@@ -455,7 +454,7 @@ static void test_destroy(void)
 	kst_destroy(fd, id);
 	good = good && kst_vmpin() == BYTES / 1024;
 	good = job_done(&job) && good;
-	kst_ok(good && kst_check(mem, 0, BYTES, BASE) < 0,
+	kst_ok(good && kst_check(mem, 0, BYTES, KST_BASE) < 0,
 	       "the buffer destroyed under a READ: it is pinned until that has ended");
 	kst_settled(&before, "and not longer");
 
@@ -486,7 +485,7 @@ static void test_close(void)
 	good = job_start(&job, file, KRDMA_OP_READ, reg, mem, 0);
 	close(file);
 	good = job_done(&job) && good;
-	kst_ok(good && kst_check(mem, 0, BYTES, BASE) < 0,
+	kst_ok(good && kst_check(mem, 0, BYTES, KST_BASE) < 0,
 	       "the file closed under a READ: it lives as long as the call");
 	munmap(mem, BYTES);
 	kst_settled(&before, "and not longer");
@@ -536,7 +535,7 @@ static void test_signals(void)
 	setitimer(ITIMER_REAL, &often, NULL);
 	rc = kst_move(fd, KRDMA_OP_READ, region, 0, mem, BYTES, NULL);
 	setitimer(ITIMER_REAL, &never, NULL);
-	kst_ok(!rc && alarms && kst_check(mem, 0, BYTES, BASE) < 0,
+	kst_ok(!rc && alarms && kst_check(mem, 0, BYTES, KST_BASE) < 0,
 	       "signals that have a handler do not end an operation");
 	munmap(mem, BYTES);
 }
@@ -569,7 +568,7 @@ static void test_revoke(void)
 	bool good;
 	int rc;
 
-	if (!kst_peer("export live-gone mem %lu 3 %d", BYTES, BASE) ||
+	if (!kst_peer("export live-gone mem %lu 3 %d", BYTES, KST_BASE) ||
 	    kst_open_region(fd, session, "live-gone", 0, &reg, NULL))
 		kst_bail("live-gone: %s", kst_last_error(fd, NULL));
 	good = job_start(&job, fd, KRDMA_OP_READ, reg, mem, 0);
@@ -642,24 +641,16 @@ static void test_threads(void)
 		good &= kst_peer_has("live", i * PIECE, PIECE, 1000 * (i + 1) + ROUNDS - 1);
 	}
 	kst_ok(good && !wrong, "%d threads on one file, each with its own bytes", WORKERS);
-	kst_ok(kst_peer_has("live", WORKERS * PIECE, KST_PAGE, BASE), "and no others");
+	kst_ok(kst_peer_has("live", WORKERS * PIECE, KST_PAGE, KST_BASE), "and no others");
 	peer_base();
 	kst_settled(&before, "nothing is left of them");
 }
 
 int main(int argc, char **argv)
 {
-	struct kst_state begin;
-
-	kst_main(argc, argv, 2);
-	begin = kst_now();
-	kst_peer_start();
-	fd = kst_open();
+	fd = kst_begin(argc, argv, "live", BYTES, &session, &region, NULL);
 	if (pipe(pipes[0]) || pipe(pipes[1]))
 		kst_bail("pipe: %s", strerror(errno));
-	if (!kst_peer("export live mem %lu 3 %d", BYTES, BASE) || kst_connect(fd, 0, &session) ||
-	    kst_open_region(fd, session, "live", 0, &region, NULL))
-		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
 
 	test_unmap();
 	test_fork(false);
@@ -673,7 +664,5 @@ int main(int argc, char **argv)
 	test_signals();
 	test_revoke();
 	test_threads();
-	close(fd);
-	kst_settled(&begin, "at the end everything is as it was");
-	return kst_done();
+	return kst_end(fd);
 }

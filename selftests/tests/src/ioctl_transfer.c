@@ -16,7 +16,6 @@
 #define REGION_BYTES ((10ULL << 20) + 12345)
 #define MEMORY_BYTES (12UL << 20)
 #define LATE_BYTES   (48UL << 20)
-#define BASE         1 /* seed of what the region holds between tests */
 #define GUARD        64
 
 static int fd;
@@ -40,13 +39,14 @@ static bool peer_around(__u64 offset, __u64 length)
 
 	if (after > GUARD)
 		after = GUARD;
-	return peer_has(offset - before, before, BASE) && peer_has(offset + length, after, BASE);
+	return peer_has(offset - before, before, KST_BASE) &&
+	       peer_has(offset + length, after, KST_BASE);
 }
 
 static void peer_base(__u64 offset, __u64 length)
 {
 	if (!kst_peer("fill transfer %llu %llu %d", (unsigned long long)offset,
-		      (unsigned long long)length, BASE))
+		      (unsigned long long)length, KST_BASE))
 		kst_bail("node B can't fill its memory");
 }
 
@@ -140,7 +140,7 @@ static void test_sizes(void)
 	       there_and_back(REGION_BYTES - 12346, KST_PAGE, 12346, false) &&
 	       there_and_back(0, KST_PAGE, REGION_BYTES, true);
 	kst_ok(good, "the last byte, the end, and all of the region");
-	kst_ok(peer_has(0, REGION_BYTES, BASE), "nothing else in the region has changed");
+	kst_ok(peer_has(0, REGION_BYTES, KST_BASE), "nothing else in the region has changed");
 }
 
 /* ---- what is outside, and what was not granted ---- */
@@ -396,7 +396,7 @@ static void test_all_or_nothing(void)
 	kst_fails(fd, rc, -EFAULT, "operation 2", "operations that can't be read are EFAULT");
 	kst_fails(fd, kst_submit(fd, NULL, comps, 1, NULL), -EFAULT, NULL, "also at NULL");
 	munmap(page - KST_PAGE + 2 * sizeof(ops[0]), KST_PAGE);
-	kst_ok(peer_has(0, 3 * 5000, BASE), "none of these calls has started an operation");
+	kst_ok(peer_has(0, 3 * 5000, KST_BASE), "none of these calls has started an operation");
 	kst_settled(&before, "and none has left anything");
 }
 
@@ -421,7 +421,7 @@ static void test_statuses(void)
 	       comps[3].status == -EFAULT && !comps[3].result && comps[3].user_data == ~3ULL;
 	kst_ok(good, "memory that can't be pinned fails its own operation only");
 	kst_ok(kst_sentence(fd, -EFAULT, "0x1000"), "and the sentence is that of the first");
-	kst_ok(peer_has(ops[1].offset - GUARD, 50 + 2 * GUARD, BASE), "it has moved nothing");
+	kst_ok(peer_has(ops[1].offset - GUARD, 50 + 2 * GUARD, KST_BASE), "it has moved nothing");
 	kst_ok(kst_all(ro, KST_PAGE, 0), "a read-only sink stays as it was");
 	munmap(ro, KST_PAGE);
 	peer_base(0, 20000);
@@ -635,20 +635,12 @@ static void test_sharing(void)
 
 int main(int argc, char **argv)
 {
-	struct kst_state begin;
-
-	kst_main(argc, argv, 2);
-	begin = kst_now();
-	kst_peer_start();
-	fd = kst_open();
+	fd = kst_begin(argc, argv, "transfer", REGION_BYTES, &session, &region, &segment);
 	memory = kst_map(MEMORY_BYTES, RW, MAP_PRIVATE);
 	memset(memory, 0x55, MEMORY_BYTES);
-	if (!kst_peer("export transfer mem %llu 3 %d", REGION_BYTES, BASE) ||
-	    !kst_peer("export transfer-ro mem 4096 1 1") ||
+	if (!kst_peer("export transfer-ro mem 4096 1 1") ||
 	    !kst_peer("export transfer-wo mem 4096 2 1") ||
 	    !kst_peer("export transfer-big memfd %llu 3 0", 2ULL << 30) ||
-	    kst_connect(fd, 0, &session) ||
-	    kst_open_region(fd, session, "transfer", 0, &region, &segment) ||
 	    kst_open_region(fd, session, "transfer-ro", 0, &region_ro, NULL) || open_write_only() ||
 	    kst_open_region(fd, session, "transfer-big", 0, &region_big, NULL) ||
 	    kst_buffer(fd, memory, MEMORY_BYTES, KRDMA_BUFFER_WRITABLE, &buffer) ||
@@ -665,7 +657,5 @@ int main(int argc, char **argv)
 	test_completions();
 	test_deadlines();
 	test_sharing();
-	close(fd);
-	kst_settled(&begin, "at the end everything is as it was");
-	return kst_done();
+	return kst_end(fd);
 }

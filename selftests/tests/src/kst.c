@@ -85,6 +85,13 @@ int kst_done(void)
 	return kst_failures ? 1 : 0;
 }
 
+unsigned int kst_number(const char *name, unsigned int usual)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? (unsigned int)atoi(text) : usual;
+}
+
 /* ---- calls ---- */
 
 int kst_open(void)
@@ -200,15 +207,51 @@ int kst_submit(int fd, struct krdma_op *ops, struct krdma_completion *comps, __u
 	return rc;
 }
 
-int kst_move(int fd, int opcode, __u32 region, __u64 offset, void *addr, __u64 length, __u64 *moved)
+struct krdma_op kst_op(int opcode, __u32 region, __u64 offset, const void *addr, __u64 length)
 {
-	struct krdma_op op = {
+	return (struct krdma_op){
 		.opcode = opcode,
 		.region = region,
 		.offset = offset,
 		.length = length,
 		.addr = (uintptr_t)addr,
 	};
+}
+
+int kst_start(int fd, struct krdma_op *ops, __u32 n, __u32 *accepted)
+{
+	struct krdma_submit cmd = {
+		.size = sizeof(cmd),
+		.flags = KRDMA_SUBMIT_ASYNC,
+		.ops = (uintptr_t)ops,
+		.count = n,
+		.op_stride = sizeof(*ops),
+	};
+	int rc = kst_call(fd, KRDMA_IOC_SUBMIT, &cmd);
+
+	if (accepted)
+		*accepted = rc ? 0 : cmd.accepted;
+	return rc;
+}
+
+int kst_reap(int fd, struct krdma_completion *comps, unsigned int n)
+{
+	ssize_t got = read(fd, comps, n * sizeof(*comps));
+
+	return got < 0 ? -errno : (int)(got / sizeof(*comps));
+}
+
+int kst_cancel(int fd, __u64 user_data, __u32 flags)
+{
+	struct krdma_cancel cmd = { .size = sizeof(cmd), .flags = flags, .user_data = user_data };
+	int rc = kst_call(fd, KRDMA_IOC_CANCEL, &cmd);
+
+	return rc ? rc : (int)cmd.count;
+}
+
+int kst_move(int fd, int opcode, __u32 region, __u64 offset, void *addr, __u64 length, __u64 *moved)
+{
+	struct krdma_op op = kst_op(opcode, region, offset, addr, length);
 	struct krdma_completion comp = { .status = -ENODATA };
 	int rc = kst_submit(fd, &op, &comp, 1, NULL);
 
@@ -369,7 +412,7 @@ static bool kst_region_fresh(const void *entry, void *arg)
 	return !(r->flags & KRDMA_REGION_STALE);
 }
 
-static long kst_number(const char *path, const char *key)
+static long kst_line(const char *path, const char *key)
 {
 	FILE *file = fopen(path, "r");
 	char line[256];
@@ -385,7 +428,7 @@ static long kst_number(const char *path, const char *key)
 
 long kst_vmpin(void)
 {
-	return kst_number("/proc/self/status", "VmPin:");
+	return kst_line("/proc/self/status", "VmPin:");
 }
 
 struct kst_state kst_now(void)
@@ -402,12 +445,12 @@ struct kst_state kst_now(void)
 			kst_diag("stat_refresh: %s", strerror(errno));
 		close(fd);
 	}
-	acquired = kst_number("/proc/vmstat", "nr_foll_pin_acquired ");
+	acquired = kst_line("/proc/vmstat", "nr_foll_pin_acquired ");
 	if (acquired < 0)
 		kst_bail("/proc/vmstat has no nr_foll_pin_acquired");
-	now.pins = acquired - kst_number("/proc/vmstat", "nr_foll_pin_released ");
+	now.pins = acquired - kst_line("/proc/vmstat", "nr_foll_pin_released ");
 	now.vmpin = kst_vmpin();
-	now.accounted = kst_number("/sys/class/misc/krdma_mover/counters/pinned_bytes", "");
+	now.accounted = kst_line("/sys/class/misc/krdma_mover/counters/pinned_bytes", "");
 	now.listeners = kst_count(KRDMA_LIST_LISTENERS, NULL, NULL);
 	now.sessions = kst_count(KRDMA_LIST_SESSIONS, kst_session_ours, &now.users);
 	now.exports = kst_count(KRDMA_LIST_EXPORTS, NULL, NULL);
@@ -431,11 +474,10 @@ static bool kst_back(void *arg)
 
 bool kst_same(const struct kst_state *before)
 {
-	const char *factor = getenv("TIME_FACTOR");
 	struct kst_state now;
 
 	/* A slow kernel has longer. */
-	if (kst_wait(5000 * (factor && *factor ? atoi(factor) : 1), kst_back, (void *)before))
+	if (kst_wait(5000 * kst_number("TIME_FACTOR", 1), kst_back, (void *)before))
 		return true;
 	now = kst_now();
 	KST_TELL(pins);

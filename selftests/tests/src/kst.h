@@ -18,7 +18,9 @@
 
 #define KST_PAGE 4096UL
 /* Of the listener in node B; not the default, which other tests use. */
-#define KST_PORT           7480
+#define KST_PORT 7480
+/* Seed of what an export of kst_begin() has in it. */
+#define KST_BASE           1
 #define KST_ARRAY_SIZE(a)  (sizeof(a) / sizeof((a)[0]))
 #define __kst_printf(f, a) __attribute__((format(printf, f, a)))
 
@@ -31,6 +33,8 @@ _Noreturn void kst_skip_all(const char *reason);
 _Noreturn void kst_bail(const char *fmt, ...) __kst_printf(1, 2);
 /* Prints the plan; the exit status of main. */
 int kst_done(void);
+/* A setting in the environment. */
+unsigned int kst_number(const char *name, unsigned int usual);
 
 /* ---- calls; all return 0 or a negative errno ---- */
 
@@ -44,6 +48,13 @@ int kst_open_region(int fd, __u32 session, const char *name, __u32 rights, __u32
 		    __u64 *segment);
 int kst_submit(int fd, struct krdma_op *ops, struct krdma_completion *comps, __u32 n,
 	       __u32 *failed);
+struct krdma_op kst_op(int opcode, __u32 region, __u64 offset, const void *addr, __u64 length);
+/* KRDMA_SUBMIT_ASYNC; *accepted is 0 if it fails. */
+int kst_start(int fd, struct krdma_op *ops, __u32 n, __u32 *accepted);
+/* Completions read, at most @n. */
+int kst_reap(int fd, struct krdma_completion *comps, unsigned int n);
+/* How many operations were told to end. */
+int kst_cancel(int fd, __u64 user_data, __u32 flags);
 /* One operation on memory of ours: its status, or why the call failed. */
 int kst_move(int fd, int opcode, __u32 region, __u64 offset, void *addr, __u64 length,
 	     __u64 *moved);
@@ -102,6 +113,14 @@ bool kst_all(const void *mem, size_t length, unsigned char byte);
 
 /* Called first in main: this may be the helper in node B. Does not return then. */
 void kst_main(int argc, char **argv, int nodes);
+/*
+ * With two nodes, the beginning of a test and its end: a file with a session and a region,
+ * the export @name of node B, which has the pattern KST_BASE. In the end everything has to
+ * be as it was before.
+ */
+int kst_begin(int argc, char **argv, const char *name, __u64 length, __u32 *session, __u32 *region,
+	      __u64 *segment);
+int kst_end(int fd);
 bool kst_peer_start(void);
 void kst_peer_stop(void);
 /* A command to the helper: what it answers behind "ok", NULL if it says no. */

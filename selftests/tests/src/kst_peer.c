@@ -288,3 +288,29 @@ void kst_peer_stop(void)
 	peer_in = NULL;
 	waitpid(peer_pid, NULL, 0);
 }
+
+/* ---- a whole test ---- */
+
+static struct kst_state kst_before;
+
+int kst_begin(int argc, char **argv, const char *name, __u64 length, __u32 *session, __u32 *region,
+	      __u64 *segment)
+{
+	int fd;
+
+	kst_main(argc, argv, 2);
+	kst_before = kst_now();
+	kst_peer_start();
+	fd = kst_open();
+	if (!kst_peer("export %s mem %llu 3 %d", name, (unsigned long long)length, KST_BASE) ||
+	    kst_connect(fd, 0, session) || kst_open_region(fd, *session, name, 0, region, segment))
+		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
+	return fd;
+}
+
+int kst_end(int fd)
+{
+	close(fd);
+	kst_settled(&kst_before, "at the end everything is as it was");
+	return kst_done();
+}

@@ -1,31 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Operations by io_uring, as its users use it: IORING_OP_URING_CMD on a ring of
- * 128-byte SQEs. KILLS is how many processes are killed, and rings closed, with
- * operations under way.
+ * 128-byte SQEs.
  */
 #include <errno.h>
-#include <liburing.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "kst.h"
+#include "kst_uring.h"
 
 #define RW    (PROT_READ | PROT_WRITE)
 #define BYTES (8UL << 20)
-#define BASE  1
 #define DEPTH 32
-/* Not in the header of older liburing. */
-#define CMD_FIXED 1U
 
 static int fd;
 static __u32 session, region, buffer;
 static unsigned char *memory;
-static __u64 features;
 /* io_uring gives the buffers of a ring back some time after its end. */
 static struct kst_state without_ring, with_ring;
 
@@ -35,41 +27,17 @@ static struct io_uring ring;
 
 static bool ring_open(unsigned int flags)
 {
-	struct iovec iov = { memory, BYTES };
-	int rc = io_uring_queue_init(DEPTH * 2, &ring, IORING_SETUP_SQE128 | flags);
-
-	if (!rc)
-		rc = io_uring_register_buffers(&ring, &iov, 1);
-	if (rc)
-		kst_diag("ring: %s", strerror(-rc));
-	return !rc;
+	return kst_ring_open(&ring, DEPTH * 2, flags, memory, BYTES);
 }
 
 static struct krdma_op op_of(int opcode, __u64 offset, __u64 at, __u64 length)
 {
-	return (struct krdma_op){
-		.opcode = opcode,
-		.region = region,
-		.offset = offset,
-		.length = length,
-		.addr = (uintptr_t)memory + at,
-	};
+	return kst_op(opcode, region, offset, memory + at, length);
 }
 
 static struct io_uring_sqe *prep(const struct krdma_op *op, __u64 user_data, bool fixed)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
-
-	if (!sqe)
-		kst_bail("no SQE");
-	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
-	/* Behind the head: cmd_op, flags and buffer are where other commands have theirs. */
-	sqe->off = KRDMA_URING_OP;
-	sqe->rw_flags = fixed ? CMD_FIXED : 0;
-	sqe->buf_index = 0;
-	sqe->user_data = user_data;
-	memcpy((char *)sqe + 48, op, sizeof(*op));
-	return sqe;
+	return kst_ring_op(&ring, fd, op, user_data, fixed);
 }
 
 /* Submits what is prepared, and waits for @n completions: the first bad result. */
@@ -81,9 +49,7 @@ static int finish(unsigned int n)
 	if (rc < 0)
 		return rc;
 	while (n--) {
-		do {
-			rc = io_uring_wait_cqe(&ring, &cqe);
-		} while (rc == -EINTR);
+		rc = kst_ring_wait(&ring, &cqe);
 		if (rc)
 			return rc;
 		if (cqe->res < 0 && !bad)
@@ -103,9 +69,7 @@ static int one(const struct krdma_op *op, bool fixed)
 	rc = io_uring_submit(&ring);
 	if (rc < 0)
 		return rc;
-	do {
-		rc = io_uring_wait_cqe(&ring, &cqe);
-	} while (rc == -EINTR);
+	rc = kst_ring_wait(&ring, &cqe);
 	if (rc)
 		return rc;
 	rc = cqe->res;
@@ -317,7 +281,6 @@ static void test_sqpoll(void)
 /* By our own means: IORING_OP_ASYNC_CANCEL does not reach a driver's commands. */
 static void test_cancel(void)
 {
-	struct krdma_cancel cmd = { .size = sizeof(cmd) };
 	struct kst_state before = kst_now();
 	unsigned int i, n, stopped = 0, strange = 0, told = 0;
 	unsigned char seen[DEPTH] = { 0 };
@@ -330,11 +293,8 @@ static void test_cancel(void)
 		prep(&op, i, i & 2);
 	}
 	io_uring_submit(&ring);
-	for (i = 0; i < DEPTH; i += 2) {
-		cmd.user_data = 1000 + i;
-		if (!kst_call(fd, KRDMA_IOC_CANCEL, &cmd))
-			told += cmd.count;
-	}
+	for (i = 0; i < DEPTH; i += 2)
+		told += kst_cancel(fd, 1000 + i, 0) == 1;
 	for (n = 0; n < DEPTH && !io_uring_wait_cqe(&ring, &cqe); n++) {
 		if (cqe->user_data >= DEPTH || seen[cqe->user_data]++)
 			strange++;
@@ -351,113 +311,18 @@ static void test_cancel(void)
 	kst_settled(&before, "nothing is left of them");
 }
 
-/* ---- ends ---- */
-
-static unsigned int number(const char *name, unsigned int usual)
-{
-	const char *text = getenv(name);
-
-	return text && *text ? (unsigned int)atoi(text) : usual;
-}
-
-/* A process of its own: a ring full of operations, then whatever it is told. */
-static void full_ring(unsigned int round, int out)
-{
-	struct krdma_op op;
-	unsigned int i;
-
-	fd = kst_open();
-	if (kst_connect(fd, 0, &session) ||
-	    kst_open_region(fd, session, "uring", 0, &region, NULL) || !ring_open(0))
-		_exit(2);
-	for (i = 0; i < DEPTH; i++) {
-		op = op_of(i & 1 ? KRDMA_OP_READ : KRDMA_OP_WRITE, i * 1000, i * 200000, 200000);
-		op.timeout_ns = features & KRDMA_FEATURE_CANCEL ? 0 : 2000000000ULL;
-		prep(&op, i, i & 2);
-	}
-	io_uring_submit(&ring);
-	if (write(out, "x", 1) != 1)
-		_exit(3);
-	switch (round % 4) {
-	case 0: /* until it is killed */
-		for (;;)
-			pause();
-	case 1:
-		io_uring_queue_exit(&ring);
-		break;
-	case 2:
-		close(fd);
-		break;
-	}
-	_exit(0);
-}
-
-static bool settled(void *arg)
-{
-	const struct kst_state *before = arg;
-	struct kst_state now = kst_now();
-
-	return now.pins == before->pins && now.accounted == before->accounted;
-}
-
-static void test_exit(void)
-{
-	unsigned int kills = number("KILLS", 20), round, wrong = 0;
-	struct kst_state before = kst_now();
-	int to[2], status;
-	pid_t pid;
-	char c;
-
-	if (pipe(to))
-		kst_bail("pipe: %s", strerror(errno));
-	for (round = 0; round < kills; round++) {
-		fflush(stdout);
-		pid = fork();
-		if (!pid)
-			full_ring(round, to[1]);
-		if (read(to[0], &c, 1) != 1)
-			break;
-		/* At some moment of the operations. */
-		usleep(rand() % 20000);
-		if (round % 4 == 0)
-			kill(pid, SIGKILL);
-		waitpid(pid, &status, 0);
-		if (round % 4 && (!WIFEXITED(status) || WEXITSTATUS(status)))
-			wrong++;
-	}
-	kst_ok(round == kills && !wrong,
-	       "%u processes with %d operations under way: killed, or ring, file or both closed",
-	       kills, DEPTH);
-	close(to[0]);
-	close(to[1]);
-	if (features & KRDMA_FEATURE_CANCEL) {
-		/* Long before their deadline. */
-		kst_settled(&before, "they leave nothing");
-	} else {
-		kst_wait(5000, settled, &before);
-		kst_settled(&before, "they leave nothing, at their deadline");
-	}
-}
-
 int main(int argc, char **argv)
 {
 	struct krdma_query query = { .size = sizeof(query) };
-	struct kst_state begin;
 
-	kst_main(argc, argv, 2);
-	begin = kst_now();
-	kst_peer_start();
-	fd = kst_open();
+	fd = kst_begin(argc, argv, "uring", BYTES, &session, &region, NULL);
 	kst_call(fd, KRDMA_IOC_QUERY, &query);
-	features = query.features;
-	if (!(features & KRDMA_FEATURE_URING))
+	if (!(query.features & KRDMA_FEATURE_URING))
 		kst_skip_all("this kernel has no io_uring");
 	memory = kst_map(BYTES, RW, MAP_PRIVATE);
 	memset(memory, 0x55, BYTES);
-	if (!kst_peer("export uring mem %lu 3 %d", BYTES, BASE) || kst_connect(fd, 0, &session) ||
-	    kst_open_region(fd, session, "uring", 0, &region, NULL) ||
-	    kst_buffer(fd, memory, KST_PAGE, KRDMA_BUFFER_WRITABLE, &buffer))
-		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
+	if (kst_buffer(fd, memory, KST_PAGE, KRDMA_BUFFER_WRITABLE, &buffer))
+		kst_bail("BUFFER: %s", kst_last_error(fd, NULL));
 	without_ring = kst_now();
 	if (!ring_open(0))
 		kst_skip_all("no ring (io_uring is switched off?)");
@@ -471,8 +336,5 @@ int main(int argc, char **argv)
 	test_cancel();
 	io_uring_queue_exit(&ring);
 	kst_settled(&without_ring, "the ring has ended");
-	test_exit();
-	close(fd);
-	kst_settled(&begin, "at the end everything is as it was");
-	return kst_done();
+	return kst_end(fd);
 }
