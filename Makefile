@@ -95,10 +95,13 @@ demo: ## two virtual machines that move bytes between them, in a minute
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/demo
 
-bench: ## krdma beside perftest in two virtual machines, the median of five pairs
+bench: ## krdma beside perftest and the kernel's verbs in two virtual machines, ten pairs: 15 minutes
 	@selftests/setup build lab
-	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
+	@kver=$(lab-kernel) && $(MAKE) all bench-modules KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/compare
+
+bench-modules: module
+	@$(KBUILD)/selftests/bench KBUILD_EXTRA_SYMBOLS=$(CURDIR)/Module.symvers modules
 
 bench-insn: ## instructions of a 4 KiB operation, by each way in, above the kernel's verbs alone
 	@selftests/setup build lab
@@ -115,4 +118,4 @@ help: ## this list
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
 .PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
-	bench-insn check help
+	bench-modules bench-insn check help

@@ -174,6 +174,9 @@ static int kbench_run_set(const char *val, const struct kernel_param *kp)
 	rc = run_parse(&kb.run, val);
 	if (rc)
 		return rc;
+	/* Its places are pages; single times are for krdma_raw. */
+	if (kb.run.size != PAGE_SIZE || kb.run.way == RUN_TIME)
+		return -EINVAL;
 	if (!kb.remote)
 		rc = kbench_connect();
 	if (!rc)

@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The floor: WRITEs and READs of a page with ib_post_send and a completion queue,
- * and nothing else. Not a part of krdma_mover; selftests/bench/insn loads it.
+ * The floor: WRITEs and READs with ib_post_send and a completion queue, and nothing
+ * else. Not a part of krdma_mover; selftests/bench/insn and selftests/vm/compare
+ * load it.
  *
- * Connects to itself, by rdma_cm, with one queue pair at each end, set up as
- * krdma_mover does (driver/conn.c): the same kind of completion queue, the same
- * times and limits, local memory by local_dma_lkey, and at the other end memory
- * that was registered by a work request.
+ * Connects by rdma_cm, with one queue pair at each end, set up as krdma_mover does
+ * (driver/conn.c): the same kind of completion queue, the same times and limits,
+ * local memory by local_dma_lkey, and at the other end memory that was registered
+ * by work requests. Both ends are here, with 32 pages each; or side=target on one
+ * host, and then side=initiator on another one, with 4 MiB each. The target tells its
+ * keys in a message. (Not on iWARP, where the one who connects has to speak first,
+ * and what a READ fills has to be registered.)
  *
  *	echo "write refill 32 2048" >/sys/module/krdma_raw/parameters/run
  *	cat /sys/module/krdma_raw/parameters/run
  *
- * does 2048 operations, 32 under way, and prints nanoseconds and how many
- * microseconds of them the processor was idle. The ways:
+ * does 2048 operations of a page, 32 under way, and prints nanoseconds and how many
+ * microseconds of them the processor was idle. A fifth word is another size, a power
+ * of two: as many bytes as are under way have to fit into the memory, and one operation
+ * into 1 MiB of it. The ways:
  *
  *	refill	the completion handler posts the next operation, one at a time
  *	chain	the handler posts as many as are to be under way with one call, when all have ended
  *	wait	a thread does that, and sleeps meanwhile
+ *	time	the same, and looks at the clock before and after each chain: the median and
+ *		the 99th percentile, in nanoseconds, are in parameters/latency
  */
 #include <linux/completion.h>
 #include <linux/inet.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/scatterlist.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
@@ -30,6 +43,10 @@
 
 #define RAW_PORT 7479
 #define RAW_MS   5000
+/* Of a host that is one side only; a megabyte is registered, and contiguous, at once. */
+#define RAW_REGIONS     4
+#define RAW_REGION_SIZE SZ_1M
+#define RAW_TIMES_MAX   SZ_1M
 /* Of driver/conn.c and driver/krdma.h. */
 #define RAW_ACK_TIMEOUT 17
 #define RAW_RETRIES     6
@@ -38,6 +55,10 @@
 #define RAW_SGE_MAX     32
 #define RAW_SEND_WR     192
 
+static char *raw_side_name = "both";
+module_param_named(side, raw_side_name, charp, 0444);
+MODULE_PARM_DESC(side, "both (the default), target or initiator");
+
 static char *raw_src = "10.9.0.1";
 module_param_named(src, raw_src, charp, 0444);
 MODULE_PARM_DESC(src, "IPv4 address of the end that posts");
@@ -45,6 +66,14 @@ MODULE_PARM_DESC(src, "IPv4 address of the end that posts");
 static char *raw_dst = "10.9.0.2";
 module_param_named(dst, raw_dst, charp, 0444);
 MODULE_PARM_DESC(dst, "IPv4 address of the other end");
+
+enum raw_side {
+	RAW_BOTH,
+	RAW_TARGET,
+	RAW_INITIATOR
+};
+
+static const char *const raw_sides[] = { "both", "target", "initiator", NULL };
 
 /* One end of the connection. */
 struct raw_end {
@@ -60,21 +89,49 @@ struct raw_slot {
 	struct ib_cqe cqe;
 	struct ib_rdma_wr wr;
 	struct ib_sge sge;
+};
+
+/* Memory of the end that posts: pages in one piece. */
+struct raw_block {
 	struct page *page;
+	u64 dma;
+};
+
+/* Memory of the other end: single pages, with one key. */
+struct raw_region {
+	struct sg_table sgt;
+	bool mapped;
+	struct ib_mr *mr;
+};
+
+/* What the end that posts knows of a region. */
+struct raw_key {
+	__le64 address;
+	__le32 rkey;
+	__le32 pad;
 };
 
 static struct {
+	enum raw_side side;
 	struct rdma_cm_id *listener;
 	struct raw_end here, there;
 	struct raw_slot slot[RUN_SLOTS];
 
-	/* memory of the other end */
-	struct page *page[RUN_SLOTS];
-	struct sg_table sgt;
-	bool mapped;
-	struct ib_mr *mr;
+	struct raw_block block[RUN_SLOTS];
+	u32 nblocks;
+	u32 block_size;
+
+	struct raw_region region[RAW_REGIONS];
+	struct raw_key key[RAW_REGIONS];
+	u32 nregions;
+	u32 region_size;
 	struct ib_cqe reg_cqe;
 	struct completion registered;
+
+	/* the message with the keys */
+	struct ib_cqe tell_cqe;
+	struct completion told;
+	int tell_err;
 
 	struct run run;
 	u32 left;  /* operations to post */
@@ -82,6 +139,9 @@ static struct {
 	u32 goal;  /* complete @done at so many */
 	int err;
 	struct completion done;
+	u32 *times;
+	u32 median;
+	u32 p99;
 } raw;
 
 /* ---- a run ---- */
@@ -134,6 +194,45 @@ static int raw_wait(u32 goal)
 	return raw.err;
 }
 
+/* A slot has the same place in the memory of both ends. */
+static void raw_aim(bool chained)
+{
+	u32 size = raw.run.size, i, at;
+
+	for (i = 0, at = 0; i < raw.run.depth; i++, at += size) {
+		const struct raw_key *key = &raw.key[at / raw.region_size];
+		struct raw_slot *slot = &raw.slot[i];
+		struct ib_rdma_wr *wr = &slot->wr;
+
+		slot->sge.addr = raw.block[at / raw.block_size].dma + at % raw.block_size;
+		slot->sge.length = size;
+		wr->remote_addr = le64_to_cpu(key->address) + at % raw.region_size;
+		wr->rkey = le32_to_cpu(key->rkey);
+		wr->wr.opcode = raw.run.read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+		wr->wr.next = chained && i + 1 < raw.run.depth ? &raw.slot[i + 1].wr.wr : NULL;
+	}
+}
+
+/* Chains, one after the other, each with its time. */
+static int raw_run_timed(u32 n)
+{
+	ktime_t t;
+	int rc;
+	u32 i;
+
+	raw.goal = 0;
+	for (i = 0; i < n; i++) {
+		t = ktime_get();
+		raw.goal += raw.run.depth;
+		raw_post(0, raw.run.depth);
+		rc = raw_wait(raw.goal);
+		if (rc)
+			return rc;
+		raw.times[i] = min_t(u64, ktime_to_ns(ktime_sub(ktime_get(), t)), U32_MAX);
+	}
+	return 0;
+}
+
 /* Nothing but posts between the two looks at the clock. */
 static int raw_run(void)
 {
@@ -142,12 +241,7 @@ static int raw_run(void)
 	int rc = 0;
 	u32 i;
 
-	for (i = 0; i < depth; i++) {
-		struct ib_rdma_wr *wr = &raw.slot[i].wr;
-
-		wr->wr.opcode = raw.run.read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-		wr->wr.next = chained && i + 1 < depth ? &raw.slot[i + 1].wr.wr : NULL;
-	}
+	raw_aim(chained);
 	raw.err = 0;
 	raw.ended = 0;
 	raw.goal = n;
@@ -155,7 +249,9 @@ static int raw_run(void)
 	reinit_completion(&raw.done);
 
 	run_begin(&raw.run);
-	if (raw.run.way == RUN_WAIT) {
+	if (raw.run.way == RUN_TIME) {
+		rc = raw_run_timed(n / depth);
+	} else if (raw.run.way == RUN_WAIT) {
 		for (i = 0; i < n && !rc; i += depth) {
 			raw.goal = i + depth;
 			raw_post(0, depth);
@@ -173,11 +269,46 @@ static int raw_run(void)
 	return rc;
 }
 
+static int raw_compare(const void *a, const void *b)
+{
+	u32 x = *(const u32 *)a, y = *(const u32 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int raw_run_timing(void)
+{
+	u32 count = raw.run.n / raw.run.depth;
+	int rc;
+
+	if (count > RAW_TIMES_MAX)
+		return -EINVAL;
+	raw.times = kvmalloc_array(count, sizeof(*raw.times), GFP_KERNEL);
+	if (!raw.times)
+		return -ENOMEM;
+	rc = raw_run();
+	if (!rc) {
+		sort(raw.times, count, sizeof(*raw.times), raw_compare, NULL);
+		raw.median = raw.times[(count - 1) / 2];
+		raw.p99 = raw.times[count - 1 - count / 100];
+	}
+	kvfree(raw.times);
+	return rc;
+}
+
 static int raw_run_set(const char *val, const struct kernel_param *kp)
 {
+	int rc = run_parse(&raw.run, val);
+	u32 size = raw.run.size;
+
+	if (rc)
+		return rc;
+	if (!is_power_of_2(size) || size > raw.block_size ||
+	    (u64)raw.run.depth * size > raw.nblocks * raw.block_size)
+		return -EINVAL;
 	if (!raw.here.up)
 		return -ENOTCONN;
-	return run_parse(&raw.run, val) ?: raw_run();
+	return raw.run.way == RUN_TIME ? raw_run_timing() : raw_run();
 }
 
 static int raw_run_get(char *buffer, const struct kernel_param *kp)
@@ -192,6 +323,17 @@ static const struct kernel_param_ops raw_run_ops = {
 module_param_cb(run, &raw_run_ops, NULL, 0600);
 MODULE_PARM_DESC(run, RUN_DESC);
 
+static int raw_latency_get(char *buffer, const struct kernel_param *kp)
+{
+	return sysfs_emit(buffer, "%u %u\n", raw.median, raw.p99);
+}
+
+static const struct kernel_param_ops raw_latency_ops = {
+	.get = raw_latency_get,
+};
+module_param_cb(latency, &raw_latency_ops, NULL, 0400);
+MODULE_PARM_DESC(latency, "of the last run by 'time': median and 99th percentile, nanoseconds");
+
 static int raw_idle_get(char *buffer, const struct kernel_param *kp)
 {
 	return sysfs_emit(buffer, "%llu\n", run_idle());
@@ -203,7 +345,49 @@ static const struct kernel_param_ops raw_idle_ops = {
 module_param_cb(idle, &raw_idle_ops, NULL, 0400);
 MODULE_PARM_DESC(idle, "microseconds that this processor has been idle");
 
-/* ---- connection ---- */
+/* ---- memory ---- */
+
+static int raw_slots(void)
+{
+	struct ib_device *ib = raw.here.id->device;
+	u32 i;
+
+	for (i = 0; i < raw.nblocks; i++) {
+		struct raw_block *block = &raw.block[i];
+
+		block->page = alloc_pages(GFP_KERNEL | __GFP_ZERO, get_order(raw.block_size));
+		if (!block->page)
+			return -ENOMEM;
+		block->dma = ib_dma_map_page(ib, block->page, 0, raw.block_size, DMA_BIDIRECTIONAL);
+		if (ib_dma_mapping_error(ib, block->dma)) {
+			__free_pages(block->page, get_order(raw.block_size));
+			block->page = NULL;
+			return -ENOMEM;
+		}
+	}
+	for (i = 0; i < RUN_SLOTS; i++) {
+		struct raw_slot *slot = &raw.slot[i];
+
+		slot->sge.lkey = raw.here.pd->local_dma_lkey;
+		slot->cqe.done = raw_op_done;
+		slot->wr.wr.wr_cqe = &slot->cqe;
+		slot->wr.wr.sg_list = &slot->sge;
+		slot->wr.wr.num_sge = 1;
+		slot->wr.wr.send_flags = IB_SEND_SIGNALED;
+	}
+	return 0;
+}
+
+static void raw_slots_free(void)
+{
+	u32 i;
+
+	for (i = 0; i < raw.nblocks && raw.block[i].page; i++) {
+		ib_dma_unmap_page(raw.here.pd->device, raw.block[i].dma, raw.block_size,
+				  DMA_BIDIRECTIONAL);
+		__free_pages(raw.block[i].page, get_order(raw.block_size));
+	}
+}
 
 static void raw_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 {
@@ -211,6 +395,144 @@ static void raw_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 		raw.err = -EIO;
 	complete(&raw.registered);
 }
+
+static int raw_register(struct raw_region *region, struct raw_key *key)
+{
+	struct ib_device *ib = raw.there.id->device;
+	u32 npages = raw.region_size / PAGE_SIZE, i;
+	struct ib_reg_wr wr = {};
+	struct scatterlist *sg;
+	int rc, n;
+
+	rc = sg_alloc_table(&region->sgt, npages, GFP_KERNEL);
+	if (rc)
+		return rc;
+	for_each_sg(region->sgt.sgl, sg, region->sgt.orig_nents, i) {
+		struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+
+		if (!page)
+			return -ENOMEM;
+		sg_set_page(sg, page, PAGE_SIZE, 0);
+	}
+	rc = ib_dma_map_sgtable_attrs(ib, &region->sgt, DMA_BIDIRECTIONAL, 0);
+	if (rc)
+		return rc;
+	region->mapped = true;
+
+	region->mr = ib_alloc_mr(raw.there.pd, IB_MR_TYPE_MEM_REG, npages);
+	if (IS_ERR(region->mr)) {
+		rc = PTR_ERR(region->mr);
+		region->mr = NULL;
+		return rc;
+	}
+	n = ib_map_mr_sg(region->mr, region->sgt.sgl, region->sgt.nents, NULL, PAGE_SIZE);
+	if (n != region->sgt.nents)
+		return n < 0 ? n : -EINVAL;
+	ib_update_fast_reg_key(region->mr, region->mr->rkey + 1);
+	raw.reg_cqe.done = raw_reg_done;
+	wr.wr.wr_cqe = &raw.reg_cqe;
+	wr.wr.opcode = IB_WR_REG_MR;
+	wr.wr.send_flags = IB_SEND_SIGNALED;
+	wr.mr = region->mr;
+	wr.key = region->mr->rkey;
+	wr.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE;
+	rc = ib_post_send(raw.there.id->qp, &wr.wr, NULL);
+	if (rc)
+		return rc;
+	if (!wait_for_completion_timeout(&raw.registered, msecs_to_jiffies(RAW_MS)))
+		return -ETIMEDOUT;
+	key->address = cpu_to_le64(region->mr->iova);
+	key->rkey = cpu_to_le32(region->mr->rkey);
+	return raw.err;
+}
+
+static int raw_register_all(void)
+{
+	int rc = 0;
+	u32 i;
+
+	for (i = 0; i < raw.nregions && !rc; i++)
+		rc = raw_register(&raw.region[i], &raw.key[i]);
+	return rc;
+}
+
+static void raw_region_free(struct raw_region *region)
+{
+	struct scatterlist *sg;
+	u32 i;
+
+	if (region->mr)
+		ib_dereg_mr(region->mr);
+	if (region->mapped)
+		ib_dma_unmap_sgtable_attrs(raw.there.pd->device, &region->sgt, DMA_BIDIRECTIONAL,
+					   0);
+	for_each_sg(region->sgt.sgl, sg, region->sgt.orig_nents, i)
+		if (sg_page(sg))
+			__free_page(sg_page(sg));
+	sg_free_table(&region->sgt);
+}
+
+/* ---- the message of a target to its initiator ---- */
+
+static void raw_tell_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	if (wc->status != IB_WC_SUCCESS)
+		raw.tell_err = -EIO;
+	complete(&raw.told);
+}
+
+/* Who has this may READ and WRITE. In the memory that is registered, before it is used. */
+static int raw_tell(void)
+{
+	struct scatterlist *sg = raw.region[0].sgt.sgl;
+	struct ib_sge sge = {
+		.addr = sg_dma_address(sg),
+		.length = sizeof(raw.key),
+		.lkey = raw.there.pd->local_dma_lkey,
+	};
+	struct ib_send_wr wr = {
+		.wr_cqe = &raw.tell_cqe,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+
+	memcpy(sg_virt(sg), raw.key, sizeof(raw.key));
+	ib_dma_sync_single_for_device(raw.there.id->device, sge.addr, sge.length,
+				      DMA_BIDIRECTIONAL);
+	raw.tell_cqe.done = raw_tell_done;
+	return ib_post_send(raw.there.id->qp, &wr, NULL);
+}
+
+static int raw_listen_to_keys(void)
+{
+	struct ib_sge sge = {
+		.addr = raw.block[0].dma,
+		.length = sizeof(raw.key),
+		.lkey = raw.here.pd->local_dma_lkey,
+	};
+	struct ib_recv_wr wr = {
+		.wr_cqe = &raw.tell_cqe,
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+
+	raw.tell_cqe.done = raw_tell_done;
+	return ib_post_recv(raw.here.id->qp, &wr, NULL);
+}
+
+static int raw_hear_keys(void)
+{
+	if (!wait_for_completion_timeout(&raw.told, msecs_to_jiffies(RAW_MS)))
+		return -ETIMEDOUT;
+	ib_dma_sync_single_for_cpu(raw.here.id->device, raw.block[0].dma, sizeof(raw.key),
+				   DMA_BIDIRECTIONAL);
+	memcpy(raw.key, page_address(raw.block[0].page), sizeof(raw.key));
+	return raw.tell_err;
+}
+
+/* ---- connection ---- */
 
 static void raw_conn_param(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
@@ -254,6 +576,19 @@ static int raw_end_setup(struct raw_end *end)
 	return rdma_create_qp(end->id, end->pd, &attr);
 }
 
+/* Completions are the work of softirqs, so the handler may wait for them. */
+static void raw_serve(struct raw_end *end)
+{
+	int rc = raw_register_all();
+
+	if (!rc)
+		rc = raw_tell();
+	if (rc) {
+		pr_err("krdma_raw: no memory for who connected (%d)\n", rc);
+		rdma_disconnect(end->id);
+	}
+}
+
 static int raw_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct raw_end *end = id->context;
@@ -270,11 +605,15 @@ static int raw_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		rdma_set_min_rnr_timer(id, RAW_RNR_TIMER);
 		if (!end->err)
 			end->err = rdma_accept(id, &param);
-		if (end->err)
+		if (end->err) {
+			pr_err("krdma_raw: who connects is not accepted (%d)\n", end->err);
 			complete(&end->event);
+		}
 		return 0;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		end->up = true;
+		if (raw.side == RAW_TARGET)
+			raw_serve(end);
 		fallthrough;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -285,7 +624,8 @@ static int raw_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		return 0;
 	default:
 		end->up = false;
-		end->err = event->status ?: -ECONNRESET;
+		/* That of a refusal is a reason, and positive. */
+		end->err = event->status < 0 ? event->status : -ECONNRESET;
 		complete(&end->event);
 		return 0;
 	}
@@ -300,26 +640,38 @@ static int raw_step(struct raw_end *end, int rc)
 	return end->err;
 }
 
-static int raw_connect(void)
+static int raw_listen(void)
 {
-	struct sockaddr_in src = { .sin_family = AF_INET }, dst = { .sin_family = AF_INET };
-	struct rdma_conn_param param;
+	struct sockaddr_in dst = {
+		.sin_family = AF_INET,
+		.sin_port = htons(RAW_PORT),
+		.sin_addr.s_addr = in_aton(raw_dst),
+	};
 	struct rdma_cm_id *id;
 	int rc;
-
-	src.sin_addr.s_addr = in_aton(raw_src);
-	dst.sin_addr.s_addr = in_aton(raw_dst);
-	dst.sin_port = htons(RAW_PORT);
 
 	id = rdma_create_id(&init_net, raw_handler, &raw.there, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	raw.listener = id;
 	rc = rdma_bind_addr(id, (struct sockaddr *)&dst);
-	if (!rc)
-		rc = rdma_listen(id, 1);
-	if (rc)
-		return rc;
+	return rc ?: rdma_listen(id, 1);
+}
+
+static int raw_connect(void)
+{
+	struct sockaddr_in dst = {
+		.sin_family = AF_INET,
+		.sin_port = htons(RAW_PORT),
+		.sin_addr.s_addr = in_aton(raw_dst),
+	};
+	struct sockaddr_in src = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = in_aton(raw_src),
+	};
+	struct rdma_conn_param param;
+	struct rdma_cm_id *id;
+	int rc;
 
 	id = rdma_create_id(&init_net, raw_handler, &raw.here, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
@@ -331,106 +683,33 @@ static int raw_connect(void)
 		rc = raw_step(&raw.here, rdma_resolve_route(id, RAW_MS));
 	if (!rc)
 		rc = raw_end_setup(&raw.here);
+	if (!rc && raw.side == RAW_INITIATOR)
+		rc = raw_slots() ?: raw_listen_to_keys();
 	if (rc)
 		return rc;
 	rdma_set_ack_timeout(id, RAW_ACK_TIMEOUT);
 	rdma_set_min_rnr_timer(id, RAW_RNR_TIMER);
 	raw_conn_param(id, &param);
-	rc = raw_step(&raw.here, rdma_connect(id, &param));
-	return rc ?: raw_step(&raw.there, 0);
-}
-
-/* ---- memory ---- */
-
-static int raw_register(void)
-{
-	struct ib_device *ib = raw.there.id->device;
-	struct ib_reg_wr wr = {};
-	int rc, n;
-	u32 i;
-
-	for (i = 0; i < RUN_SLOTS; i++) {
-		raw.page[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
-		if (!raw.page[i])
-			return -ENOMEM;
-	}
-	rc = sg_alloc_table_from_pages(&raw.sgt, raw.page, RUN_SLOTS, 0, RUN_SLOTS * PAGE_SIZE,
-				       GFP_KERNEL);
-	if (rc)
-		return rc;
-	rc = ib_dma_map_sgtable_attrs(ib, &raw.sgt, DMA_BIDIRECTIONAL, 0);
-	if (rc)
-		return rc;
-	raw.mapped = true;
-
-	raw.mr = ib_alloc_mr(raw.there.pd, IB_MR_TYPE_MEM_REG, RUN_SLOTS);
-	if (IS_ERR(raw.mr)) {
-		rc = PTR_ERR(raw.mr);
-		raw.mr = NULL;
-		return rc;
-	}
-	n = ib_map_mr_sg(raw.mr, raw.sgt.sgl, raw.sgt.nents, NULL, PAGE_SIZE);
-	if (n != raw.sgt.nents)
-		return n < 0 ? n : -EINVAL;
-	ib_update_fast_reg_key(raw.mr, raw.mr->rkey + 1);
-	raw.reg_cqe.done = raw_reg_done;
-	wr.wr.wr_cqe = &raw.reg_cqe;
-	wr.wr.opcode = IB_WR_REG_MR;
-	wr.wr.send_flags = IB_SEND_SIGNALED;
-	wr.mr = raw.mr;
-	wr.key = raw.mr->rkey;
-	wr.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE;
-	rc = ib_post_send(raw.there.id->qp, &wr.wr, NULL);
-	if (rc)
-		return rc;
-	if (!wait_for_completion_timeout(&raw.registered, msecs_to_jiffies(RAW_MS)))
-		return -ETIMEDOUT;
-	return raw.err;
-}
-
-static int raw_slots(void)
-{
-	struct ib_device *ib = raw.here.id->device;
-	u32 i;
-
-	for (i = 0; i < RUN_SLOTS; i++) {
-		struct raw_slot *slot = &raw.slot[i];
-
-		slot->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
-		if (!slot->page)
-			return -ENOMEM;
-		slot->sge.addr = ib_dma_map_page(ib, slot->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
-		if (ib_dma_mapping_error(ib, slot->sge.addr)) {
-			__free_page(slot->page);
-			slot->page = NULL;
-			return -ENOMEM;
-		}
-		slot->sge.length = PAGE_SIZE;
-		slot->sge.lkey = raw.here.pd->local_dma_lkey;
-		slot->cqe.done = raw_op_done;
-		slot->wr.wr.wr_cqe = &slot->cqe;
-		slot->wr.wr.sg_list = &slot->sge;
-		slot->wr.wr.num_sge = 1;
-		slot->wr.wr.send_flags = IB_SEND_SIGNALED;
-		slot->wr.remote_addr = raw.mr->iova + i * PAGE_SIZE;
-		slot->wr.rkey = raw.mr->rkey;
-	}
-	return 0;
+	return raw_step(&raw.here, rdma_connect(id, &param));
 }
 
 /* ---- begin and end ---- */
 
-static void raw_end_free(struct raw_end *end)
+/* ORDER: no event may find the queue pair gone, and no completion the id. */
+static void raw_end_stop(struct raw_end *end)
 {
 	struct ib_qp *qp = end->id ? end->id->qp : NULL;
 
 	if (qp) {
 		rdma_disconnect(end->id);
 		ib_drain_qp(qp);
-		rdma_destroy_qp(end->id);
 	}
 	if (end->id)
 		rdma_destroy_id(end->id);
+	if (qp)
+		ib_destroy_qp(qp);
+	if (end->cq)
+		ib_free_cq(end->cq);
 }
 
 static void raw_exit(void)
@@ -439,45 +718,52 @@ static void raw_exit(void)
 
 	if (raw.listener)
 		rdma_destroy_id(raw.listener);
-	for (i = 0; i < RUN_SLOTS && raw.slot[i].page; i++)
-		ib_dma_unmap_page(raw.here.id->device, raw.slot[i].sge.addr, PAGE_SIZE,
-				  DMA_BIDIRECTIONAL);
-	if (raw.mapped)
-		ib_dma_unmap_sgtable_attrs(raw.there.id->device, &raw.sgt, DMA_BIDIRECTIONAL, 0);
-	raw_end_free(&raw.here);
-	raw_end_free(&raw.there);
-	if (raw.mr)
-		ib_dereg_mr(raw.mr);
-	if (raw.here.cq)
-		ib_free_cq(raw.here.cq);
-	if (raw.there.cq)
-		ib_free_cq(raw.there.cq);
+	raw_end_stop(&raw.here);
+	raw_end_stop(&raw.there);
+	raw_slots_free();
+	for (i = 0; i < raw.nregions; i++)
+		raw_region_free(&raw.region[i]);
 	if (raw.here.pd)
 		ib_dealloc_pd(raw.here.pd);
 	if (raw.there.pd)
 		ib_dealloc_pd(raw.there.pd);
-	sg_free_table(&raw.sgt);
-	for (i = 0; i < RUN_SLOTS; i++) {
-		if (raw.slot[i].page)
-			__free_page(raw.slot[i].page);
-		if (raw.page[i])
-			__free_page(raw.page[i]);
-	}
+}
+
+static int raw_begin(void)
+{
+	int rc = 0;
+
+	if (raw.side != RAW_INITIATOR)
+		rc = raw_listen();
+	if (!rc && raw.side != RAW_TARGET)
+		rc = raw_connect();
+	if (!rc && raw.side == RAW_INITIATOR)
+		rc = raw_hear_keys();
+	if (!rc && raw.side == RAW_BOTH)
+		rc = raw_step(&raw.there, 0) ?: raw_register_all() ?: raw_slots();
+	return rc;
 }
 
 static int __init raw_init(void)
 {
+	bool both;
 	int rc;
 
+	rc = match_string(raw_sides, -1, raw_side_name);
+	if (rc < 0)
+		return rc;
+	raw.side = rc;
+	both = raw.side == RAW_BOTH;
+	raw.nblocks = both ? RUN_SLOTS : RAW_REGIONS;
+	raw.block_size = both ? PAGE_SIZE : RAW_REGION_SIZE;
+	raw.nregions = both ? 1 : RAW_REGIONS;
+	raw.region_size = both ? RUN_SLOTS * PAGE_SIZE : RAW_REGION_SIZE;
 	init_completion(&raw.here.event);
 	init_completion(&raw.there.event);
 	init_completion(&raw.registered);
+	init_completion(&raw.told);
 	init_completion(&raw.done);
-	rc = raw_connect();
-	if (!rc)
-		rc = raw_register();
-	if (!rc)
-		rc = raw_slots();
+	rc = raw_begin();
 	if (rc) {
 		pr_err("krdma_raw: no connection from %s to %s (%d)\n", raw_src, raw_dst, rc);
 		raw_exit();
@@ -488,5 +774,5 @@ static int __init raw_init(void)
 module_init(raw_init);
 module_exit(raw_exit);
 
-MODULE_DESCRIPTION("READ and WRITE by the kernel's verbs alone, to be counted");
+MODULE_DESCRIPTION("READ and WRITE by the kernel's verbs alone, to be counted or timed");
 MODULE_LICENSE("GPL");

@@ -16,12 +16,14 @@
 /* At most so many under way. */
 #define RUN_SLOTS 32
 
-#define RUN_DESC "write|read refill|chain|wait DEPTH OPERATIONS; then nanoseconds and idle us"
+#define RUN_DESC \
+	"write|read refill|chain|wait|time DEPTH OPERATIONS [SIZE]; then nanoseconds and idle us"
 
 enum run_way {
 	RUN_REFILL,
 	RUN_CHAIN,
-	RUN_WAIT
+	RUN_WAIT,
+	RUN_TIME
 };
 
 struct run {
@@ -29,6 +31,7 @@ struct run {
 	bool read;
 	u32 depth;
 	u32 n;
+	u32 size;
 
 	ktime_t begun;
 	u64 ns;
@@ -42,13 +45,13 @@ static inline u64 run_idle(void)
 
 static inline int run_parse(struct run *run, const char *val)
 {
-	static const char *const ways[] = { "refill", "chain", "wait", NULL };
+	static const char *const ways[] = { "refill", "chain", "wait", "time", NULL };
 	static const char *const ops[] = { "write", "read", NULL };
 	char op[8], name[8];
 	int read, way;
-	u32 depth, n;
+	u32 depth, n, size = PAGE_SIZE;
 
-	if (sscanf(val, "%7s %7s %u %u", op, name, &depth, &n) != 4)
+	if (sscanf(val, "%7s %7s %u %u %u", op, name, &depth, &n, &size) < 4)
 		return -EINVAL;
 	read = match_string(ops, -1, op);
 	way = match_string(ways, -1, name);
@@ -58,6 +61,7 @@ static inline int run_parse(struct run *run, const char *val)
 	run->way = way;
 	run->depth = depth;
 	run->n = n;
+	run->size = size;
 	return 0;
 }
 
