@@ -125,6 +125,8 @@ static int kbench_run(void)
 			wait_for_completion(&kb.done);
 		}
 		break;
+	default:
+		break;
 	}
 	run_end(&kb.run);
 	if (kb.err)
