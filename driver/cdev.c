@@ -543,9 +543,11 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (i == ARRAY_SIZE(krdma_iocs))
 		return -ENOTTY;
 
-	call = kzalloc(sizeof(*call), GFP_KERNEL_ACCOUNT);
+	/* That of the call before: all that is read of it is written first. */
+	call = xchg(&ctx->call, NULL) ?: kzalloc(sizeof(*call), GFP_KERNEL_ACCOUNT);
 	if (!call)
 		return -ENOMEM;
+	krdma_why_init(&call->why);
 	call->ctx = ctx;
 	call->nonblock = file->f_flags & O_NONBLOCK;
 	call->user = (void __user *)arg;
@@ -553,7 +555,7 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	/* A batch may be done and still have a sentence about one operation. */
 	if ((rc || call->why.err) && rc != -ERESTARTSYS)
 		krdma_remember(ctx, &call->why, rc);
-	kfree(call);
+	kfree(xchg(&ctx->call, call));
 	return rc;
 }
 

@@ -274,6 +274,7 @@ static void krdma_ctx_release(struct kref *ref)
 	struct krdma_ctx *ctx = container_of(ref, struct krdma_ctx, ref);
 
 	krdma_reqs_free(&ctx->idle);
+	kfree(ctx->call);
 	put_net(ctx->net);
 	kfree(ctx);
 }

@@ -88,14 +88,15 @@ struct krdma_ctx {
 	struct xarray handles;
 	struct krdma_handle *last[KRDMA_HANDLE_TYPES]; /* that was asked for; handles' lock */
 	atomic_t nhandles;
-	spinlock_t reqs_lock;   /* (BH) the lists of requests; outside session->lock */
-	struct list_head reqs;  /* under way, krdma_req.all */
-	struct list_head ended; /* asynchronous, not read yet, krdma_req.all */
-	u32 nreqs;              /* asynchronous, until read; and of io_uring */
-	struct llist_head idle; /* requests to be used again; taken under reqs_lock */
-	u32 nidle;              /* those, and such as will be there soon */
-	bool closed;            /* nobody reads any more */
-	wait_queue_head_t wait; /* one has ended; there is room */
+	spinlock_t reqs_lock;    /* (BH) the lists of requests; outside session->lock */
+	struct list_head reqs;   /* under way, krdma_req.all */
+	struct list_head ended;  /* asynchronous, not read yet, krdma_req.all */
+	u32 nreqs;               /* asynchronous, until read; and of io_uring */
+	struct krdma_call *call; /* of an ioctl, for the next one */
+	struct llist_head idle;  /* requests to be used again; taken under reqs_lock */
+	u32 nidle;               /* those, and such as will be there soon */
+	bool closed;             /* nobody reads any more */
+	wait_queue_head_t wait;  /* one has ended; there is room */
 	struct eventfd_ctx *eventfd;
 	struct delayed_work reap_work;
 	bool unpinning;       /* reap_work is at a request; ctx->reqs_lock */
