@@ -95,7 +95,7 @@ demo: ## two virtual machines that move bytes between them, in a minute
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/demo
 
-bench: ## krdma beside perftest and the kernel's verbs in two virtual machines, ten pairs: 15 minutes
+bench: ## krdma beside perftest and the kernel's verbs in two virtual machines, ten pairs: ten minutes
 	@selftests/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all bench-modules KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/vm/compare
