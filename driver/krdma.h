@@ -644,14 +644,37 @@ static inline void krdma_pages_step(struct krdma_xfer *x, u32 bytes)
 	}
 }
 
-/* ->bvec: the next run, mapped; 0 if it can't be. */
+/* ->bvec: how long the run is whose first @len bytes end an entry, up to @most. */
+static inline u32 krdma_pages_run(const struct krdma_xfer *x, u32 len, u32 most)
+{
+	const struct bio_vec *bv = &x->bvec[x->at.i];
+	phys_addr_t end = page_to_phys(bv->bv_page) + bv->bv_offset + x->at.in + len;
+	u32 i, more;
+
+	for (i = x->at.i + 1; len < most && i < x->nlocal; i++, len += more, end += more) {
+		bv = &x->bvec[i];
+		more = min(bv->bv_len, most - len);
+		if (page_to_phys(bv->bv_page) + bv->bv_offset != end)
+			break;
+	}
+	return len;
+}
+
+/*
+ * ->bvec: the next run, mapped; 0 if it can't be. Entries that follow each other in
+ * memory are one: io_uring has one for each page up to Linux 6.11.
+ */
 static inline u32 krdma_pages_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most,
 				   u64 *addr)
 {
 	const struct bio_vec *bv = &x->bvec[x->at.i];
-	u32 len = min3((u64)most, bv->bv_len - x->at.in, (u64)dev->max_map);
 	struct ib_device *ib = dev->ib;
+	u32 len;
 
+	most = min_t(u64, most, dev->max_map);
+	len = min_t(u64, most, bv->bv_len - x->at.in);
+	if (len < most)
+		len = krdma_pages_run(x, len, most);
 	*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len, krdma_xfer_dir(x));
 	if (ib_dma_mapping_error(ib, *addr))
 		return 0;

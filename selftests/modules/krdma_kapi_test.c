@@ -247,6 +247,50 @@ static bool slots_verify(void)
 	return ok;
 }
 
+/* ---- memory in one piece, told of page by page ---- */
+
+#define JOINED_ORDER 6
+#define JOINED_PAGES (1 << JOINED_ORDER)
+#define JOINED_BYTES (JOINED_PAGES * PAGE_SIZE)
+
+static bool joined_io(struct page *pages, enum krdma_io_op op)
+{
+	u32 i;
+
+	slot_big();
+	for (i = 0; i < JOINED_PAGES; i++)
+		big_bvec[i] = (struct bio_vec){ pages + i, PAGE_SIZE, 0 };
+	big.io.nr_bvecs = JOINED_PAGES;
+	big.io.op = op;
+	big.io.offset = 0;
+	big.io.length = JOINED_BYTES;
+	slots_begin(1);
+	krdma_io_submit(&big.io);
+	return slots_wait() && want(!big.io.status && big.io.moved == JOINED_BYTES);
+}
+
+/* More pages than a work request has SGEs: who loaded this counts work requests. */
+static bool joined(void)
+{
+	struct page *pages = alloc_pages(GFP_KERNEL, JOINED_ORDER);
+	u32 seed = get_random_u32(), i;
+	u8 *at;
+	bool ok;
+
+	if (!want(pages))
+		return false;
+	at = page_address(pages);
+	for (i = 0; i < JOINED_BYTES; i++)
+		at[i] = pattern(seed, 0, i);
+	ok = joined_io(pages, KRDMA_IO_WRITE);
+	memset(at, 0x5a, JOINED_BYTES);
+	ok = ok && joined_io(pages, KRDMA_IO_READ);
+	for (i = 0; ok && i < JOINED_BYTES; i++)
+		ok &= want(at[i] == pattern(seed, 0, i));
+	__free_pages(pages, JOINED_ORDER);
+	return ok;
+}
+
 /* ---- stress ---- */
 
 /* Cancels what it finds, from another thread. */
@@ -577,6 +621,8 @@ static int __init test_init(void)
 		rc = stress() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "errors")) {
 		rc = errors() ? 0 : -EIO;
+	} else if (!rc && !strcmp(what, "joined")) {
+		rc = joined() ? 0 : -EIO;
 	} else if (!rc) {
 		thread = kthread_run(loop, NULL, "krdma_loop");
 		rc = PTR_ERR_OR_ZERO(thread);

@@ -111,6 +111,11 @@ new_mark
 check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
 check "the module goes" rmmod krdma_kapi_test
 new_mark
+chunks=$(counter A chunks)
+check_loads "64 pages in one piece of memory are written and read" "$TEST" what=joined
+is "and each with one work request" "$(($(counter A chunks) - chunks))" 2
+check "the module goes" rmmod krdma_kapi_test
+new_mark
 check_loads "each of many transfers ends once, whatever is done to them" "$TEST" what=stress \
 	depth="$DEPTH" rounds="$ROUNDS"
 diag "$(result ended) transfers, $(result cancelled) cancelled, $(result timed_out) timed out"
