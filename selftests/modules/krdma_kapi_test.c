@@ -249,8 +249,7 @@ static bool slots_verify(void)
 
 /* ---- memory in one piece, told of page by page ---- */
 
-#define JOINED_ORDER 6
-#define JOINED_PAGES (1 << JOINED_ORDER)
+#define JOINED_PAGES 64
 #define JOINED_BYTES (JOINED_PAGES * PAGE_SIZE)
 
 static bool joined_io(struct page *pages, enum krdma_io_op op)
@@ -272,7 +271,7 @@ static bool joined_io(struct page *pages, enum krdma_io_op op)
 /* More pages than a work request has SGEs: who loaded this counts work requests. */
 static bool joined(void)
 {
-	struct page *pages = alloc_pages(GFP_KERNEL, JOINED_ORDER);
+	struct page *pages = alloc_pages(GFP_KERNEL, get_order(JOINED_BYTES));
 	u32 seed = get_random_u32(), i;
 	u8 *at;
 	bool ok;
@@ -287,7 +286,7 @@ static bool joined(void)
 	ok = ok && joined_io(pages, KRDMA_IO_READ);
 	for (i = 0; ok && i < JOINED_BYTES; i++)
 		ok &= want(at[i] == pattern(seed, 0, i));
-	__free_pages(pages, JOINED_ORDER);
+	__free_pages(pages, get_order(JOINED_BYTES));
 	return ok;
 }
 
