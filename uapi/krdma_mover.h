@@ -387,7 +387,7 @@ struct krdma_vec {
  * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
  * @naddr: with KRDMA_OP_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @nranges: with KRDMA_OP_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
- * @timeout_ns: deadline from now, nanoseconds; 0 means 30 seconds
+ * @timeout_ns: deadline from its start, nanoseconds; 0 means 30 seconds
  *	At most 300 seconds for memory that is not a registered buffer
  * @reserved2: must be 0
  * @reserved3: must be 0
