@@ -404,8 +404,11 @@ static void victim(enum door door, int out)
 {
 	/* Not the choices of the process before, a little later. */
 	random_state += round_now * 2654435761u;
-	if (!open_door(door))
+	if (!open_door(door)) {
+		kst_diag("it can't begin: %s", kst_last_error(file, NULL));
+		fflush(stdout);
 		_exit(2);
+	}
 	start(door);
 	if (write(out, "x", 1) != 1)
 		_exit(3);
@@ -500,7 +503,9 @@ static void test_ends(void)
 		if (kinds[k].door == RING && !have_ring)
 			continue;
 		one_end(&kinds[k], &tallies[k]);
-		i++;
+		/* Many of them take long where all is checked. */
+		if (!(++i % 50) && i < kills)
+			kst_diag("%u of %u ends", i, kills);
 	}
 	for (k = 0; k < KST_ARRAY_SIZE(kinds); k++) {
 		t = &tallies[k];

@@ -489,7 +489,7 @@ static void test_users(void)
 /* ---- at the same time ---- */
 
 #define RACERS       3
-#define RACE_SECONDS 0.7
+#define RACE_OBJECTS 50 /* of each thread */
 
 static volatile bool race_over;
 
@@ -519,20 +519,31 @@ static void *racer(void *arg)
 	return NULL;
 }
 
+/* Each thread has made enough. */
+static bool raced(void *arg)
+{
+	const volatile unsigned int *made = arg;
+	unsigned int i;
+
+	for (i = 0; i < RACERS; i++)
+		if (made[i] < RACE_OBJECTS)
+			return false;
+	return true;
+}
+
 static void test_race(void)
 {
 	struct kst_state before = kst_now();
 	unsigned int made[RACERS] = { 0 }, i, sum = 0;
+	bool enough;
 	int keep = fd;
 	pthread_t t[RACERS];
-	double until;
 
 	fd = kst_open();
 	race_over = false;
 	for (i = 0; i < RACERS; i++)
 		pthread_create(&t[i], NULL, racer, &made[i]);
-	for (until = kst_seconds() + RACE_SECONDS; kst_seconds() < until;)
-		kst_nap();
+	enough = kst_wait(20000 * kst_number("TIME_FACTOR", 1), raced, made);
 	race_over = true;
 	for (i = 0; i < RACERS; i++) {
 		pthread_join(t[i], NULL);
@@ -541,7 +552,7 @@ static void test_race(void)
 	/* Some that one made another destroyed, some none did. */
 	for (i = 1; i < 4096; i++)
 		kst_destroy(fd, i);
-	kst_ok(sum > 50, "%u objects made, used and destroyed by %d threads", sum, RACERS);
+	kst_ok(enough, "%u objects made, used and destroyed by %d threads", sum, RACERS);
 	kst_settled(&before, "all of them are gone, before the file is");
 	close(fd);
 	fd = keep;

@@ -511,7 +511,7 @@ double kst_seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-void kst_nap(void)
+static void kst_nap(void)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }

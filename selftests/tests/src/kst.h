@@ -96,7 +96,6 @@ bool kst_settled(const struct kst_state *before, const char *fmt, ...) __kst_pri
 int kst_count(enum krdma_list_kind kind, bool (*match)(const void *entry, void *arg), void *arg);
 /* Polls until @cond is true; false after @ms. */
 bool kst_wait(int ms, bool (*cond)(void *arg), void *arg);
-void kst_nap(void);
 double kst_seconds(void);
 
 /* ---- memory and patterns ---- */
