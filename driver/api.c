@@ -55,6 +55,15 @@ static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own))
 static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
 static_assert(KRDMA_ALLOW_READ == KRDMA_RIGHT_READ);
 static_assert(KRDMA_ALLOW_WRITE == KRDMA_RIGHT_WRITE);
+static_assert(KRDMA_ALLOW_ATOMIC == KRDMA_RIGHT_ATOMIC);
+static_assert(KRDMA_ALLOW_ATOMIC_CPU == KRDMA_RIGHT_ATOMIC_CPU);
+static_assert((int)KRDMA_IO_READ == KRDMA_OP_READ);
+static_assert((int)KRDMA_IO_WRITE == KRDMA_OP_WRITE);
+static_assert((int)KRDMA_IO_FETCH_ADD == KRDMA_OP_FETCH_ADD);
+static_assert((int)KRDMA_IO_CMP_SWAP == KRDMA_OP_CMP_SWAP);
+
+/* What may be asked for and published. */
+#define KRDMA_ALLOW_ALL (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE | KRDMA_ALLOW_ATOMIC)
 
 /* Who calls from the kernel reads its log. */
 static void krdma_api_say(const struct krdma_why *why)
@@ -212,7 +221,7 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 
 	if (strscpy(padded, name, sizeof(padded)) < 0 ||
 	    !krdma_proto_name_ok(padded, sizeof(padded)) ||
-	    (rights & ~(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)))
+	    (rights & ~KRDMA_ALLOW_ALL))
 		return ERR_PTR(-EINVAL);
 	remote = kzalloc(sizeof(*remote), GFP_KERNEL);
 	if (!remote)
@@ -274,7 +283,7 @@ int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits
 		return -ENOTCONN;
 	*limits = (struct krdma_limits){
 		.length = region->length,
-		.rights = region->rights & (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE),
+		.rights = region->rights,
 		.segment_size = 1ULL << region->segment_shift,
 		.request_bytes = KRDMA_CHUNK_MAX,
 		.read_bvecs = dev->max_sge_rd,
@@ -340,26 +349,34 @@ static u32 krdma_io_bvecs(const struct krdma_io *io)
 	return 0;
 }
 
+/* 8 bytes in one page, where they may be for an atomic operation. */
+static bool krdma_io_atomic_ok(const struct krdma_io *io)
+{
+	u32 i = 0, skip = io->skip;
+
+	/* There is an entry with a byte left, or it would have been refused. */
+	while (skip >= io->bvec[i].bv_len)
+		skip -= io->bvec[i++].bv_len;
+	return io->length == KRDMA_ATOMIC_BYTES && io->bvec[i].bv_len - skip >= io->length &&
+	       IS_ALIGNED(io->bvec[i].bv_offset + skip, KRDMA_ATOMIC_BYTES) &&
+	       IS_ALIGNED(io->offset, KRDMA_ATOMIC_BYTES);
+}
+
 /* What does not fit is cut nowhere else. */
 static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 {
 	const struct krdma_region *region = x->region;
-	u32 right;
+	u32 right = io->op <= U8_MAX ? krdma_opcode_right(io->op) : 0;
 
-	switch (io->op) {
-	case KRDMA_IO_READ:
-		x->opcode = KRDMA_OP_READ;
-		right = KRDMA_RIGHT_READ;
-		break;
-	case KRDMA_IO_WRITE:
-		x->opcode = KRDMA_OP_WRITE;
-		right = KRDMA_RIGHT_WRITE;
-		break;
-	default:
+	if (!right)
 		return -EOPNOTSUPP;
-	}
+	x->opcode = io->op;
+	x->operand = io->operand;
+	x->compare = io->compare;
 	x->nlocal = krdma_io_bvecs(io);
 	if (!x->length || !x->nlocal || io->timeout < 0)
+		return -EINVAL;
+	if (krdma_opcode_atomic(x->opcode) && !krdma_io_atomic_ok(io))
 		return -EINVAL;
 	if (!krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;
@@ -450,7 +467,7 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 	int rc;
 
 	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
-	    (rights & ~(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)))
+	    (rights & ~KRDMA_ALLOW_ALL))
 		return ERR_PTR(-EINVAL);
 	pub = kzalloc(sizeof(*pub), GFP_KERNEL);
 	if (!pub)

@@ -72,6 +72,12 @@ static int krdma_device_add(struct ib_device *ib)
 				  min_t(u32, ib->attrs.max_sge_rd, dev->max_sge) :
 				  dev->max_sge;
 
+	dev->rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	if (ib->attrs.atomic_cap != IB_ATOMIC_NONE)
+		dev->rights |= KRDMA_RIGHT_ATOMIC;
+	if (ib->attrs.atomic_cap == IB_ATOMIC_GLOB)
+		dev->rights |= KRDMA_RIGHT_ATOMIC_CPU;
+
 	mutex_lock(&krdma_devices_lock);
 	list_add_tail(&dev->node, &krdma_devices);
 	mutex_unlock(&krdma_devices_lock);

@@ -588,6 +588,16 @@ static int krdma_serve_list(struct krdma_session *sess, struct krdma_msg *msg)
 	return 0;
 }
 
+/* Asked for by name a right is given or refused; of all there are, what the device has. */
+static int krdma_grant_rights(const struct krdma_exp *exp, const struct krdma_device *dev,
+			      u32 wanted, u32 *rights)
+{
+	if (wanted & ~exp->rights)
+		return -EACCES;
+	*rights = (wanted ?: exp->rights) & dev->rights;
+	return wanted & ~*rights || !*rights ? -EOPNOTSUPP : 0;
+}
+
 static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 {
 	struct krdma_grant *grant;
@@ -605,9 +615,8 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 
 	mutex_lock(&krdma_exports_lock);
 	exp = krdma_export_find(sess->net, msg->open.name);
-	rc = !exp ? -ENOENT : (msg->open.rights & ~exp->rights) ? -EACCES : 0;
+	rc = exp ? krdma_grant_rights(exp, sess->dev, msg->open.rights, &grant->rights) : -ENOENT;
 	if (!rc) {
-		grant->rights = msg->open.rights ?: exp->rights;
 		do {
 			grant->id = ++sess->next_grant;
 		} while (!grant->id || xa_load(&sess->grants, grant->id));
@@ -628,6 +637,8 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 	memset(&msg->open_answer, 0, sizeof(msg->open_answer));
 	msg->open_answer.length = exp->length;
 	msg->open_answer.rights = grant->rights;
+	if (grant->rights & KRDMA_RIGHT_ATOMIC)
+		msg->open_answer.rights |= sess->dev->rights & KRDMA_RIGHT_ATOMIC_CPU;
 	msg->open_answer.grant = grant->id;
 	msg->open_answer.generation = grant->generation;
 	msg->open_answer.segment_shift = sess->dev->segment_shift;

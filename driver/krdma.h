@@ -132,6 +132,7 @@ struct krdma_device {
 	u32 max_sge;
 	u32 max_sge_rd;
 	u32 max_map; /* bytes of one DMA mapping */
+	u32 rights;  /* KRDMA_RIGHT_* that it can give a peer on memory of this host */
 };
 
 /* What is charged to a user for pinned memory; outlives the process. */
@@ -366,7 +367,10 @@ struct krdma_chunk {
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
 	u32 mapped; /* SGEs to unmap when it ends */
-	struct ib_rdma_wr wr;
+	union {
+		struct ib_rdma_wr wr;
+		struct ib_atomic_wr atomic; /* begins with the same struct ib_send_wr */
+	};
 	struct ib_sge sge[KRDMA_SGE_MAX];
 	/* iWARP */
 	struct krdma_sink *sink; /* READ */
@@ -564,6 +568,7 @@ struct krdma_listener {
 enum krdma_stat {
 	KRDMA_STAT_READS,
 	KRDMA_STAT_WRITES,
+	KRDMA_STAT_ATOMICS,
 	KRDMA_STAT_READ_BYTES,
 	KRDMA_STAT_WRITE_BYTES,
 	KRDMA_STAT_TRANSFERS_FAILED,
@@ -741,6 +746,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
 void krdma_region_want(struct krdma_region *region);
+int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why);
 void krdma_region_fail(struct krdma_region *region, int err, struct krdma_done *done);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);

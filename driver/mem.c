@@ -425,7 +425,7 @@ int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, boo
  */
 void krdma_pages_unpin(struct krdma_req *r)
 {
-	bool dirty = r->x.opcode == KRDMA_OP_READ;
+	bool dirty = krdma_opcode_fills(r->x.opcode);
 	u32 i;
 
 	might_sleep();

@@ -191,12 +191,15 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 {
 	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER;
 
-	if (op->opcode != KRDMA_OP_READ && op->opcode != KRDMA_OP_WRITE)
+	bool atomic = krdma_opcode_atomic(op->opcode);
+
+	if (!krdma_opcode_right(op->opcode))
 		return krdma_explain(why, -EOPNOTSUPP, "there is no operation %u", op->opcode);
 	if (op->flags & ~known)
 		return krdma_explain(why, -EOPNOTSUPP, "the flags %#x of an operation are unknown",
 				     op->flags);
-	if (op->reserved0 || op->reserved2 || op->reserved3[0] || op->reserved3[1] ||
+	if (op->reserved0 || op->reserved2 || (!atomic && op->operand) ||
+	    (op->opcode != KRDMA_OP_CMP_SWAP && op->compare) ||
 	    (!(op->flags & KRDMA_OP_BUFFER) && op->buffer) ||
 	    (!(op->flags & KRDMA_OP_VECTOR) && op->naddr) ||
 	    (!(op->flags & KRDMA_OP_RANGES) && op->nranges))
@@ -211,6 +214,13 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 				     KRDMA_VECTOR_MAX);
 	if (!op->length)
 		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
+	/* Those of a buffer: when it is known where that is. */
+	if (atomic && (op->length != KRDMA_ATOMIC_BYTES || op->naddr || op->nranges ||
+		       !IS_ALIGNED(op->offset, KRDMA_ATOMIC_BYTES) ||
+		       (!op->buffer && !IS_ALIGNED(op->addr, KRDMA_ATOMIC_BYTES))))
+		return krdma_explain(
+			why, -EINVAL,
+			"an atomic operation has 8 bytes on either side, at a multiple of 8");
 	return 0;
 }
 
@@ -270,7 +280,7 @@ static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, stru
 
 static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
 {
-	u32 right = op->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE;
+	u32 right = krdma_opcode_right(op->opcode);
 	struct krdma_xfer *x = &r->x;
 	struct krdma_region *region;
 	struct krdma_handle *h;
@@ -290,10 +300,7 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
 					     region->length);
-	if (!(region->rights & right))
-		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
-				     right == KRDMA_RIGHT_READ ? "reading" : "writing");
-	return 0;
+	return region->rights & right ? 0 : krdma_region_refuse(region, right, why);
 }
 
 static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
@@ -314,9 +321,14 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struc
 				why, -ERANGE,
 				"%llu bytes at %llu are outside buffer %u, which has %llu",
 				x->local[i].length, x->local[i].addr, op->buffer, r->mem->length);
-	if (op->opcode == KRDMA_OP_READ && !r->mem->writable)
+	if (krdma_opcode_fills(op->opcode) && !r->mem->writable)
 		return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
 				     op->buffer);
+	if (krdma_opcode_atomic(op->opcode) &&
+	    !IS_ALIGNED(r->mem->offset + op->addr, KRDMA_ATOMIC_BYTES))
+		return krdma_explain(why, -EINVAL,
+				     "%llu in buffer %u is not at a multiple of 8 in memory",
+				     op->addr, op->buffer);
 	return 0;
 }
 
@@ -362,6 +374,8 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	}
 	r->after = op->flags & KRDMA_OP_AFTER;
 	x->opcode = op->opcode;
+	x->operand = op->operand;
+	x->compare = op->compare;
 	x->user_data = op->user_data;
 	x->length = op->length;
 	x->uid = ctx->uid;
@@ -389,7 +403,8 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 	if (x->bvec)
 		return 0;
 	if (!r->mem) {
-		rc = krdma_pages_pin(r, x->local, x->nlocal, x->opcode == KRDMA_OP_READ, why);
+		rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode),
+				     why);
 		x->bvec = r->pages;
 		x->nlocal = r->npages;
 		return rc;

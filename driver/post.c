@@ -5,7 +5,7 @@
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:
  *
- *	KRDMA_DATA_SLOTS	READs and WRITEs, one chunk each; on iWARP twice, for
+ *	KRDMA_DATA_SLOTS	READs, WRITEs and atomics, one chunk each; on iWARP twice, for
  *				the READs behind the WRITEs, and
  *	KRDMA_SINKS + 1		registrations of what READs fill
  *	ntx			control messages
@@ -281,6 +281,34 @@ static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
 	c->placed.rkey = c->wr.rkey;
 }
 
+static void krdma_chunk_rdma(struct krdma_chunk *c, u64 remote)
+{
+	c->wr.wr.opcode =
+		c->xfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+	if (c->sink) {
+		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
+		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
+	}
+	c->wr.remote_addr = remote;
+	c->wr.rkey = c->key->rkey;
+}
+
+static void krdma_chunk_atomic(struct krdma_chunk *c, u64 remote)
+{
+	const struct krdma_xfer *x = c->xfer;
+
+	if (x->opcode == KRDMA_OP_CMP_SWAP) {
+		c->atomic.wr.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
+		c->atomic.compare_add = x->compare;
+		c->atomic.swap = x->operand;
+	} else {
+		c->atomic.wr.opcode = IB_WR_ATOMIC_FETCH_AND_ADD;
+		c->atomic.compare_add = x->operand;
+	}
+	c->atomic.remote_addr = remote;
+	c->atomic.rkey = c->key->rkey;
+}
+
 /**
  * krdma_post_chunk - build the next work request of a transfer
  * @ch: channel
@@ -326,13 +354,10 @@ struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer
 	krdma_split_step(&x->far, x->range, x->nrange, c->bytes);
 
 	c->wr.wr.num_sge = n;
-	c->wr.wr.opcode = read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-	if (c->sink) {
-		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
-		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
-	}
-	c->wr.remote_addr = key->address + in_seg;
-	c->wr.rkey = key->rkey;
+	if (krdma_opcode_atomic(x->opcode))
+		krdma_chunk_atomic(c, key->address + in_seg);
+	else
+		krdma_chunk_rdma(c, key->address + in_seg);
 
 	ch->free = c->next;
 	krdma_ring_add(ch, c);

@@ -231,12 +231,15 @@ static const char *krdma_proto_unpack_open_answer(const u8 *at, u32 entries, str
 static const char *krdma_proto_check_open_answer(const struct krdma_msg *msg)
 {
 	u32 shift = msg->open_answer.segment_shift;
+	u32 rights = msg->open_answer.rights;
 	u64 length = msg->open_answer.length;
 	const char *why;
 
-	why = krdma_proto_check_export(length, msg->open_answer.rights);
+	why = krdma_proto_check_export(length, rights & ~KRDMA_WIRE_ATOMIC_CPU);
 	if (why)
 		return why;
+	if ((rights & KRDMA_WIRE_ATOMIC_CPU) && !(rights & KRDMA_WIRE_ATOMIC))
+		return "what atomics are atomic against, without them";
 	if (shift < KRDMA_WIRE_SHIFT_MIN || shift > KRDMA_WIRE_SHIFT_MAX)
 		return "segment shift outside its limits";
 	/* A key's length has 32 bits, and must cover all of its segment. */

@@ -23,6 +23,13 @@ struct krdma_segs_ask {
 	u32 count;
 };
 
+/* Who has no atomics says so in the same words, whatever door it is. */
+static int krdma_region_no_atomics(struct krdma_why *why)
+{
+	return krdma_explain(why, -EOPNOTSUPP,
+			     "no atomic operations: the RDMA device has none, nor has iWARP");
+}
+
 static u64 krdma_region_segments(const struct krdma_region *region)
 {
 	return krdma_segments(region->length, region->segment_shift);
@@ -713,12 +720,39 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	return region;
 }
 
+/**
+ * krdma_region_refuse - an operation needs a right that the region has not
+ * @region: the region
+ * @right: KRDMA_RIGHT_*
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: -EACCES, or -EOPNOTSUPP if the transport has no such operation
+ */
+int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why)
+{
+	struct krdma_device *dev;
+	bool able = true;
+
+	if (right != KRDMA_RIGHT_ATOMIC)
+		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
+				     right == KRDMA_RIGHT_READ ? "reading" : "writing");
+	dev = krdma_session_device(region->sess);
+	if (dev) {
+		able = dev->rights & right;
+		krdma_device_put(dev);
+	}
+	return able ? krdma_explain(why, -EACCES, "'%s' is not open for atomic operations",
+				    region->name) :
+		      krdma_region_no_atomics(why);
+}
+
 /* In rx_work, so that a REVOKE right behind the answer finds the region. */
 static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
 {
 	struct krdma_region *region = ask->arg;
 	struct krdma_session *sess = region->sess;
-	bool abandoned, blind = false;
+	bool abandoned, blind, unable = false;
 
 	spin_lock_bh(&sess->lock);
 	region->answered = true;
@@ -733,8 +767,12 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		blind = sess->ch->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
 			!(region->rights & KRDMA_RIGHT_READ);
 		if (region->wanted)
-			region->rights &= region->wanted;
-		if (blind)
+			region->rights &= region->wanted | KRDMA_RIGHT_ATOMIC_CPU;
+		/* The device at either end must have them. */
+		if (!(sess->dev->rights & KRDMA_RIGHT_ATOMIC))
+			region->rights &= ~(KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_ATOMIC_CPU);
+		unable = blind || region->wanted & ~region->rights;
+		if (unable)
 			region->users = 0;
 	}
 	abandoned = !region->users;
@@ -753,7 +791,7 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		kref_get(&region->ref);
 		queue_work(krdma_close_wq, &region->close_work);
 	}
-	ask->err = err ?: blind ? -EOPNOTSUPP : 0;
+	ask->err = err ?: unable ? -EOPNOTSUPP : 0;
 	complete_all(&ask->done);
 	krdma_region_put(region);
 }
@@ -841,6 +879,10 @@ out:
 				", nor that to read, which iWARP needs to confirm what is written");
 		break;
 	case -EOPNOTSUPP:
+		if (rights & KRDMA_RIGHT_ATOMIC) {
+			krdma_region_no_atomics(why);
+			break;
+		}
 		krdma_explain(
 			why, rc,
 			"'%s' of %pISpc may be written only: iWARP needs to read to confirm it",

@@ -50,6 +50,7 @@ void krdma_stats_exit(void)
 
 KRDMA_STAT_ATTR(reads, KRDMA_STAT_READS);
 KRDMA_STAT_ATTR(writes, KRDMA_STAT_WRITES);
+KRDMA_STAT_ATTR(atomics, KRDMA_STAT_ATOMICS);
 KRDMA_STAT_ATTR(read_bytes, KRDMA_STAT_READ_BYTES);
 KRDMA_STAT_ATTR(write_bytes, KRDMA_STAT_WRITE_BYTES);
 KRDMA_STAT_ATTR(transfers_failed, KRDMA_STAT_TRANSFERS_FAILED);
@@ -73,6 +74,7 @@ KRDMA_STAT_ATTR(dma_mappings, KRDMA_STAT_DMA_MAPPINGS);
 static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_reads.attr.attr,
 	&krdma_stat_writes.attr.attr,
+	&krdma_stat_atomics.attr.attr,
 	&krdma_stat_read_bytes.attr.attr,
 	&krdma_stat_write_bytes.attr.attr,
 	&krdma_stat_transfers_failed.attr.attr,

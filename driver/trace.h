@@ -26,7 +26,8 @@
 			 { KRDMA_WAIT_PLACEMENT, "placement" }, { KRDMA_WAIT_TURN, "turn" })
 
 #define krdma_show_opcode(o) \
-	__print_symbolic(o, { KRDMA_OP_READ, "READ" }, { KRDMA_OP_WRITE, "WRITE" })
+	__print_symbolic(o, { KRDMA_OP_READ, "READ" }, { KRDMA_OP_WRITE, "WRITE" }, \
+			 { KRDMA_OP_FETCH_ADD, "FETCH_ADD" }, { KRDMA_OP_CMP_SWAP, "CMP_SWAP" })
 
 TRACE_EVENT(krdma_session_state,
 	TP_PROTO(u64 session, int old, int state, int err),

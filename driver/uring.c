@@ -96,7 +96,7 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 	int rc;
 
 	rc = krdma_uring_import(cmd, op->addr, op->length,
-				op->opcode == KRDMA_OP_READ ? ITER_DEST : ITER_SOURCE, &iter,
+				krdma_opcode_fills(op->opcode) ? ITER_DEST : ITER_SOURCE, &iter,
 				issue_flags);
 	if (rc)
 		return krdma_explain(why, rc,

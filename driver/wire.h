@@ -44,6 +44,9 @@
 
 /* Rights, the same bits as in the uapi. */
 #define KRDMA_WIRE_RIGHTS 0x7U
+#define KRDMA_WIRE_ATOMIC 0x4U
+/* In the answer to an OPEN, with ATOMIC: atomic against the owner's CPUs, too. */
+#define KRDMA_WIRE_ATOMIC_CPU 0x8U
 
 /* Private data of the connect request and of the accept: 56 bytes. */
 struct krdma_wire_hello {

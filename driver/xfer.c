@@ -73,7 +73,9 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 	} else {
 		sess->transfers++;
 	}
-	if (x->opcode == KRDMA_OP_READ) {
+	if (krdma_opcode_atomic(x->opcode)) {
+		krdma_stat_inc(KRDMA_STAT_ATOMICS);
+	} else if (x->opcode == KRDMA_OP_READ) {
 		sess->bytes_read += x->moved;
 		krdma_stat_inc(KRDMA_STAT_READS);
 		krdma_stat_add(KRDMA_STAT_READ_BYTES, x->moved);

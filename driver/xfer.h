@@ -19,6 +19,8 @@
 
 /* One work request never carries more. */
 #define KRDMA_CHUNK_MAX SZ_1M
+/* Of an atomic operation. */
+#define KRDMA_ATOMIC_BYTES 8
 /* More than siw puts behind the head of an answer (MAX_HDR_INLINE). */
 #define KRDMA_SHORT 64
 
@@ -66,6 +68,8 @@ struct krdma_xfer {
 	ktime_t deadline;
 	ktime_t submitted;
 	ktime_t since; /* began to wait for .wait */
+	u64 operand; /* of an atomic operation */
+	u64 compare;
 	kuid_t uid;
 	u8 opcode;
 	/*
@@ -127,9 +131,51 @@ static inline u64 krdma_xfer_at(const struct krdma_xfer *x)
 	return x->range[x->far.i].addr + x->far.in;
 }
 
+/**
+ * krdma_opcode_atomic - is it an atomic operation?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it is.
+ */
+static inline bool krdma_opcode_atomic(u8 opcode)
+{
+	return opcode == KRDMA_OP_FETCH_ADD || opcode == KRDMA_OP_CMP_SWAP;
+}
+
+/**
+ * krdma_opcode_fills - does an operation put bytes into local memory?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it does.
+ */
+static inline bool krdma_opcode_fills(u8 opcode)
+{
+	return opcode != KRDMA_OP_WRITE;
+}
+
+/**
+ * krdma_opcode_right - the right that an operation needs
+ * @opcode: any byte
+ *
+ * Return: KRDMA_RIGHT_*, 0 if there is no such operation.
+ */
+static inline u32 krdma_opcode_right(u8 opcode)
+{
+	switch (opcode) {
+	case KRDMA_OP_READ:
+		return KRDMA_RIGHT_READ;
+	case KRDMA_OP_WRITE:
+		return KRDMA_RIGHT_WRITE;
+	case KRDMA_OP_FETCH_ADD:
+	case KRDMA_OP_CMP_SWAP:
+		return KRDMA_RIGHT_ATOMIC;
+	}
+	return 0;
+}
+
 static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)
 {
-	return x->opcode == KRDMA_OP_READ ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+	return krdma_opcode_fills(x->opcode) ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
 }
 
 /* ---- cutting; split.c ---- */

@@ -28,8 +28,11 @@ struct krdma_remote;
 struct krdma_publication;
 
 /* What a peer may do with published memory, and what a remote is opened for. */
-#define KRDMA_ALLOW_READ  BIT(0)
-#define KRDMA_ALLOW_WRITE BIT(1)
+#define KRDMA_ALLOW_READ   BIT(0)
+#define KRDMA_ALLOW_WRITE  BIT(1)
+#define KRDMA_ALLOW_ATOMIC BIT(2)
+/* Told of a remote: its atomics are atomic against the CPUs of its owner, too. */
+#define KRDMA_ALLOW_ATOMIC_CPU BIT(3)
 
 /* For krdma_peer_connect: a session that nobody else uses. */
 #define KRDMA_PEER_PRIVATE BIT(0)
@@ -54,14 +57,22 @@ typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
  * enum krdma_io_op - what is done
  * @KRDMA_IO_READ: from the remote into local pages
  * @KRDMA_IO_WRITE: from local pages into the remote
+ * @KRDMA_IO_FETCH_ADD: @operand is added to 8 bytes of the remote
+ * @KRDMA_IO_CMP_SWAP: @operand is stored in 8 bytes of the remote if they were equal to
+ *	@compare
+ *
+ * The last two put what was there before into the local pages: 8 bytes on either side,
+ * at multiples of 8, in the byte order of the owner's host.
  */
 enum krdma_io_op {
 	KRDMA_IO_READ = 1,
 	KRDMA_IO_WRITE,
+	KRDMA_IO_FETCH_ADD = 4,
+	KRDMA_IO_CMP_SWAP,
 };
 
 /**
- * struct krdma_io - one READ or WRITE, part of the submitter's own request
+ * struct krdma_io - one operation, part of the submitter's own request
  * @node: the submitter's, for krdma_io_submit_batch(), until then
  * @remote: the other side
  * @bvec: the local pages: runs, contiguous in physical memory, of any offset and
@@ -69,7 +80,9 @@ enum krdma_io_op {
  * @nr_bvecs: entries of @bvec; there may be more than @length needs
  * @skip: bytes at the start of @bvec that do not count, as in a bio that has been
  *	advanced
- * @op: READ or WRITE
+ * @op: what is done
+ * @operand: of an atomic operation
+ * @compare: of KRDMA_IO_CMP_SWAP
  * @offset: where in the remote
  * @length: bytes, not 0
  * @timeout: from the submission; 0 for 30 s, KTIME_MAX for as long as the path lives
@@ -99,6 +112,8 @@ struct krdma_io {
 	u32 nr_bvecs;
 	u32 skip;
 	enum krdma_io_op op;
+	u64 operand;
+	u64 compare;
 	u64 offset;
 	u64 length;
 	ktime_t timeout;
@@ -196,7 +211,7 @@ void krdma_peer_disconnect(struct krdma_peer *peer);
  * @peer: the peer
  * @name: of the memory
  * @rights: wanted, KRDMA_ALLOW_*; 0 for all that it has. On iWARP who may write needs
- *	to read as well
+ *	to read as well, and there are no atomics (-EOPNOTSUPP)
  * @timeout_ms: how long to wait, 0 for 10 s
  * @event: called once when the memory is of no use any more; may be NULL
  * @priv: for @event

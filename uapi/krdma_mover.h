@@ -66,6 +66,11 @@
 #define KRDMA_RIGHT_READ   (1U << 0)
 #define KRDMA_RIGHT_WRITE  (1U << 1)
 #define KRDMA_RIGHT_ATOMIC (1U << 2)
+/*
+ * Of a region only, told and not asked for: its atomic operations are atomic against
+ * the owner's CPUs as well, not only against those that its RDMA device does.
+ */
+#define KRDMA_RIGHT_ATOMIC_CPU (1U << 3)
 
 /**
  * struct krdma_sockaddr - an address of a host
@@ -89,6 +94,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_VECTORS (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
 #define KRDMA_FEATURE_AFTER   (1ULL << 4) /* KRDMA_OP_AFTER */
 #define KRDMA_FEATURE_CANCEL  (1ULL << 5) /* the end of a ring cancels its operations */
+#define KRDMA_FEATURE_ATOMIC  (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -299,7 +305,8 @@ struct krdma_connect {
  * @rights: KRDMA_RIGHT_* wanted; 0 asks for all that the export has
  * @length: out: length of the export in bytes
  * @segment_size: out: bytes that one key covers
- * @granted: out: KRDMA_RIGHT_* of the region
+ * @granted: out: KRDMA_RIGHT_* of the region. Without atomic operations on this
+ *	transport that right is not among them (asked for, EOPNOTSUPP)
  * @id: out: the region
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000
  * @reserved: must be 0
@@ -346,8 +353,11 @@ struct krdma_ping {
 
 /* Operations. */
 enum krdma_opcode {
-	KRDMA_OP_READ = 1,  /* from the region to local memory */
+	KRDMA_OP_READ = 1, /* from the region to local memory */
 	KRDMA_OP_WRITE = 2, /* from local memory to the region */
+	/* 8 bytes of the region, whose old value goes to local memory. */
+	KRDMA_OP_FETCH_ADD = 4, /* @operand is added */
+	KRDMA_OP_CMP_SWAP = 5,  /* @operand is stored if they were equal to @compare */
 };
 
 /* @addr is an offset in the buffer @buffer. */
@@ -390,7 +400,8 @@ struct krdma_vec {
  * @timeout_ns: deadline from its start, nanoseconds; 0 means 30 seconds
  *	At most 300 seconds for memory that is not a registered buffer
  * @reserved2: must be 0
- * @reserved3: must be 0
+ * @operand: of an atomic operation, else must be 0
+ * @compare: with KRDMA_OP_CMP_SWAP, else must be 0
  *
  * At the deadline no further bytes are posted, and the operation ends with
  * ETIMEDOUT as soon as those under way have ended; the transport bounds that
@@ -399,6 +410,11 @@ struct krdma_vec {
  * KRDMA_OP_AFTER. Pieces and ranges may have any alignment; both are gone
  * through in order, and their ends need not meet. Vectors are read when the
  * operation is submitted.
+ *
+ * An atomic operation has 8 bytes on either side, without vectors; @offset and
+ * @addr (in a buffer: the address that it is at) are multiples of 8. Values are in
+ * the byte order of the owner's host. After ECONNRESET it may have been done or not;
+ * it is never repeated.
  *
  * The same struct serves io_uring: IORING_OP_URING_CMD on a ring with
  * IORING_SETUP_SQE128, cmd_op KRDMA_URING_OP, the struct in sqe->cmd. The result
@@ -421,7 +437,8 @@ struct krdma_op {
 	__u16 nranges;
 	__aligned_u64 timeout_ns;
 	__aligned_u64 reserved2;
-	__aligned_u64 reserved3[2];
+	__aligned_u64 operand;
+	__aligned_u64 compare;
 };
 
 /* cmd_op of IORING_OP_URING_CMD: the operation is in sqe->cmd. */
@@ -584,6 +601,10 @@ enum krdma_transport {
 #define KRDMA_DEVICE_USABLE (1U << 0)
 /* To write a region takes the right to read it as well (iWARP). */
 #define KRDMA_DEVICE_READ_TO_WRITE (1U << 1)
+/* It has atomic operations. */
+#define KRDMA_DEVICE_ATOMIC (1U << 2)
+/* On memory of this host they are atomic against its CPUs as well. */
+#define KRDMA_DEVICE_ATOMIC_CPU (1U << 3)
 
 /**
  * struct krdma_device_info - one GID of one port of one RDMA device
@@ -593,7 +614,7 @@ enum krdma_transport {
  * @port: port number, from 1
  * @gid_index: index of the GID
  * @transport: enum krdma_transport
- * @flags: KRDMA_DEVICE_USABLE, KRDMA_DEVICE_READ_TO_WRITE
+ * @flags: KRDMA_DEVICE_*
  * @gid_type: 0 InfiniBand or RoCE v1, 1 RoCE v2, as in sysfs gid_attrs/types;
  *	2 for iWARP
  * @max_segment_pages: pages that one key covers at most

@@ -43,7 +43,7 @@ struct command {
 };
 
 /* cmd_*.c */
-extern const struct command cmd_bench, cmd_devices, cmd_export, cmd_get, cmd_help, cmd_listen,
+extern const struct command cmd_atomic, cmd_bench, cmd_devices, cmd_export, cmd_get, cmd_help, cmd_listen,
 	cmd_ls, cmd_ping, cmd_put, cmd_status, cmd_version;
 
 /* main.c */
@@ -189,7 +189,7 @@ void json_add_rights(struct json_object *object, const char *key, uint32_t right
 #define SIZE_TEXT 24
 const char *size_text(uint64_t bytes, char text[SIZE_TEXT]);
 /* Rights as text: "read,write". */
-#define RIGHTS_TEXT 32
+#define RIGHTS_TEXT 40
 const char *rights_text(uint32_t rights, char text[RIGHTS_TEXT]);
 
 /* lists.c */

@@ -11,6 +11,7 @@
 #define SIZE_DEFAULT         (64 * KIB)
 #define SIZE_MIN             2ULL
 #define SIZE_MAX_ALL         (8 * MIB)
+#define ATOMIC_BYTES         8ULL
 #define ITERATIONS_BANDWIDTH 5000
 #define ITERATIONS_LATENCY   1000
 #define DEPTH_MIN            2ULL
@@ -29,8 +30,10 @@ enum {
 
 struct bench_options {
 	enum krdma_opcode opcode;
+	uint32_t right;
 	bool both;
 	uint64_t size;
+	bool size_given;
 	bool all;
 	uint64_t iterations;  /* 0: not given */
 	uint64_t duration_ns; /* 0: not given */
@@ -213,6 +216,27 @@ static int bench_rows(const struct bench *bench, struct json_object *rows)
 
 /* ---- The command ---- */
 
+static const struct operation {
+	const char *name;
+	enum krdma_opcode opcode;
+	uint32_t right;
+} operations[] = {
+	{ "read", KRDMA_OP_READ, KRDMA_RIGHT_READ },
+	{ "write", KRDMA_OP_WRITE, KRDMA_RIGHT_WRITE },
+	{ "atomic", KRDMA_OP_FETCH_ADD, KRDMA_RIGHT_ATOMIC },
+};
+
+/* By its name, or the beginning of it. */
+static const struct operation *operation_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; *name && i < ARRAY_SIZE(operations); i++)
+		if (!strncmp(operations[i].name, name, strlen(name)))
+			return &operations[i];
+	return NULL;
+}
+
 static const struct engine *engine_find(const char *name)
 {
 	static const struct engine *const engines[] = { &engine_ioctl, &engine_uring };
@@ -231,6 +255,7 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 	case 's':
 		if (parse_size(optarg, &opts->size))
 			return usage_error("'%s' is not a size", optarg);
+		opts->size_given = true;
 		return -1;
 	case 'a':
 		opts->all = true;
@@ -317,7 +342,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 	if (opts->latency && opts->gbits)
 		return usage_error("--latency and --report_gbits exclude each other");
 	if (argc - optind != 2)
-		return usage_error("'read' or 'write' and a target are needed");
+		return usage_error("'read', 'write' or 'atomic' and a target are needed");
 	return -1;
 }
 
@@ -325,7 +350,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 static int bench_regions(struct bench *bench, const struct target *target)
 {
 	const struct bench_options *opts = &bench->opts;
-	uint32_t rights = opts->opcode == KRDMA_OP_READ ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE;
+	uint32_t rights = opts->right;
 	unsigned int i;
 	int rc;
 
@@ -398,26 +423,28 @@ static int bench_run(int argc, char **argv)
 {
 	static struct bench bench;
 	struct bench_options *opts = &bench.opts;
+	const struct operation *operation;
 	struct target target;
-	const char *operation;
 	char need[SIZE_TEXT], has[SIZE_TEXT];
 	int rc;
 
 	rc = bench_options(argc, argv, opts);
 	if (rc >= 0)
 		return rc;
-	operation = argv[optind];
-	if (*operation && !strncmp("read", operation, strlen(operation)))
-		opts->opcode = KRDMA_OP_READ;
-	else if (*operation && !strncmp("write", operation, strlen(operation)))
-		opts->opcode = KRDMA_OP_WRITE;
-	else
-		return usage_error("'%s' is neither 'read' nor 'write'", operation);
-	operation = opts->opcode == KRDMA_OP_READ ? "read" : "write";
+	operation = operation_find(argv[optind]);
+	if (!operation)
+		return usage_error("'%s' is none of read, write and atomic", argv[optind]);
+	opts->opcode = operation->opcode;
+	opts->right = operation->right;
+	if (opts->opcode == KRDMA_OP_FETCH_ADD) {
+		if (opts->all || opts->both || opts->size_given)
+			return usage_error("an atomic operation has 8 bytes: no -s, -a or -b");
+		opts->size = ATOMIC_BYTES;
+	}
 	if (parse_target(argv[optind + 1], &target))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   argv[optind + 1]);
-	subject_set("bench %s %s", operation, argv[optind + 1]);
+	subject_set("bench %s %s", operation->name, argv[optind + 1]);
 
 	rc = bench_regions(&bench, &target);
 	if (rc)
@@ -428,7 +455,7 @@ static int bench_run(int argc, char **argv)
 	bench.lanes = (opts->sessions ? (unsigned int)opts->sessions : 1) * (opts->both ? 2 : 1);
 	rc = bench_memory(&bench);
 	if (!rc)
-		rc = bench_print(&bench, operation, argv[optind + 1]);
+		rc = bench_print(&bench, operation->name, argv[optind + 1]);
 	/* After a failure operations may be under way: they end with the process. */
 	if (rc)
 		return rc;
@@ -441,9 +468,9 @@ static int bench_run(int argc, char **argv)
 
 const struct command cmd_bench = {
 	.name = "bench",
-	.usage = "krdma bench [OPTIONS] read|write HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
-	.summary = "measure bandwidth or latency; 'write' overwrites the range",
-	.help = "  -s, --size SIZE   bytes of an operation (default 64K)\n"
+	.usage = "krdma bench [OPTIONS] read|write|atomic HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+	.summary = "measure bandwidth or latency; 'write' overwrites the range, 'atomic' adds 0",
+	.help = "  -s, --size SIZE   bytes of an operation (default 64K; 8 with 'atomic')\n"
 		"  -a, --all         all sizes from 2 to 8M, powers of two, as far as they fit\n"
 		"  -n, --iters N     operations for a row (default 5000, 1000 with --latency)\n"
 		"  -D, --duration S  seconds for a row, instead of -n\n"

@@ -8,6 +8,7 @@
 
 enum {
 	OPT_READ_ONLY = OPT_LONG_ONLY,
+	OPT_ATOMIC,
 	OPT_HUGE,
 	OPT_MAX_SEGMENTS
 };
@@ -28,6 +29,7 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 		{ "size", required_argument, NULL, 's' },
 		{ "file", required_argument, NULL, 'f' },
 		{ "read-only", no_argument, NULL, OPT_READ_ONLY },
+		{ "atomic", no_argument, NULL, OPT_ATOMIC },
 		{ "huge", no_argument, NULL, OPT_HUGE },
 		{ "max-segments", required_argument, NULL, OPT_MAX_SEGMENTS },
 		COMMON_LONG,
@@ -46,7 +48,10 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 			opts->file = optarg;
 			break;
 		case OPT_READ_ONLY:
-			opts->rights = KRDMA_RIGHT_READ;
+			opts->rights &= ~(uint32_t)KRDMA_RIGHT_WRITE;
+			break;
+		case OPT_ATOMIC:
+			opts->rights |= KRDMA_RIGHT_ATOMIC;
 			break;
 		case OPT_HUGE:
 			opts->huge = true;
@@ -79,8 +84,7 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 	int fd, rc;
 
 	if (opts->file) {
-		if (krdma_map_file(opts->file, !!(opts->rights & KRDMA_RIGHT_WRITE), &opts->length,
-				   &addr))
+		if (krdma_map_file(opts->file, opts->rights != KRDMA_RIGHT_READ, &opts->length, &addr))
 			return -1;
 	} else if (opts->huge) {
 		if (krdma_map_huge(opts->length, &addr))
@@ -157,7 +161,8 @@ const struct command cmd_export = {
 		"  -s, --size SIZE   anonymous memory; with --file, the first SIZE bytes of FILE\n"
 		"  -f, --file FILE   the pages of FILE; peers' writes reach it only where the\n"
 		"                    kernel lets pages of files stay pinned: tmpfs, hugetlbfs, devdax\n"
-		"  --read-only       peers may read only\n"
+		"  --read-only       peers may not write\n"
+		"  --atomic          peers may do atomic operations as well\n"
 		"  --huge            take anonymous memory from the pool of huge pages\n"
 		"  --max-segments N  most segments registered for peers at a time\n",
 	.run = export_run,

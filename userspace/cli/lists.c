@@ -53,7 +53,7 @@ static const struct field device_fields[] = {
 	{ "type", FIELD_TEXT, false },   { "segment_pages", FIELD_COUNT, false },
 	{ "sge", FIELD_COUNT, false },   { "sge_rd", FIELD_COUNT, false },
 	{ "usable", FIELD_TEXT, false }, { "reason", FIELD_TEXT, false },
-	{ "notes", FIELD_TEXT, false },
+	{ "atomics", FIELD_TEXT, false }, { "notes", FIELD_TEXT, false },
 };
 
 static const char *gid_type(const struct krdma_device_info *info)
@@ -133,6 +133,10 @@ static void device_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "sge_rd", info->max_sge_rd);
 	json_add_text(object, "usable", info->flags & KRDMA_DEVICE_USABLE ? "yes" : "no");
 	json_add_text(object, "reason", info->reason);
+	json_add_text(object, "atomics",
+		      info->flags & KRDMA_DEVICE_ATOMIC_CPU ? "cpu" :
+		      info->flags & KRDMA_DEVICE_ATOMIC	    ? "device" :
+							      "no");
 	json_add_text(object, "notes",
 		      info->flags & KRDMA_DEVICE_READ_TO_WRITE ?
 			      "what is written has to be readable as well" :
@@ -353,6 +357,8 @@ const struct list list_peer_exports = {
 static const char *const opcode_names[] = {
 	[KRDMA_OP_READ] = "read",
 	[KRDMA_OP_WRITE] = "write",
+	[KRDMA_OP_FETCH_ADD] = "add",
+	[KRDMA_OP_CMP_SWAP] = "cas",
 };
 
 static const char *const wait_names[] = {

@@ -385,6 +385,49 @@ static inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t
 }
 
 /**
+ * krdma_op_fetch_add() - add to 8 bytes of a region
+ * @op: the operation, all of it is written
+ * @region: id of the region, open with KRDMA_RIGHT_ATOMIC
+ * @offset: where in the region, a multiple of 8
+ * @before: gets what was there before; at a multiple of 8
+ * @value: what is added, without a carry out of 64 bits
+ */
+static inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t offset,
+				      uint64_t *before, uint64_t value)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_FETCH_ADD;
+	op->region = region;
+	op->offset = offset;
+	op->addr = (uintptr_t)before;
+	op->length = sizeof(*before);
+	op->operand = value;
+}
+
+/**
+ * krdma_op_cmp_swap() - compare and swap 8 bytes of a region
+ * @op: the operation, all of it is written
+ * @region: id of the region, open with KRDMA_RIGHT_ATOMIC
+ * @offset: where in the region, a multiple of 8
+ * @before: gets what was there before; at a multiple of 8. It was done if that
+ *	is @compare.
+ * @compare: what has to be there
+ * @value: what is stored then
+ */
+static inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t offset,
+				     uint64_t *before, uint64_t compare, uint64_t value)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_CMP_SWAP;
+	op->region = region;
+	op->offset = offset;
+	op->addr = (uintptr_t)before;
+	op->length = sizeof(*before);
+	op->compare = compare;
+	op->operand = value;
+}
+
+/**
  * krdma_op_buffer() - take local memory from a registered buffer
  * @op: the operation; its address is replaced
  * @buffer: id of the buffer

@@ -176,6 +176,17 @@ static void garbage_op(struct krdma_op *op)
 		op->buffer = any_id();
 	if (chance(5))
 		op->naddr = any_word();
+	/* An atomic operation, mostly one that is possible. */
+	if (chance(15)) {
+		op->opcode = KRDMA_OP_FETCH_ADD + any() % 2;
+		op->operand = any();
+		op->compare = op->opcode == KRDMA_OP_CMP_SWAP || chance(5) ? any() : 0;
+		if (chance(80)) {
+			op->length = 8;
+			op->offset &= ~7ULL;
+			op->addr &= ~7ULL;
+		}
+	}
 }
 
 static void garbage_submit(struct krdma_submit *cmd)
@@ -424,7 +435,7 @@ int main(int argc, char **argv)
 	}
 	begin = kst_now();
 	have_peer = kst_peer_start();
-	if (have_peer && !kst_peer("export garbage-peer mem 65536 3 1"))
+	if (have_peer && !kst_peer("export garbage-peer mem 65536 7 1"))
 		kst_bail("node B can't export");
 	fd = kst_open();
 	arena = kst_map(ARENA_BYTES + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);

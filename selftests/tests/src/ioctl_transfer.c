@@ -363,8 +363,8 @@ static void test_all_or_nothing(void)
 	BREAK("naddr without a vector", EINVAL, last->naddr = 1);
 	BREAK("nranges without ranges", EINVAL, last->nranges = 0x8000);
 	BREAK("reserved2", EINVAL, last->reserved2 = 1ULL << 63);
-	BREAK("reserved3[0]", EINVAL, last->reserved3[0] = 1);
-	BREAK("reserved3[1]", EINVAL, last->reserved3[1] = 1);
+	BREAK("operand", EINVAL, last->operand = 1);
+	BREAK("compare", EINVAL, last->compare = 1);
 	BREAK("a buffer without its flag", EINVAL, last->buffer = buffer);
 	BREAK("length 0", EINVAL, last->length = 0);
 	BREAK("length 2^32-1", ERANGE, last->length = 0xffffffffU);

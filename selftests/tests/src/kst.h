@@ -124,6 +124,11 @@ bool kst_peer_start(void);
 void kst_peer_stop(void);
 /* A command to the helper: what it answers behind "ok", NULL if it says no. */
 const char *kst_peer(const char *fmt, ...) __kst_printf(1, 2);
+/*
+ * A process of either node adds 1 to 8 bytes of node B's export, so many @times. Its
+ * exit status.
+ */
+int kst_add(const char *name, __u64 offset, unsigned int times, bool async);
 /* Has its export this pattern there? Says where not. */
 bool kst_peer_has(const char *name, __u64 offset, __u64 length, unsigned int seed);
 

@@ -9,6 +9,9 @@
  *	fill NAME OFFSET LENGTH SEED
  *	check NAME OFFSET LENGTH SEED	answers the offset of the first wrong
  *					byte in the range, -1 if there is none
+ *	value NAME OFFSET		the 8 bytes there, as a number
+ *	set NAME OFFSET VALUE
+ *	adders NAME OFFSET TIMES N	N processes that add 1, each so often
  *	seal NAME SEALS			of a memfd
  *	pins				nr_foll_pin_acquired - released
  */
@@ -122,6 +125,82 @@ static int peer_look(struct peer_export *e, bool fill, __u64 offset, size_t leng
 	return 0;
 }
 
+static int peer_value(struct peer_export *e, bool set, __u64 offset, __u64 to, long *value)
+{
+	__u64 *at = (__u64 *)((char *)e->mem + offset);
+
+	if (!e->mem || offset > e->length - sizeof(*at))
+		return -ERANGE;
+	if (set)
+		__atomic_store_n(at, to, __ATOMIC_SEQ_CST);
+	*value = (long)__atomic_load_n(at, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/* ---- on either node: add to a number of node B ---- */
+
+int kst_add(const char *name, __u64 offset, unsigned int times, bool async)
+{
+	struct krdma_completion comps[32];
+	__u64 before[KST_ARRAY_SIZE(comps)], last = 0;
+	struct krdma_op ops[KST_ARRAY_SIZE(comps)];
+	__u32 session, region, n, i, accepted;
+	int fd = kst_open(), rc;
+
+	if (kst_connect(fd, 0, &session) ||
+	    kst_open_region(fd, session, name, KRDMA_RIGHT_ATOMIC, &region, NULL))
+		goto bad;
+	for (; times; times -= n) {
+		n = times < KST_ARRAY_SIZE(ops) ? times : KST_ARRAY_SIZE(ops);
+		for (i = 0; i < n; i++) {
+			ops[i] = kst_op(KRDMA_OP_FETCH_ADD, region, offset, &before[i], 8);
+			ops[i].operand = 1;
+		}
+		if (!async) {
+			rc = kst_submit(fd, ops, comps, n, NULL);
+		} else {
+			rc = kst_start(fd, ops, n, &accepted);
+			for (i = 0; !rc && i < accepted; i += rc, rc = 0) {
+				rc = kst_reap(fd, comps + i, n - i);
+				if (rc <= 0)
+					goto bad;
+			}
+			n = accepted;
+		}
+		for (i = 0; !rc && i < n; i++) {
+			rc = comps[i].status;
+			/* All that were done before this call have been counted. */
+			if (!rc && before[i] < last)
+				rc = -EILSEQ;
+		}
+		if (rc)
+			goto bad;
+		last = before[0];
+	}
+	close(fd);
+	return 0;
+bad:
+	kst_diag("%s", kst_last_error(fd, NULL));
+	fflush(stdout);
+	close(fd);
+	return 1;
+}
+
+static int peer_adders(const char *name, __u64 offset, unsigned int times, unsigned int n)
+{
+	int rc = 0, status;
+	unsigned int i;
+
+	fflush(stdout);
+	for (i = 0; i < n; i++)
+		if (!fork())
+			_exit(kst_add(name, offset, times, i % 2));
+	while (wait(&status) > 0)
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			rc = -EIO;
+	return rc;
+}
+
 static int peer_do(const char *line, long *value)
 {
 	char verb[16] = "", name[KRDMA_NAME_MAX] = "", kind[16] = "";
@@ -145,6 +224,10 @@ static int peer_do(const char *line, long *value)
 	sscanf(line, "%*s %*s %llu %llu %llu", &a, &b, &c);
 	if (!strcmp(verb, "unexport"))
 		return peer_unexport(e);
+	if (!strcmp(verb, "value") || !strcmp(verb, "set"))
+		return peer_value(e, verb[0] == 's', a, b, value);
+	if (!strcmp(verb, "adders"))
+		return peer_adders(name, a, b, c);
 	if (!strcmp(verb, "seal"))
 		return fcntl(e->fd, F_ADD_SEALS, (int)a) ? -errno : 0;
 	if (!strcmp(verb, "fill") || !strcmp(verb, "check"))

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma atomic: add to 8 bytes of a peer's memory, or compare and swap them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define BYTES 8ULL
+
+enum {
+	OPT_TIMEOUT = OPT_LONG_ONLY
+};
+
+struct atomic_options {
+	enum krdma_opcode opcode;
+	uint64_t operand;
+	uint64_t compare;
+	const char *text; /* of the target */
+	struct target target;
+	uint64_t timeout_ns;
+};
+
+static int atomic_operands(int argc, char **argv, struct atomic_options *opts)
+{
+	const char *name = argv[optind];
+	uint64_t *values[2] = { &opts->operand };
+	int i, count = 1;
+
+	if (argc == optind)
+		return usage_error("'add' or 'cas' is needed");
+	if (!strcmp(name, "add")) {
+		opts->opcode = KRDMA_OP_FETCH_ADD;
+	} else if (!strcmp(name, "cas")) {
+		opts->opcode = KRDMA_OP_CMP_SWAP;
+		values[0] = &opts->compare;
+		values[1] = &opts->operand;
+		count = 2;
+	} else {
+		return usage_error("'%s' is neither 'add' nor 'cas'", name);
+	}
+	if (argc - optind != count + 2)
+		return usage_error("'%s' needs %s and a target", name,
+				   count == 1 ? "a value" : "an old value, a new one");
+	for (i = 0; i < count; i++)
+		if (parse_count(argv[optind + 1 + i], UINT64_MAX, values[i]))
+			return usage_error("'%s' is not a number", argv[optind + 1 + i]);
+	opts->text = argv[optind + 1 + count];
+	if (parse_target(opts->text, &opts->target) ||
+	    (opts->target.length && opts->target.length != BYTES))
+		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET]", opts->text);
+	return -1;
+}
+
+/* Return: -1 to go on, else the exit status. */
+static int atomic_options(int argc, char **argv, struct atomic_options *opts)
+{
+	static const struct option options[] = {
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		COMMON_LONG,
+	};
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		switch (c) {
+		case OPT_TIMEOUT:
+			if (parse_seconds(optarg, &opts->timeout_ns))
+				return usage_error("'%s' is not a time in seconds", optarg);
+			break;
+		default:
+			rc = common_option(&cmd_atomic, argv, c);
+			if (rc >= 0)
+				return rc;
+		}
+	}
+	return atomic_operands(argc, argv, opts);
+}
+
+static void atomic_print(const struct atomic_options *opts, uint64_t before, bool done)
+{
+	struct json_object *root;
+
+	if (!json_asked) {
+		printf("%llu\n", (unsigned long long)before);
+		return;
+	}
+	root = json_root();
+	json_add_text(root, "operation", opts->opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add");
+	json_add_text(root, "target", opts->text);
+	json_add_count(root, "before", before);
+	json_object_object_add(root, "done", json_object_new_boolean(done));
+	json_finish(root);
+}
+
+static int atomic_run(int argc, char **argv)
+{
+	struct atomic_options opts = { .opcode = KRDMA_OP_FETCH_ADD };
+	struct krdma_completion completion;
+	struct remote remote = { NULL };
+	_Alignas(8) uint64_t before = 0;
+	struct krdma_op op;
+	bool done;
+	int rc;
+
+	rc = atomic_options(argc, argv, &opts);
+	if (rc >= 0)
+		return rc;
+	subject_set("atomic %s %s", opts.opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add", opts.text);
+	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_ATOMIC, false, opts.timeout_ns);
+	if (rc)
+		return rc;
+	if (opts.opcode == KRDMA_OP_CMP_SWAP)
+		krdma_op_cmp_swap(&op, remote.region.id, remote.offset, &before, opts.compare,
+				  opts.operand);
+	else
+		krdma_op_fetch_add(&op, remote.region.id, remote.offset, &before, opts.operand);
+	op.timeout_ns = opts.timeout_ns;
+	if (krdma_submit(remote.krdma, &op, &completion, 1)) {
+		rc = fail_krdma();
+	} else {
+		done = opts.opcode == KRDMA_OP_FETCH_ADD || before == opts.compare;
+		atomic_print(&opts, before, done);
+		/* As a lock in a script wants it: nothing is wrong, but it was not done. */
+		rc = finish_output(done ? DONE : FAILED);
+	}
+	remote_close(&remote);
+	return rc;
+}
+
+const struct command cmd_atomic = {
+	.name = "atomic",
+	.usage = "krdma atomic [OPTIONS] add VALUE HOST[:PORT]/NAME[@OFFSET]\n"
+		 "       krdma atomic [OPTIONS] cas OLD NEW HOST[:PORT]/NAME[@OFFSET]",
+	.summary = "add to a number in a peer's memory, or compare and swap it",
+	.help = "  add               add VALUE to the 8 bytes at OFFSET, a multiple of 8\n"
+		"  cas               store NEW there if they are OLD; the exit status is 1 if not\n"
+		"                    Either prints what was there before.\n"
+		"  --timeout SECONDS give up after this time (default 30)\n",
+	.run = atomic_run,
+};
