@@ -61,6 +61,7 @@ static_assert((int)KRDMA_IO_READ == KRDMA_OP_READ);
 static_assert((int)KRDMA_IO_WRITE == KRDMA_OP_WRITE);
 static_assert((int)KRDMA_IO_FETCH_ADD == KRDMA_OP_FETCH_ADD);
 static_assert((int)KRDMA_IO_CMP_SWAP == KRDMA_OP_CMP_SWAP);
+static_assert((int)KRDMA_IO_DIGEST == KRDMA_OP_DIGEST);
 
 /* What may be asked for and published. */
 #define KRDMA_ALLOW_ALL (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE | KRDMA_ALLOW_ATOMIC)
@@ -220,8 +221,7 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 	int rc;
 
 	if (strscpy(padded, name, sizeof(padded)) < 0 ||
-	    !krdma_proto_name_ok(padded, sizeof(padded)) ||
-	    (rights & ~KRDMA_ALLOW_ALL))
+	    !krdma_proto_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_ALLOW_ALL))
 		return ERR_PTR(-EINVAL);
 	remote = kzalloc(sizeof(*remote), GFP_KERNEL);
 	if (!remote)
@@ -336,10 +336,11 @@ EXPORT_SYMBOL_GPL(krdma_remote_cancel);
 /* Entries of ->bvec that are needed; 0 if they are too few. */
 static u32 krdma_io_bvecs(const struct krdma_io *io)
 {
+	u64 bytes = krdma_opcode_number(io->op) ? KRDMA_NUMBER_BYTES : io->length;
 	u64 need, have = 0;
 	u32 i;
 
-	if (check_add_overflow(io->length, (u64)io->skip, &need))
+	if (check_add_overflow(bytes, (u64)io->skip, &need))
 		return 0;
 	for (i = 0; i < io->nr_bvecs; i++) {
 		have += io->bvec[i].bv_len;
@@ -349,17 +350,19 @@ static u32 krdma_io_bvecs(const struct krdma_io *io)
 	return 0;
 }
 
-/* 8 bytes in one page, where they may be for an atomic operation. */
-static bool krdma_io_atomic_ok(const struct krdma_io *io)
+/* 8 bytes in one page, where a number may be; an atomic operation on such, too. */
+static bool krdma_io_number_ok(const struct krdma_io *io)
 {
 	u32 i = 0, skip = io->skip;
 
 	/* There is an entry with a byte left, or it would have been refused. */
 	while (skip >= io->bvec[i].bv_len)
 		skip -= io->bvec[i++].bv_len;
-	return io->length == KRDMA_ATOMIC_BYTES && io->bvec[i].bv_len - skip >= io->length &&
-	       IS_ALIGNED(io->bvec[i].bv_offset + skip, KRDMA_ATOMIC_BYTES) &&
-	       IS_ALIGNED(io->offset, KRDMA_ATOMIC_BYTES);
+	if (io->bvec[i].bv_len - skip < KRDMA_NUMBER_BYTES ||
+	    !IS_ALIGNED(io->bvec[i].bv_offset + skip, KRDMA_NUMBER_BYTES))
+		return false;
+	return !krdma_opcode_atomic(io->op) ||
+	       (io->length == KRDMA_NUMBER_BYTES && IS_ALIGNED(io->offset, KRDMA_NUMBER_BYTES));
 }
 
 /* What does not fit is cut nowhere else. */
@@ -371,16 +374,19 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	if (!right)
 		return -EOPNOTSUPP;
 	x->opcode = io->op;
+	x->verify = io->verify ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
+	if (io->verify)
+		right |= KRDMA_RIGHT_READ;
 	x->operand = io->operand;
 	x->compare = io->compare;
 	x->nlocal = krdma_io_bvecs(io);
 	if (!x->length || !x->nlocal || io->timeout < 0)
 		return -EINVAL;
-	if (krdma_opcode_atomic(x->opcode) && !krdma_io_atomic_ok(io))
+	if (krdma_opcode_number(x->opcode) && (io->verify || !krdma_io_number_ok(io)))
 		return -EINVAL;
 	if (!krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;
-	return region->rights & right ? 0 : -EACCES;
+	return right & ~region->rights ? -EACCES : 0;
 }
 
 /* False: it has ended already. */
@@ -466,8 +472,7 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 	struct krdma_why why = {};
 	int rc;
 
-	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
-	    (rights & ~KRDMA_ALLOW_ALL))
+	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 || (rights & ~KRDMA_ALLOW_ALL))
 		return ERR_PTR(-EINVAL);
 	pub = kzalloc(sizeof(*pub), GFP_KERNEL);
 	if (!pub)

@@ -36,7 +36,8 @@ struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg)
 	ask->type = type;
 	/* What the owner's service answers may wait for other peers. */
 	ask->service = type == KRDMA_WIRE_LIST || type == KRDMA_WIRE_OPEN ||
-		       type == KRDMA_WIRE_SEGS || type == KRDMA_WIRE_CLOSE;
+		       type == KRDMA_WIRE_SEGS || type == KRDMA_WIRE_CLOSE ||
+		       type == KRDMA_WIRE_DIGEST;
 	ask->fn = fn;
 	ask->arg = arg;
 	return ask;

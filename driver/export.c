@@ -702,6 +702,32 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 	return 0;
 }
 
+static int krdma_serve_digest(struct krdma_session *sess, struct krdma_msg *msg)
+{
+	struct krdma_grant *grant;
+	u32 value = msg->digest.value;
+	int rc;
+
+	grant = krdma_grant_find(sess, msg->digest.grant, msg->digest.generation);
+	if (!grant)
+		return -ENOENT;
+	if (READ_ONCE(grant->revoke))
+		return -ESTALE;
+	/* It tells of the bytes as reading them does. */
+	if (!(grant->rights & KRDMA_RIGHT_READ))
+		return -EACCES;
+	if (!krdma_range_ok(msg->digest.offset, msg->digest.length, grant->exp->length))
+		return -ERANGE;
+	rc = krdma_digest_export(grant->exp, msg->digest.offset, msg->digest.length, &value);
+	if (rc)
+		return rc;
+	memset(&msg->digest_answer, 0, sizeof(msg->digest_answer));
+	msg->digest_answer.grant = grant->id;
+	msg->digest_answer.generation = grant->generation;
+	msg->digest_answer.value = value;
+	return 0;
+}
+
 static int krdma_serve_close(struct krdma_session *sess, struct krdma_msg *msg)
 {
 	struct krdma_grant *grant;
@@ -728,6 +754,9 @@ static void krdma_serve(struct krdma_session *sess, struct krdma_msg *msg)
 		break;
 	case KRDMA_WIRE_CLOSE:
 		rc = krdma_serve_close(sess, msg);
+		break;
+	case KRDMA_WIRE_DIGEST:
+		rc = krdma_serve_digest(sess, msg);
 		break;
 	default:
 		rc = -EOPNOTSUPP;

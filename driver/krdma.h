@@ -222,6 +222,11 @@ struct krdma_region {
 	struct list_head waiters; /* transfers that wait for a key */
 	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
+	struct list_head digests; /* transfers that wait for a digest of the peer */
+	bool digesting;           /* digest_work is queued, or a DIGEST under way */
+	u32 asked_bytes;
+	struct krdma_xfer *asked; /* the one that the DIGEST is for; NULL: it has ended */
+	struct work_struct digest_work;
 	struct work_struct ask_work;
 	struct work_struct close_work;
 };
@@ -569,6 +574,9 @@ enum krdma_stat {
 	KRDMA_STAT_READS,
 	KRDMA_STAT_WRITES,
 	KRDMA_STAT_ATOMICS,
+	KRDMA_STAT_DIGESTS,
+	KRDMA_STAT_MISMATCHES,
+	KRDMA_STAT_FLIPS,
 	KRDMA_STAT_READ_BYTES,
 	KRDMA_STAT_WRITE_BYTES,
 	KRDMA_STAT_TRANSFERS_FAILED,
@@ -756,7 +764,14 @@ void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg
 void krdma_region_recalls_answer(struct krdma_session *sess);
 void krdma_regions_drop(struct krdma_session *sess);
 
+/* digest.c */
+void krdma_digest_init(void);
+int krdma_digest_export(struct krdma_exp *exp, u64 offset, u32 length, u32 *value);
+void krdma_digest_queue(struct krdma_xfer *x);
+void krdma_digest_work(struct work_struct *work);
+
 /* xfer.c */
+void krdma_xfer_again(struct krdma_xfer *x);
 void krdma_xfers_submit(struct list_head *batch);
 void krdma_xfer_release(struct krdma_xfer *x, struct krdma_done *done);
 void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_done *done);
@@ -780,6 +795,7 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done
 }
 
 void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done);
+void krdma_xfer_arrived(struct krdma_xfer *x, struct krdma_done *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
 void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done);

@@ -10,6 +10,7 @@
 #include <linux/random.h>
 
 #include "ctx.h"
+#include "fault.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -84,9 +85,13 @@ static int __init krdma_init(void)
 		krdma_incarnation = get_random_u64();
 	} while (!krdma_incarnation);
 
+	krdma_digest_init();
 	rc = krdma_op_init();
 	if (rc)
 		return rc;
+	rc = krdma_fault_init();
+	if (rc)
+		goto out_op;
 	rc = krdma_wqs_create();
 	if (rc)
 		goto out_wqs;
@@ -108,6 +113,8 @@ out_listeners:
 	krdma_listeners_exit();
 out_wqs:
 	krdma_wqs_destroy();
+	krdma_fault_exit();
+out_op:
 	krdma_op_exit();
 	return rc;
 }
@@ -123,6 +130,7 @@ static void __exit krdma_exit(void)
 	krdma_device_exit();
 	krdma_listeners_exit();
 	krdma_wqs_destroy();
+	krdma_fault_exit();
 	krdma_op_exit();
 	krdma_stats_exit();
 }

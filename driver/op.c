@@ -187,10 +187,32 @@ void krdma_reqs_free(struct llist_head *idle)
 
 /* ---- what the user asks for ---- */
 
+/* What an operation that tells a number has beside that; of a buffer: krdma_op_buffer. */
+static int krdma_op_number(const struct krdma_op *op, struct krdma_why *why)
+{
+	if (op->naddr || (!op->buffer && !IS_ALIGNED(op->addr, KRDMA_NUMBER_BYTES)))
+		return krdma_explain(why, -EINVAL,
+				     "a number goes to 8 bytes at a multiple of 8, not to pieces");
+	if (krdma_opcode_atomic(op->opcode) && (op->length != KRDMA_NUMBER_BYTES || op->nranges ||
+						!IS_ALIGNED(op->offset, KRDMA_NUMBER_BYTES)))
+		return krdma_explain(
+			why, -EINVAL,
+			"an atomic operation is on 8 bytes of a region, at a multiple of 8");
+	if (op->flags & KRDMA_OP_VERIFY)
+		return krdma_explain(why, -EINVAL, "only READ and WRITE can be verified");
+	return 0;
+}
+
+/* Bytes of local memory. */
+static u64 krdma_op_local(const struct krdma_op *op)
+{
+	return krdma_opcode_number(op->opcode) ? KRDMA_NUMBER_BYTES : op->length;
+}
+
 static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_why *why)
 {
-	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER;
-
+	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER |
+			  KRDMA_OP_VERIFY;
 	bool atomic = krdma_opcode_atomic(op->opcode);
 
 	if (!krdma_opcode_right(op->opcode))
@@ -214,14 +236,7 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 				     KRDMA_VECTOR_MAX);
 	if (!op->length)
 		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
-	/* Those of a buffer: when it is known where that is. */
-	if (atomic && (op->length != KRDMA_ATOMIC_BYTES || op->naddr || op->nranges ||
-		       !IS_ALIGNED(op->offset, KRDMA_ATOMIC_BYTES) ||
-		       (!op->buffer && !IS_ALIGNED(op->addr, KRDMA_ATOMIC_BYTES))))
-		return krdma_explain(
-			why, -EINVAL,
-			"an atomic operation has 8 bytes on either side, at a multiple of 8");
-	return 0;
+	return krdma_opcode_number(op->opcode) ? krdma_op_number(op, why) : 0;
 }
 
 static int krdma_vector_copy(struct krdma_vec *to, u64 from, u32 n, u64 length, const char *what,
@@ -251,7 +266,7 @@ static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, stru
 	int rc = 0;
 
 	x->one[0].addr = op->addr;
-	x->one[0].length = op->length;
+	x->one[0].length = krdma_op_local(op);
 	x->local = &x->one[0];
 	x->nlocal = 1;
 	x->one[1].addr = op->offset;
@@ -280,7 +295,7 @@ static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, stru
 
 static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
 {
-	u32 right = krdma_opcode_right(op->opcode);
+	u32 right = krdma_opcode_right(op->opcode), lacks;
 	struct krdma_xfer *x = &r->x;
 	struct krdma_region *region;
 	struct krdma_handle *h;
@@ -300,7 +315,10 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
 					     region->length);
-	return region->rights & right ? 0 : krdma_region_refuse(region, right, why);
+	if (op->flags & KRDMA_OP_VERIFY)
+		right |= KRDMA_RIGHT_READ;
+	lacks = right & ~region->rights;
+	return lacks ? krdma_region_refuse(region, lacks, why) : 0;
 }
 
 static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
@@ -324,8 +342,8 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struc
 	if (krdma_opcode_fills(op->opcode) && !r->mem->writable)
 		return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
 				     op->buffer);
-	if (krdma_opcode_atomic(op->opcode) &&
-	    !IS_ALIGNED(r->mem->offset + op->addr, KRDMA_ATOMIC_BYTES))
+	if (krdma_opcode_number(op->opcode) &&
+	    !IS_ALIGNED(r->mem->offset + op->addr, KRDMA_NUMBER_BYTES))
 		return krdma_explain(why, -EINVAL,
 				     "%llu in buffer %u is not at a multiple of 8 in memory",
 				     op->addr, op->buffer);
@@ -366,7 +384,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 			return krdma_explain(
 				why, -EINVAL,
 				"an operation on memory that is not a buffer may last 300 s at most");
-		if (op->length > KRDMA_OP_PIN_MAX)
+		if (krdma_op_local(op) > KRDMA_OP_PIN_MAX)
 			return krdma_explain(
 				why, -EDQUOT,
 				"an operation on memory that is not a buffer has at most %llu bytes",
@@ -374,6 +392,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	}
 	r->after = op->flags & KRDMA_OP_AFTER;
 	x->opcode = op->opcode;
+	x->verify = op->flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;
@@ -403,8 +422,7 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 	if (x->bvec)
 		return 0;
 	if (!r->mem) {
-		rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode),
-				     why);
+		rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode), why);
 		x->bvec = r->pages;
 		x->nlocal = r->npages;
 		return rc;

@@ -207,7 +207,7 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 		x->moved += c->bytes;
 	}
 	if (!x->chunks && (x->status || x->moved == x->length))
-		krdma_xfer_finish(x, done);
+		krdma_xfer_arrived(x, done);
 }
 
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -283,8 +283,7 @@ static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
 
 static void krdma_chunk_rdma(struct krdma_chunk *c, u64 remote)
 {
-	c->wr.wr.opcode =
-		c->xfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+	c->wr.wr.opcode = c->xfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
 	if (c->sink) {
 		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
 		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;

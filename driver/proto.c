@@ -440,6 +440,73 @@ static const char *krdma_proto_check_grant(const struct krdma_msg *msg)
 	return krdma_proto_check_grant_ids(msg->grant.grant, msg->grant.generation);
 }
 
+/* DIGEST */
+
+static void krdma_proto_pack_digest(const struct krdma_msg *msg, u8 *at)
+{
+	struct krdma_wire_digest wire = {
+		.grant = cpu_to_le32(msg->digest.grant),
+		.generation = cpu_to_le32(msg->digest.generation),
+		.offset = cpu_to_le64(msg->digest.offset),
+		.length = cpu_to_le32(msg->digest.length),
+		.value = cpu_to_le32(msg->digest.value),
+	};
+
+	memcpy(at, &wire, sizeof(wire));
+}
+
+static const char *krdma_proto_unpack_digest(const u8 *at, u32 entries, struct krdma_msg *msg)
+{
+	struct krdma_wire_digest wire;
+
+	memcpy(&wire, at, sizeof(wire));
+	msg->digest.grant = le32_to_cpu(wire.grant);
+	msg->digest.generation = le32_to_cpu(wire.generation);
+	msg->digest.offset = le64_to_cpu(wire.offset);
+	msg->digest.length = le32_to_cpu(wire.length);
+	msg->digest.value = le32_to_cpu(wire.value);
+	return NULL;
+}
+
+static const char *krdma_proto_check_digest(const struct krdma_msg *msg)
+{
+	if (!msg->digest.length || msg->digest.length > KRDMA_WIRE_DIGEST_MAX)
+		return "length of a digest outside its limits";
+	if (!krdma_range_ok(msg->digest.offset, msg->digest.length, U64_MAX))
+		return "range of a digest wraps around";
+	return krdma_proto_check_grant_ids(msg->digest.grant, msg->digest.generation);
+}
+
+static void krdma_proto_pack_digest_answer(const struct krdma_msg *msg, u8 *at)
+{
+	struct krdma_wire_digest_answer wire = {
+		.grant = cpu_to_le32(msg->digest_answer.grant),
+		.generation = cpu_to_le32(msg->digest_answer.generation),
+		.value = cpu_to_le32(msg->digest_answer.value),
+	};
+
+	memcpy(at, &wire, sizeof(wire));
+}
+
+static const char *krdma_proto_unpack_digest_answer(const u8 *at, u32 entries,
+						    struct krdma_msg *msg)
+{
+	struct krdma_wire_digest_answer wire;
+
+	memcpy(&wire, at, sizeof(wire));
+	if (wire.reserved)
+		return "reserved bytes of a digest are not zero";
+	msg->digest_answer.grant = le32_to_cpu(wire.grant);
+	msg->digest_answer.generation = le32_to_cpu(wire.generation);
+	msg->digest_answer.value = le32_to_cpu(wire.value);
+	return NULL;
+}
+
+static const char *krdma_proto_check_digest_answer(const struct krdma_msg *msg)
+{
+	return krdma_proto_check_grant_ids(msg->digest_answer.grant, msg->digest_answer.generation);
+}
+
 /* BYE */
 
 static void krdma_proto_pack_bye(const struct krdma_msg *msg, u8 *at)
@@ -517,6 +584,12 @@ static const struct krdma_proto_kind krdma_proto_questions[] = {
 		.unpack = krdma_proto_unpack_bye,
 		.check = krdma_proto_check_bye,
 	},
+	[KRDMA_WIRE_DIGEST] = {
+		.fixed = sizeof(struct krdma_wire_digest),
+		.pack = krdma_proto_pack_digest,
+		.unpack = krdma_proto_unpack_digest,
+		.check = krdma_proto_check_digest,
+	},
 };
 
 static const struct krdma_proto_kind krdma_proto_answers[] = {
@@ -547,6 +620,12 @@ static const struct krdma_proto_kind krdma_proto_answers[] = {
 	[KRDMA_WIRE_CLOSE] = KRDMA_PROTO_GRANT_KIND,
 	[KRDMA_WIRE_RECALL] = KRDMA_PROTO_GRANT_KIND,
 	[KRDMA_WIRE_REVOKE] = KRDMA_PROTO_GRANT_KIND,
+	[KRDMA_WIRE_DIGEST] = {
+		.fixed = sizeof(struct krdma_wire_digest_answer),
+		.pack = krdma_proto_pack_digest_answer,
+		.unpack = krdma_proto_unpack_digest_answer,
+		.check = krdma_proto_check_digest_answer,
+	},
 };
 
 /* The longest of them fit what both sides have posted. */
@@ -901,7 +980,7 @@ static const struct {
 	[KRDMA_WIRE_ACCES] = { -EACCES, "right not granted" },
 	[KRDMA_WIRE_STALE] = { -ESTALE, "grant is over" },
 	[KRDMA_WIRE_LIMIT] = { -EDQUOT, "limit of the owner reached" },
-	[KRDMA_WIRE_RANGE] = { -ERANGE, "segment outside the export" },
+	[KRDMA_WIRE_RANGE] = { -ERANGE, "outside the export" },
 	[KRDMA_WIRE_NOMEM] = { -ENOMEM, "owner is out of memory" },
 	[KRDMA_WIRE_UNSUPPORTED] = { -EOPNOTSUPP, "not answered by the peer" },
 	[KRDMA_WIRE_IO] = { -EIO, "owner can't reach its memory" },
@@ -957,6 +1036,7 @@ const char *krdma_proto_type_name(u8 type)
 		[KRDMA_WIRE_OPEN] = "OPEN",     [KRDMA_WIRE_SEGS] = "SEGS",
 		[KRDMA_WIRE_CLOSE] = "CLOSE",   [KRDMA_WIRE_RECALL] = "RECALL",
 		[KRDMA_WIRE_REVOKE] = "REVOKE", [KRDMA_WIRE_BYE] = "BYE",
+		[KRDMA_WIRE_DIGEST] = "DIGEST",
 	};
 
 	type &= ~KRDMA_WIRE_ANSWER;

@@ -715,7 +715,9 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	INIT_LIST_HEAD(&region->node);
 	INIT_LIST_HEAD(&region->waiters);
 	INIT_LIST_HEAD(&region->watches);
+	INIT_LIST_HEAD(&region->digests);
 	INIT_WORK(&region->ask_work, krdma_region_ask_work);
+	INIT_WORK(&region->digest_work, krdma_digest_work);
 	INIT_WORK(&region->close_work, krdma_region_close_work);
 	return region;
 }
@@ -723,7 +725,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 /**
  * krdma_region_refuse - an operation needs a right that the region has not
  * @region: the region
- * @right: KRDMA_RIGHT_*
+ * @right: KRDMA_RIGHT_*, those that it lacks
  * @why: explanation
  *
  * Context: process.
@@ -736,7 +738,7 @@ int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why
 
 	if (right != KRDMA_RIGHT_ATOMIC)
 		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
-				     right == KRDMA_RIGHT_READ ? "reading" : "writing");
+				     right & KRDMA_RIGHT_WRITE ? "writing" : "reading");
 	dev = krdma_session_device(region->sess);
 	if (dev) {
 		able = dev->rights & right;

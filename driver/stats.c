@@ -51,6 +51,9 @@ void krdma_stats_exit(void)
 KRDMA_STAT_ATTR(reads, KRDMA_STAT_READS);
 KRDMA_STAT_ATTR(writes, KRDMA_STAT_WRITES);
 KRDMA_STAT_ATTR(atomics, KRDMA_STAT_ATOMICS);
+KRDMA_STAT_ATTR(digests, KRDMA_STAT_DIGESTS);
+KRDMA_STAT_ATTR(mismatches, KRDMA_STAT_MISMATCHES);
+KRDMA_STAT_ATTR(flips, KRDMA_STAT_FLIPS);
 KRDMA_STAT_ATTR(read_bytes, KRDMA_STAT_READ_BYTES);
 KRDMA_STAT_ATTR(write_bytes, KRDMA_STAT_WRITE_BYTES);
 KRDMA_STAT_ATTR(transfers_failed, KRDMA_STAT_TRANSFERS_FAILED);
@@ -75,6 +78,9 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_reads.attr.attr,
 	&krdma_stat_writes.attr.attr,
 	&krdma_stat_atomics.attr.attr,
+	&krdma_stat_digests.attr.attr,
+	&krdma_stat_mismatches.attr.attr,
+	&krdma_stat_flips.attr.attr,
 	&krdma_stat_read_bytes.attr.attr,
 	&krdma_stat_write_bytes.attr.attr,
 	&krdma_stat_transfers_failed.attr.attr,

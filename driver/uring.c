@@ -92,17 +92,18 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 			     struct krdma_req *r, unsigned int issue_flags, struct krdma_why *why)
 {
 	struct krdma_xfer *x = &r->x;
+	u64 length = x->local->length;
 	struct iov_iter iter;
 	int rc;
 
-	rc = krdma_uring_import(cmd, op->addr, op->length,
+	rc = krdma_uring_import(cmd, op->addr, length,
 				krdma_opcode_fills(op->opcode) ? ITER_DEST : ITER_SOURCE, &iter,
 				issue_flags);
 	if (rc)
 		return krdma_explain(why, rc,
 				     "%llu bytes at %#llx are not in the buffer of io_uring (%pe)",
-				     op->length, op->addr, ERR_PTR(rc));
-	if (!iov_iter_is_bvec(&iter) || iov_iter_count(&iter) != op->length)
+				     length, op->addr, ERR_PTR(rc));
+	if (!iov_iter_is_bvec(&iter) || iov_iter_count(&iter) != length)
 		return krdma_explain(why, -EOPNOTSUPP, "the buffer of io_uring has no pages");
 	x->bvec = iter.bvec;
 	x->nlocal = iter.nr_segs;

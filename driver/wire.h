@@ -39,6 +39,7 @@
 #define KRDMA_WIRE_SEGS_MAX   32
 #define KRDMA_WIRE_RECALL_MAX 64
 #define KRDMA_WIRE_PING_MAX   512
+#define KRDMA_WIRE_DIGEST_MAX (4U << 20)
 #define KRDMA_WIRE_SHIFT_MIN  12
 #define KRDMA_WIRE_SHIFT_MAX  40
 
@@ -100,6 +101,7 @@ enum krdma_wire_type {
 	KRDMA_WIRE_RECALL = 0x06, /* owner */
 	KRDMA_WIRE_REVOKE = 0x07, /* owner */
 	KRDMA_WIRE_BYE = 0x08,    /* either side, has no answer */
+	KRDMA_WIRE_DIGEST = 0x09, /* initiator */
 };
 
 #define KRDMA_WIRE_ANSWER 0x80 /* set in the type of an answer */
@@ -111,7 +113,7 @@ enum krdma_wire_status {
 	KRDMA_WIRE_ACCES = 2,       /* right not granted */
 	KRDMA_WIRE_STALE = 3,       /* the grant's generation is over */
 	KRDMA_WIRE_LIMIT = 4,       /* a limit of the owner */
-	KRDMA_WIRE_RANGE = 5,       /* segment outside the export */
+	KRDMA_WIRE_RANGE = 5,       /* outside the export */
 	KRDMA_WIRE_NOMEM = 6,       /* the owner lacks memory */
 	KRDMA_WIRE_UNSUPPORTED = 7, /* not a question that this side answers */
 	KRDMA_WIRE_IO = 8,          /* the owner's memory can't be reached */
@@ -207,6 +209,29 @@ struct krdma_wire_segs_answer {
 static_assert(sizeof(struct krdma_wire_segs) == 24);
 static_assert(sizeof(struct krdma_wire_seg) == 24);
 static_assert(sizeof(struct krdma_wire_segs_answer) == 16);
+
+/*
+ * DIGEST: CRC32C (Castagnoli, reflected) of a range. The value is the register of the
+ * CRC, neither set nor inverted: so a longer range is asked for piece by piece, each
+ * with the value of the one before, the first with all ones.
+ */
+struct krdma_wire_digest {
+	__le32 grant;
+	__le32 generation;
+	__le64 offset;
+	__le32 length; /* 1 to KRDMA_WIRE_DIGEST_MAX */
+	__le32 value;  /* before the first byte */
+};
+
+struct krdma_wire_digest_answer {
+	__le32 grant;
+	__le32 generation;
+	__le32 value; /* behind the last byte */
+	__le32 reserved;
+};
+
+static_assert(sizeof(struct krdma_wire_digest) == 24);
+static_assert(sizeof(struct krdma_wire_digest_answer) == 16);
 
 /* RECALL: stop using these keys; answered with krdma_wire_grant when done. */
 struct krdma_wire_recall {
@@ -305,6 +330,18 @@ struct krdma_msg {
 			u32 grant;
 			u32 generation;
 		} grant; /* CLOSE, REVOKE, answers of CLOSE, REVOKE, RECALL */
+		struct {
+			u32 grant;
+			u32 generation;
+			u64 offset;
+			u32 length;
+			u32 value;
+		} digest;
+		struct {
+			u32 grant;
+			u32 generation;
+			u32 value;
+		} digest_answer;
 		struct {
 			u32 reason;
 		} bye;

@@ -63,7 +63,7 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 {
 	struct krdma_session *sess = x->sess;
 
-	if (x->moved == x->length)
+	if (x->moved == x->length && !x->verify)
 		x->status = 0;
 	if (x->status) {
 		sess->failures++;
@@ -75,6 +75,8 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 	}
 	if (krdma_opcode_atomic(x->opcode)) {
 		krdma_stat_inc(KRDMA_STAT_ATOMICS);
+	} else if (x->opcode == KRDMA_OP_DIGEST) {
+		krdma_stat_inc(KRDMA_STAT_DIGESTS);
 	} else if (x->opcode == KRDMA_OP_READ) {
 		sess->bytes_read += x->moved;
 		krdma_stat_inc(KRDMA_STAT_READS);
@@ -89,9 +91,43 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 	list_del_init(&x->all);
 	sess->nxfers--;
 	/* Mostly it is on no list: all of it was on the wire. */
-	if (!list_empty(&x->node))
+	if (!list_empty(&x->node)) {
 		list_del_init(&x->node);
+		/* The answer finds nobody any more. */
+		if (x->region->asked == x)
+			x->region->asked = NULL;
+	}
 	krdma_done_add(done, x);
+}
+
+/**
+ * krdma_xfer_arrived - nothing of a transfer is on the wire any more
+ * @x: transfer with a status or all its bytes
+ * @done: gets it, if that is all
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_arrived(struct krdma_xfer *x, struct krdma_done *done)
+{
+	if (x->verify && !x->status)
+		krdma_digest_queue(x);
+	else
+		krdma_xfer_finish(x, done);
+}
+
+/**
+ * krdma_xfer_again - move all of a transfer once more
+ * @x: transfer that is on a list by ->node, with nothing on the wire
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_again(struct krdma_xfer *x)
+{
+	x->at = x->from;
+	x->far = (struct krdma_cursor){};
+	x->posted = 0;
+	x->moved = 0;
+	krdma_xfer_ready(x);
 }
 
 /**
@@ -143,6 +179,10 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
 			krdma_xfer_end(x, -ETIMEDOUT, done);
 			continue;
 		}
+		if (x->opcode == KRDMA_OP_DIGEST) {
+			krdma_digest_queue(x);
+			continue;
+		}
 		key = krdma_region_key(region, krdma_xfer_at(x));
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);
@@ -179,6 +219,7 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_don
 	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
 	x->submitted = now;
 	x->since = now;
+	x->from = x->at;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
 	trace_krdma_xfer_submit(sess->serial, x);
 	list_add_tail(&x->all, &sess->xfers);
@@ -365,6 +406,10 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 		return krdma_explain(why, x->status,
 				     "'%s' of %pISpc at %llu: not enough memory there, or here",
 				     region->name, &x->sess->dst, krdma_xfer_at(x));
+	case -EILSEQ:
+		return krdma_explain(why, x->status,
+				     "'%s' of %pISpc: what was moved differs at both ends, twice",
+				     region->name, &x->sess->dst);
 	case -EDQUOT:
 	case -EIO:
 		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",

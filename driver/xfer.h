@@ -19,10 +19,17 @@
 
 /* One work request never carries more. */
 #define KRDMA_CHUNK_MAX SZ_1M
-/* Of an atomic operation. */
-#define KRDMA_ATOMIC_BYTES 8
+/* The local memory of an operation that tells a number. */
+#define KRDMA_NUMBER_BYTES 8
 /* More than siw puts behind the head of an answer (MAX_HDR_INLINE). */
 #define KRDMA_SHORT 64
+
+/* Is what was moved to be compared with the peer's digest? */
+enum krdma_verify {
+	KRDMA_VERIFY_NONE, /* no, or they are equal */
+	KRDMA_VERIFY_ONCE, /* if it differs it is moved again */
+	KRDMA_VERIFY_AGAIN,
+};
 
 struct krdma_mapping;
 struct krdma_region;
@@ -68,8 +75,14 @@ struct krdma_xfer {
 	ktime_t deadline;
 	ktime_t submitted;
 	ktime_t since; /* began to wait for .wait */
-	u64 operand; /* of an atomic operation */
+	u64 operand;   /* of an atomic operation */
 	u64 compare;
+	struct krdma_cursor from; /* where ->at was when it began */
+	u64 digested;             /* bytes that the peer's digest is known of */
+	u32 value;                /* the peer's, so far */
+	u32 local_value;          /* what it has to be */
+	bool counted;             /* that is known */
+	u8 verify;                /* enum krdma_verify; set by the submitter */
 	kuid_t uid;
 	u8 opcode;
 	/*
@@ -143,6 +156,17 @@ static inline bool krdma_opcode_atomic(u8 opcode)
 }
 
 /**
+ * krdma_opcode_number - does an operation put a number into local memory?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it does: KRDMA_NUMBER_BYTES, at a multiple of that.
+ */
+static inline bool krdma_opcode_number(u8 opcode)
+{
+	return opcode >= KRDMA_OP_FETCH_ADD;
+}
+
+/**
  * krdma_opcode_fills - does an operation put bytes into local memory?
  * @opcode: enum krdma_opcode
  *
@@ -163,6 +187,7 @@ static inline u32 krdma_opcode_right(u8 opcode)
 {
 	switch (opcode) {
 	case KRDMA_OP_READ:
+	case KRDMA_OP_DIGEST:
 		return KRDMA_RIGHT_READ;
 	case KRDMA_OP_WRITE:
 		return KRDMA_RIGHT_WRITE;

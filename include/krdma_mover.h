@@ -61,14 +61,18 @@ typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
  * @KRDMA_IO_CMP_SWAP: @operand is stored in 8 bytes of the remote if they were equal to
  *	@compare
  *
- * The last two put what was there before into the local pages: 8 bytes on either side,
- * at multiples of 8, in the byte order of the owner's host.
+ * @KRDMA_IO_DIGEST: CRC32C of @length bytes of the remote, computed by its owner
+ *
+ * The two before the last put what was there before into the local pages: 8 bytes on
+ * either side, at multiples of 8, in the byte order of the owner's host. The last one
+ * puts a number there in the same way.
  */
 enum krdma_io_op {
 	KRDMA_IO_READ = 1,
 	KRDMA_IO_WRITE,
 	KRDMA_IO_FETCH_ADD = 4,
 	KRDMA_IO_CMP_SWAP,
+	KRDMA_IO_DIGEST,
 };
 
 /**
@@ -81,6 +85,9 @@ enum krdma_io_op {
  * @skip: bytes at the start of @bvec that do not count, as in a bio that has been
  *	advanced
  * @op: what is done
+ * @verify: of a READ or WRITE: compare the CRC32C of what was moved at both ends, move
+ *	it once more if it differs, and fail with -EILSEQ if it does again. Needs
+ *	KRDMA_ALLOW_READ
  * @operand: of an atomic operation
  * @compare: of KRDMA_IO_CMP_SWAP
  * @offset: where in the remote
@@ -112,6 +119,7 @@ struct krdma_io {
 	u32 nr_bvecs;
 	u32 skip;
 	enum krdma_io_op op;
+	bool verify;
 	u64 operand;
 	u64 compare;
 	u64 offset;
@@ -123,7 +131,7 @@ struct krdma_io {
 	bool pages_lost;
 	u64 moved;
 
-	u64 own[40];
+	u64 own[48];
 };
 
 /**

@@ -35,6 +35,7 @@
  *  - EDQUOT: a limit of this module
  *  - EPROTO: the peer's module speaks another protocol, or a wrong one
  *  - EIO: the peer's memory can't be reached
+ *  - EILSEQ: what was moved is not the same at both ends
  *  - EBADF: no such file descriptor
  *  - EAGAIN: it would have to wait, and the file has O_NONBLOCK
  *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: of a listener's address, from rdma_cm
@@ -95,6 +96,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_AFTER   (1ULL << 4) /* KRDMA_OP_AFTER */
 #define KRDMA_FEATURE_CANCEL  (1ULL << 5) /* the end of a ring cancels its operations */
 #define KRDMA_FEATURE_ATOMIC  (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
+#define KRDMA_FEATURE_DIGEST  (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -353,11 +355,13 @@ struct krdma_ping {
 
 /* Operations. */
 enum krdma_opcode {
-	KRDMA_OP_READ = 1, /* from the region to local memory */
+	KRDMA_OP_READ = 1,  /* from the region to local memory */
 	KRDMA_OP_WRITE = 2, /* from local memory to the region */
 	/* 8 bytes of the region, whose old value goes to local memory. */
 	KRDMA_OP_FETCH_ADD = 4, /* @operand is added */
 	KRDMA_OP_CMP_SWAP = 5,  /* @operand is stored if they were equal to @compare */
+	/* Of @length bytes of the region; goes to 8 bytes of local memory, as a number. */
+	KRDMA_OP_DIGEST = 6, /* CRC32C, computed by the peer */
 };
 
 /* @addr is an offset in the buffer @buffer. */
@@ -372,6 +376,12 @@ enum krdma_opcode {
  * one is drained, linked or punted to a thread.
  */
 #define KRDMA_OP_AFTER (1U << 3)
+/*
+ * Of a READ or WRITE: when the bytes have arrived, compare their CRC32C at both ends;
+ * if they differ, move them once more, and end with EILSEQ if they do again. Needs the
+ * right to read. Memory that others change meanwhile differs, of course.
+ */
+#define KRDMA_OP_VERIFY (1U << 4)
 
 /**
  * struct krdma_vec - a piece of local memory, or a range of a region
@@ -415,6 +425,9 @@ struct krdma_vec {
  * @addr (in a buffer: the address that it is at) are multiples of 8. Values are in
  * the byte order of the owner's host. After ECONNRESET it may have been done or not;
  * it is never repeated.
+ *
+ * The local memory of a digest is the same 8 bytes; the region may have ranges, which
+ * count as one after the other. The digest is in the low 32 bits.
  *
  * The same struct serves io_uring: IORING_OP_URING_CMD on a ring with
  * IORING_SETUP_SQE128, cmd_op KRDMA_URING_OP, the struct in sqe->cmd. The result
@@ -810,6 +823,7 @@ enum krdma_wait {
 	KRDMA_WAIT_WIRE = 4,      /* completions of posted work */
 	KRDMA_WAIT_PLACEMENT = 5, /* proof that written bytes are placed */
 	KRDMA_WAIT_TURN = 6,      /* earlier operations: KRDMA_OP_AFTER */
+	KRDMA_WAIT_DIGEST = 7,    /* the peer's answer with a digest */
 };
 
 /**

@@ -640,7 +640,7 @@ static void numbers_and_texts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, krdma_proto_status(-EINVAL), KRDMA_WIRE_IO);
 	for (i = 0; i < 256; i++) {
 		KUNIT_EXPECT_EQ(test, !strcmp(krdma_proto_type_name(i), "unknown"),
-				!(i & 0x7f) || (i & 0x7f) > KRDMA_WIRE_BYE);
+				!(i & 0x7f) || (i & 0x7f) > KRDMA_WIRE_DIGEST);
 		KUNIT_EXPECT_EQ(test, !strcmp(krdma_proto_reason_text(i), "unknown reason"),
 				i > KRDMA_WIRE_REASON_LAST);
 		KUNIT_EXPECT_EQ(test, !strcmp(krdma_proto_status_text(i), "unknown status"),

@@ -125,6 +125,27 @@ static void fill_segs_answer(struct krdma_msg *msg)
 	msg->segs_answer.seg[1].rkey = 0x71727374;
 }
 
+static void fill_digest(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_DIGEST;
+	msg->tag = 9;
+	msg->digest.grant = 0x21222324;
+	msg->digest.generation = 0x31323334;
+	msg->digest.offset = 0x123456;
+	msg->digest.length = 0x10000;
+	msg->digest.value = 0xffffffff;
+}
+
+static void fill_digest_answer(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_DIGEST;
+	msg->answer = true;
+	msg->tag = 9;
+	msg->digest_answer.grant = 0x21222324;
+	msg->digest_answer.generation = 0x31323334;
+	msg->digest_answer.value = 0x81828384;
+}
+
 static void fill_close(struct krdma_msg *msg)
 {
 	msg->type = KRDMA_WIRE_CLOSE;
@@ -249,6 +270,14 @@ static const struct golden golden[] = {
 	{ "bye",
 	  fill_bye,
 	  { "08 00 00 00 18 00 00 00 00 00 00 00 00 00 00 00", "05 00 00 00 00 00 00 00" } },
+	{ "digest",
+	  fill_digest,
+	  { "09 00 00 00 28 00 00 00 09 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 56 34 12 00 00 00 00 00", "00 00 01 00 ff ff ff ff" } },
+	{ "digest-answer",
+	  fill_digest_answer,
+	  { "89 00 00 00 20 00 00 00 09 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 84 83 82 81 00 00 00 00" } },
 	{ "hello-request",
 	  NULL,
 	  { "4b 52 44 4d 01 00 00 00 05 00 00 00 00 00 00 00",
@@ -357,7 +386,8 @@ static const struct shape shapes[] = {
 	{ KRDMA_WIRE_CLOSE, false, 8, 0, 0, 0 },    { KRDMA_WIRE_CLOSE, true, 8, 0, 0, 0 },
 	{ KRDMA_WIRE_RECALL, false, 16, 8, 1, 64 }, { KRDMA_WIRE_RECALL, true, 8, 0, 0, 0 },
 	{ KRDMA_WIRE_REVOKE, false, 8, 0, 0, 0 },   { KRDMA_WIRE_REVOKE, true, 8, 0, 0, 0 },
-	{ KRDMA_WIRE_BYE, false, 8, 0, 0, 0 },
+	{ KRDMA_WIRE_BYE, false, 8, 0, 0, 0 },      { KRDMA_WIRE_DIGEST, false, 24, 0, 0, 0 },
+	{ KRDMA_WIRE_DIGEST, true, 16, 0, 0, 0 },
 };
 
 static const struct shape *shape_of(u8 type, bool answer)
@@ -397,6 +427,13 @@ static void fill_question(struct krdma_msg *msg, u32 entries)
 		msg->recall.count = entries;
 		for (i = 0; i < entries; i++)
 			msg->recall.index[i] = random64();
+		break;
+	case KRDMA_WIRE_DIGEST:
+		msg->digest.grant = random_id();
+		msg->digest.generation = random_id();
+		msg->digest.offset = random64() >> 1;
+		msg->digest.length = 1 + random32() % (4U << 20);
+		msg->digest.value = random32();
 		break;
 	case KRDMA_WIRE_BYE:
 		msg->tag = 0;
@@ -441,6 +478,11 @@ static void fill_answer(struct krdma_msg *msg, u32 entries)
 			msg->segs_answer.seg[i].rkey = random32();
 		}
 		break;
+	case KRDMA_WIRE_DIGEST:
+		msg->digest_answer.grant = random_id();
+		msg->digest_answer.generation = random_id();
+		msg->digest_answer.value = random32();
+		break;
 	default:
 		msg->grant.grant = random_id();
 		msg->grant.generation = random_id();
@@ -483,6 +525,7 @@ static const struct reserved reserved[] = {
 	{ "segs-answer", 28, 4, "reserved bytes of segments are not zero" },
 	{ "recall", 28, 4, "reserved bytes of a recall are not zero" },
 	{ "bye", 20, 4, "reserved bytes of a bye are not zero" },
+	{ "digest-answer", 28, 4, "reserved bytes of a digest are not zero" },
 };
 
 /*
@@ -621,6 +664,24 @@ static const struct field fields[] = {
 	FIELD("bye", 16, 4, bye.reason, 8, NULL),
 	FIELD("bye", 16, 4, bye.reason, 9, "unknown reason"),
 	FIELD("bye", 16, 4, bye.reason, 0x100, "unknown reason"),
+
+	/* DIGEST */
+	FIELD("digest", 16, 4, digest.grant, 0, "grant 0"),
+	FIELD("digest", 20, 4, digest.generation, 0, "generation 0"),
+	FIELD("digest", 24, 8, digest.offset, 0, NULL),
+	FIELD("digest", 24, 8, digest.offset, U64_MAX - 0x10000, NULL),
+	FIELD("digest", 24, 8, digest.offset, U64_MAX - 0xffff, "range of a digest wraps around"),
+	FIELD("digest", 24, 8, digest.offset, U64_MAX, "range of a digest wraps around"),
+	FIELD("digest", 32, 4, digest.length, 0, "length of a digest outside its limits"),
+	FIELD("digest", 32, 4, digest.length, 1, NULL),
+	FIELD("digest", 32, 4, digest.length, 4 << 20, NULL),
+	FIELD("digest", 32, 4, digest.length, (4 << 20) + 1,
+	      "length of a digest outside its limits"),
+	FIELD("digest", 32, 4, digest.length, U32_MAX, "length of a digest outside its limits"),
+	FIELD("digest", 36, 4, digest.value, 0, NULL),
+	FIELD("digest-answer", 16, 4, digest_answer.grant, 0, "grant 0"),
+	FIELD("digest-answer", 20, 4, digest_answer.generation, 0, "generation 0"),
+	FIELD("digest-answer", 24, 4, digest_answer.value, U32_MAX, NULL),
 };
 
 /* --------------------------------------------------------------- hello */

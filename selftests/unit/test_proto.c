@@ -380,7 +380,8 @@ static const struct {
 	{ "close", 0x07 },         { "close", 0x85 },         { "close-answer", 0x05 },
 	{ "close-answer", 0x81 },  { "close-answer", 0x87 },  { "recall-answer", 0x87 },
 	{ "revoke", 0x05 },        { "revoke", 0x87 },        { "revoke-answer", 0x07 },
-	{ "revoke-answer", 0x85 }, { "revoke-answer", 0x86 },
+	{ "revoke-answer", 0x85 }, { "revoke-answer", 0x86 }, { "digest", 0x01 },
+	{ "digest-answer", 0x81 },
 };
 
 static bool type_flip_accepted(const char *name, u8 type)
@@ -1106,7 +1107,7 @@ static void phrase_ok(const char *text)
 static void test_texts(void **state)
 {
 	static const char *const types[] = { "unknown", "PING",   "LIST",   "OPEN", "SEGS",
-					     "CLOSE",   "RECALL", "REVOKE", "BYE" };
+					     "CLOSE",   "RECALL", "REVOKE", "BYE",  "DIGEST" };
 	u32 i, k;
 
 	for (i = 0; i < 256; i++) {

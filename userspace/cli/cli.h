@@ -43,8 +43,8 @@ struct command {
 };
 
 /* cmd_*.c */
-extern const struct command cmd_atomic, cmd_bench, cmd_devices, cmd_export, cmd_get, cmd_help, cmd_listen,
-	cmd_ls, cmd_ping, cmd_put, cmd_status, cmd_version;
+extern const struct command cmd_atomic, cmd_bench, cmd_devices, cmd_digest, cmd_export, cmd_get,
+	cmd_help, cmd_listen, cmd_ls, cmd_ping, cmd_put, cmd_status, cmd_version;
 
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */
@@ -313,6 +313,7 @@ void crew_join(struct crew *crew);
  * @length: bytes; for a WRITE, 0 if the length of the file is not known
  * @timeout_ns: deadline of each operation, 0 for the kernel's default
  * @depth: most operations under way
+ * @verify: have the kernel compare what was moved
  * @path: the file, NULL for standard input or output
  * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
  *	come, so that a failure before them leaves the file as it was.
@@ -326,6 +327,7 @@ struct pump_job {
 	uint64_t length;
 	uint64_t timeout_ns;
 	unsigned int depth;
+	bool verify;
 	const char *path;
 	int fd;
 	struct progress *progress;

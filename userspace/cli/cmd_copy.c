@@ -14,12 +14,14 @@
 
 enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
-	OPT_TIMEOUT
+	OPT_TIMEOUT,
+	OPT_VERIFY
 };
 
 struct copy_options {
 	bool quiet;
 	bool progress;
+	bool verify;
 	uint64_t depth;
 	uint64_t timeout_ns;
 };
@@ -28,7 +30,8 @@ struct copy_options {
 	"  -q, --quiet       print no summary and no progress bar\n"       \
 	"  -Q, --depth N     operations under way (default 8)\n"           \
 	"  --progress        show the bar even if stderr is no terminal\n" \
-	"  --timeout SECONDS deadline of each operation (default 30)\n"
+	"  --timeout SECONDS deadline of each operation (default 30)\n"    \
+	"  --verify          compare the CRC32C of what was moved at both ends\n"
 
 /* Return: -1 to go on, else the exit status. */
 static int copy_options(const struct command *command, int argc, char **argv,
@@ -39,6 +42,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 		{ "depth", required_argument, NULL, 'Q' },
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		{ "verify", no_argument, NULL, OPT_VERIFY },
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -56,6 +60,9 @@ static int copy_options(const struct command *command, int argc, char **argv,
 			break;
 		case OPT_PROGRESS:
 			opts->progress = true;
+			break;
+		case OPT_VERIFY:
+			opts->verify = true;
 			break;
 		case OPT_TIMEOUT:
 			if (parse_seconds(optarg, &opts->timeout_ns))
@@ -103,6 +110,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	progress.total = job->length;
 	job->timeout_ns = opts->timeout_ns;
 	job->depth = (unsigned int)opts->depth;
+	job->verify = opts->verify;
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
 	rc = pump_run(job);
@@ -132,6 +140,7 @@ static int put_run(int argc, char **argv)
 	struct target target;
 	struct remote remote;
 	char length[SIZE_TEXT], room[SIZE_TEXT];
+	uint32_t rights;
 	struct stat st;
 	int rc;
 
@@ -152,7 +161,8 @@ static int put_run(int argc, char **argv)
 		return fail("%s is a directory", argv[optind]);
 	job.length = bytes_left(job.fd, &st);
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_WRITE, false, opts.timeout_ns);
+	rights = KRDMA_RIGHT_WRITE | (opts.verify ? KRDMA_RIGHT_READ : 0);
+	rc = remote_open(&remote, &target, rights, false, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;

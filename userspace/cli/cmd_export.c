@@ -84,7 +84,8 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 	int fd, rc;
 
 	if (opts->file) {
-		if (krdma_map_file(opts->file, opts->rights != KRDMA_RIGHT_READ, &opts->length, &addr))
+		if (krdma_map_file(opts->file, opts->rights != KRDMA_RIGHT_READ, &opts->length,
+				   &addr))
 			return -1;
 	} else if (opts->huge) {
 		if (krdma_map_huge(opts->length, &addr))

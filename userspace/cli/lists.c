@@ -47,12 +47,12 @@ static const char *name_of(const char *const *names, size_t count, uint32_t valu
 /* ---- Devices ---- */
 
 static const struct field device_fields[] = {
-	{ "device", FIELD_TEXT, false }, { "port", FIELD_COUNT, false },
-	{ "netdev", FIELD_TEXT, false }, { "address", FIELD_TEXT, false },
-	{ "gid", FIELD_TEXT, false },    { "gid_index", FIELD_COUNT, false },
-	{ "type", FIELD_TEXT, false },   { "segment_pages", FIELD_COUNT, false },
-	{ "sge", FIELD_COUNT, false },   { "sge_rd", FIELD_COUNT, false },
-	{ "usable", FIELD_TEXT, false }, { "reason", FIELD_TEXT, false },
+	{ "device", FIELD_TEXT, false },  { "port", FIELD_COUNT, false },
+	{ "netdev", FIELD_TEXT, false },  { "address", FIELD_TEXT, false },
+	{ "gid", FIELD_TEXT, false },     { "gid_index", FIELD_COUNT, false },
+	{ "type", FIELD_TEXT, false },    { "segment_pages", FIELD_COUNT, false },
+	{ "sge", FIELD_COUNT, false },    { "sge_rd", FIELD_COUNT, false },
+	{ "usable", FIELD_TEXT, false },  { "reason", FIELD_TEXT, false },
 	{ "atomics", FIELD_TEXT, false }, { "notes", FIELD_TEXT, false },
 };
 
@@ -135,7 +135,7 @@ static void device_fill(struct json_object *object, const void *entry)
 	json_add_text(object, "reason", info->reason);
 	json_add_text(object, "atomics",
 		      info->flags & KRDMA_DEVICE_ATOMIC_CPU ? "cpu" :
-		      info->flags & KRDMA_DEVICE_ATOMIC	    ? "device" :
+		      info->flags & KRDMA_DEVICE_ATOMIC     ? "device" :
 							      "no");
 	json_add_text(object, "notes",
 		      info->flags & KRDMA_DEVICE_READ_TO_WRITE ?
@@ -355,16 +355,15 @@ const struct list list_peer_exports = {
 /* ---- Transfers ---- */
 
 static const char *const opcode_names[] = {
-	[KRDMA_OP_READ] = "read",
-	[KRDMA_OP_WRITE] = "write",
-	[KRDMA_OP_FETCH_ADD] = "add",
-	[KRDMA_OP_CMP_SWAP] = "cas",
+	[KRDMA_OP_READ] = "read",    [KRDMA_OP_WRITE] = "write",   [KRDMA_OP_FETCH_ADD] = "add",
+	[KRDMA_OP_CMP_SWAP] = "cas", [KRDMA_OP_DIGEST] = "digest",
 };
 
 static const char *const wait_names[] = {
 	[KRDMA_WAIT_SLOT] = "slot",           [KRDMA_WAIT_KEY] = "key",
 	[KRDMA_WAIT_CREDIT] = "credit",       [KRDMA_WAIT_WIRE] = "wire",
 	[KRDMA_WAIT_PLACEMENT] = "placement", [KRDMA_WAIT_TURN] = "turn",
+	[KRDMA_WAIT_DIGEST] = "digest",
 };
 
 static const struct field transfer_fields[] = {

@@ -428,6 +428,34 @@ static inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint6
 }
 
 /**
+ * krdma_op_digest() - the CRC32C of a range of a region, computed by its owner
+ * @op: the operation, all of it is written
+ * @region: id of the region, open with KRDMA_RIGHT_READ
+ * @offset: first byte in the region
+ * @length: bytes
+ * @digest: gets the CRC32C in its low 32 bits; at a multiple of 8
+ */
+static inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offset,
+				   uint64_t length, uint64_t *digest)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_DIGEST;
+	op->region = region;
+	op->offset = offset;
+	op->addr = (uintptr_t)digest;
+	op->length = length;
+}
+
+/**
+ * krdma_op_verify() - compare what was moved at both ends
+ * @op: a READ or WRITE; it ends with EILSEQ if they differ, twice
+ */
+static inline void krdma_op_verify(struct krdma_op *op)
+{
+	op->flags |= KRDMA_OP_VERIFY;
+}
+
+/**
  * krdma_op_buffer() - take local memory from a registered buffer
  * @op: the operation; its address is replaced
  * @buffer: id of the buffer

@@ -341,6 +341,12 @@ file()
 check "export --file --read-only" file
 writable() { exporting new --file data && grep -q ' rights 3 flags 0 ' log; }
 check "export --file" writable
+atomic_export()
+{
+	exporting new -s 4K --atomic && [ "$(cat out)" = 'exported new: 4.0 KiB, read,write,atomic' ] &&
+		grep -q ' rights 7 ' log
+}
+check "export --atomic" atomic_export
 part() { exporting new --file data --size 4K && grep -q ' length 4096 ' log; }
 check "export --file --size" part
 json_export() { exporting -j new -s 4K && json 'd["length"] == 4096 and d["rights"] == ["read", "write"]'; }
@@ -421,6 +427,43 @@ else
 	check "version without the module" version
 	check "no module" no_module
 fi
+
+# ---- digest, atomic and --verify ----
+
+digests()
+{
+	printf 123456789 > exports/nine
+	run 0 digest h/nine && [ "$(cat out)" = 'e3069283  h/nine' ] &&
+		run 0 digest h/nine@2+3 -j && json 'd["crc32c"] == "107acb65" and d["bytes"] == 3'
+}
+check "digest" digests
+check "digest outside of the region" fails 1 'outside' digest h/small@1001
+check "digest of nothing" fails 2 'one target' digest
+numbers()
+{
+	head -c 16 /dev/zero > exports/numbers
+	run 0 atomic add 40 h/numbers@8 && [ "$(cat out)" = 0 ] &&
+		run 0 atomic add 2 h/numbers@8+8 && [ "$(cat out)" = 40 ] &&
+		run 0 atomic cas 42 0x100 h/numbers@8 && [ "$(cat out)" = 42 ] &&
+		run 1 atomic cas 42 7 h/numbers@8 && [ "$(cat out)" = 256 ] && [ ! -s err ] &&
+		run 0 atomic add 0 h/numbers@8 -j && json 'd["before"] == 256 and d["done"] == True' &&
+		cmp -n 8 exports/numbers /dev/zero
+}
+check "atomic add and cas" numbers
+check "atomic with a read-only export" fails 1 "'model' is read-only" atomic add 1 h/model
+check "atomic of no such kind" fails 2 "'or' is neither" atomic or 1 h/numbers
+check "atomic add of nothing" fails 2 'a value and a target' atomic add h/numbers
+check "atomic cas of one value" fails 2 'an old value, a new one and a target' atomic cas 1 h/numbers
+check "atomic add of a word" fails 2 "'x' is not a number" atomic add x h/numbers
+check "atomic on 4 bytes" fails 2 'not of the form' atomic add 1 h/numbers@0+4
+verifies()
+{
+	head -c 3000000 /dev/zero > exports/verified
+	run 0 put --verify data h/scratch@0+20000001 -q && grep -q '^verify 1048576' log &&
+		run 0 get --verify h/verified copy -q && grep -q '^verify ' log &&
+		run 0 get h/verified copy -q && ! grep -q '^verify ' log
+}
+check "put --verify and get --verify" verifies
 
 # ---- ping and bench ----
 
@@ -534,6 +577,8 @@ check "bench -q 0" fails 2 "'0' is not a number of sessions, 1 to 64" bench read
 check "bench -q of too many" fails 2 "'65' is not a number of sessions" bench read h/small -q 65
 check "bench -l 0" fails 2 "'0' is not a batch, 1 to 1024" bench read h/small -l 0
 check "bench --depth of too many" fails 2 "'1025' is not a depth" bench read h/small --depth 1025
+check "bench atomic" eval 'run 0 bench atomic h/scratch -n 20 -t 4 && grep -q "^ 8 " out'
+check "bench atomic of a size" fails 2 '8 bytes' bench atomic h/scratch -s 16
 check "bench -b of a read-only export" fails 1 "'model' is read-only" bench read h/model -b
 duration()
 {

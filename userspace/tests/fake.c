@@ -197,7 +197,9 @@ static int do_open(struct krdma_open *arg)
 		region->kind = NONE;
 		return give(ENOENT, "the peer has no export '%s'", arg->name);
 	}
-	region->rights = KRDMA_RIGHT_READ | (st.st_mode & 0200 ? KRDMA_RIGHT_WRITE : 0);
+	region->rights = KRDMA_RIGHT_READ;
+	if (st.st_mode & 0200)
+		region->rights |= KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC;
 	if (arg->rights & ~region->rights) {
 		region->kind = NONE;
 		return give(EACCES, "'%s' is read-only", arg->name);
@@ -316,7 +318,7 @@ static int check_op(const struct krdma_op *op)
 	const struct object *region = object_get(op->region, REGION);
 	const struct object *buffer = object_get(op->buffer, BUFFER);
 
-	if (op->flags & ~KRDMA_OP_BUFFER)
+	if (op->flags & ~(KRDMA_OP_BUFFER | KRDMA_OP_VERIFY))
 		return give(EOPNOTSUPP, "the fake has no such operation");
 	if (!region)
 		return give(ENOENT, "no region %u", op->region);
@@ -328,9 +330,38 @@ static int check_op(const struct krdma_op *op)
 	}
 	if (op->offset + op->length > region->length || !op->length)
 		return give(ERANGE, "outside of the region");
-	if (op->opcode == KRDMA_OP_WRITE && !(region->rights & KRDMA_RIGHT_WRITE))
+	if (op->opcode != KRDMA_OP_READ && op->opcode != KRDMA_OP_DIGEST &&
+	    !(region->rights & KRDMA_RIGHT_WRITE))
 		return give(EACCES, "the region is read-only");
 	return 0;
+}
+
+/* What an operation tells as a number. */
+static void run_number(const struct object *region, const struct krdma_op *op, uint64_t *to)
+{
+	const off_t end = (off_t)(op->offset + op->length);
+	uint32_t crc = ~0U;
+	uint64_t value;
+	off_t at;
+	uint8_t byte;
+	int bit;
+
+	if (op->opcode == KRDMA_OP_DIGEST) {
+		for (at = (off_t)op->offset; at < end; at++) {
+			if (pread(region->fd, &byte, 1, at) != 1)
+				abort();
+			for (crc ^= byte, bit = 0; bit < 8; bit++)
+				crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+		}
+		*to = (uint32_t)~crc;
+		return;
+	}
+	if (pread(region->fd, to, sizeof(*to), (off_t)op->offset) != sizeof(*to))
+		abort();
+	value = op->opcode == KRDMA_OP_FETCH_ADD ? *to + op->operand : op->operand;
+	if ((op->opcode == KRDMA_OP_FETCH_ADD || *to == op->compare) &&
+	    pwrite(region->fd, &value, sizeof(value), (off_t)op->offset) != sizeof(value))
+		abort();
 }
 
 static void run_op(const struct krdma_op *op, struct krdma_completion *completion)
@@ -347,6 +378,13 @@ static void run_op(const struct krdma_op *op, struct krdma_completion *completio
 		completion->status = -error;
 		give(error, "operation %lu on '%s' failed on purpose", operations,
 		     strrchr(region->path, '/') + 1);
+		return;
+	}
+	if (op->flags & KRDMA_OP_VERIFY)
+		say("verify %llu\n", (unsigned long long)op->length);
+	if (op->opcode >= KRDMA_OP_FETCH_ADD) {
+		run_number(region, op, (uint64_t *)(uintptr_t)addr);
+		completion->result = op->length;
 		return;
 	}
 	if (op->opcode == KRDMA_OP_READ)

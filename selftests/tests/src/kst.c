@@ -511,6 +511,31 @@ double kst_seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
+static int kst_fault_set(const char *name, const char *file, unsigned int value)
+{
+	char path[100], text[20];
+	int out, n, rc = 0;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/%s/%s", name, file);
+	n = snprintf(text, sizeof(text), "%u", value);
+	out = open(path, O_WRONLY);
+	if (out < 0)
+		return -errno;
+	if (write(out, text, n) != n)
+		rc = -errno;
+	close(out);
+	return rc;
+}
+
+int kst_fault(const char *name, unsigned int times)
+{
+	int rc = kst_fault_set(name, "verbose", 0);
+
+	if (!rc)
+		rc = kst_fault_set(name, "times", times);
+	return rc ? rc : kst_fault_set(name, "probability", times ? 100 : 0);
+}
+
 static void kst_nap(void)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);

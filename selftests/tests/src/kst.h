@@ -98,6 +98,12 @@ int kst_count(enum krdma_list_kind kind, bool (*match)(const void *entry, void *
 bool kst_wait(int ms, bool (*cond)(void *arg), void *arg);
 double kst_seconds(void);
 
+/*
+ * Fault injection: the next @times that the module asks for this fault it has it; 0: never
+ * again. 0 or a negative errno.
+ */
+int kst_fault(const char *name, unsigned int times);
+
 /* ---- memory and patterns ---- */
 
 void *kst_map(size_t length, int prot, int flags);

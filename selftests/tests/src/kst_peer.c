@@ -12,6 +12,7 @@
  *	value NAME OFFSET		the 8 bytes there, as a number
  *	set NAME OFFSET VALUE
  *	adders NAME OFFSET TIMES N	N processes that add 1, each so often
+ *	fault NAME TIMES		kst_fault()
  *	seal NAME SEALS			of a memfd
  *	pins				nr_foll_pin_acquired - released
  */
@@ -213,6 +214,8 @@ static int peer_do(const char *line, long *value)
 		*value = kst_now().pins;
 		return 0;
 	}
+	if (!strcmp(verb, "fault"))
+		return sscanf(line, "%*s %*s %llu", &a) == 1 ? kst_fault(name, a) : -EINVAL;
 	if (!strcmp(verb, "export")) {
 		if (sscanf(line, "%*s %*s %15s %llu %llu %llu", kind, &a, &b, &c) != 4)
 			return -EINVAL;

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Digests: CRC32C of memory, by the kernel's own code.
+ *
+ * Owner: of a range of an export, for a peer. The service of a session computes one
+ * piece after the other, and few services do so at a time.
+ *
+ * Initiator: KRDMA_OP_DIGEST, and operations with KRDMA_OP_VERIFY when their bytes have
+ * arrived. They are on region->digests, and one question of a region is under way at
+ * a time, piece after piece, each with the value that the one before came to. What an
+ * operation moved is compared: if it differs it is moved again, once.
+ */
+#include <linux/crc32c.h>
+#include <linux/highmem.h>
+#include <linux/random.h>
+#include <linux/semaphore.h>
+#include <linux/slab.h>
+
+#include "fault.h"
+#include "krdma.h"
+#include "trace.h"
+
+/* The register before the first byte; the digest is its complement. */
+#define KRDMA_DIGEST_SEED U32_MAX
+/* Pages of a memfd that are held at a time. */
+#define KRDMA_DIGEST_PAGES 16
+
+static struct semaphore krdma_digests_sem;
+
+/**
+ * krdma_digest_init - how many services may compute at a time
+ *
+ * Context: process.
+ */
+void krdma_digest_init(void)
+{
+	sema_init(&krdma_digests_sem, max(1U, num_possible_cpus() / 4));
+}
+
+static u32 krdma_digest_page(u32 value, struct page *page, u32 offset, u32 len)
+{
+	u8 *at = kmap_local_page(page);
+
+	krdma_fault_flip(at + offset, len);
+	value = crc32c(value, at + offset, len);
+	kunmap_local(at);
+	return value;
+}
+
+/* ---- owner ---- */
+
+static u32 krdma_digest_pages(u32 value, struct page **pages, u32 *offset, u32 *left, u32 n)
+{
+	u32 i, len;
+
+	for (i = 0; i < n && *left; i++) {
+		len = krdma_page_rest(*offset, *left);
+		value = krdma_digest_page(value, pages[i], *offset, len);
+		*offset = 0;
+		*left -= len;
+	}
+	return value;
+}
+
+/**
+ * krdma_digest_export - digest of a range of an export
+ * @exp: export
+ * @offset: first byte
+ * @length: bytes, inside the export, KRDMA_WIRE_DIGEST_MAX at most
+ * @value: in: the register before the first byte; out: behind the last
+ *
+ * Context: process; the service of a session.
+ * Return: 0, or a negative errno if pages of a memfd can't be had
+ */
+int krdma_digest_export(struct krdma_exp *exp, u64 offset, u32 length, u32 *value)
+{
+	struct page **pages = exp->mem ? exp->mem->pages : exp->pages;
+	struct page *held[KRDMA_DIGEST_PAGES];
+	u64 at = offset >> PAGE_SHIFT;
+	u32 in_page = offset_in_page(offset), n;
+	int rc = 0;
+
+	down(&krdma_digests_sem);
+	for (; length && !rc; at += n) {
+		n = min_t(u64, krdma_pages(in_page, length), KRDMA_DIGEST_PAGES);
+		if (pages) {
+			*value = krdma_digest_pages(*value, pages + at, &in_page, &length, n);
+		} else {
+			rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + at, n, held);
+			if (rc)
+				break;
+			*value = krdma_digest_pages(*value, held, &in_page, &length, n);
+			krdma_memfd_put_pages(held, n, false);
+		}
+		cond_resched();
+	}
+	up(&krdma_digests_sem);
+	return rc;
+}
+
+/* ---- local memory ---- */
+
+/* The page of the byte that @at is at, and where in it; as many bytes follow there. */
+static struct page *krdma_local_page(const struct krdma_xfer *x, const struct krdma_cursor *at,
+				     u32 *offset, u64 *rest)
+{
+	const struct bio_vec *bv;
+	u64 addr;
+
+	if (!x->bvec) {
+		addr = x->map->mem->offset + x->local[at->i].addr + at->in;
+		*rest = krdma_page_rest(addr, x->local[at->i].length - at->in);
+		*offset = offset_in_page(addr);
+		return x->map->mem->pages[addr >> PAGE_SHIFT];
+	}
+	bv = &x->bvec[at->i];
+	addr = bv->bv_offset + at->in;
+	*rest = krdma_page_rest(addr, bv->bv_len - at->in);
+	*offset = offset_in_page(addr);
+	return pfn_to_page(page_to_pfn(bv->bv_page) + (addr >> PAGE_SHIFT));
+}
+
+static u64 krdma_local_length(const struct krdma_xfer *x, u32 i)
+{
+	return x->bvec ? x->bvec[i].bv_len : x->local[i].length;
+}
+
+/* Of all that an operation has moved: its submitter may not have it back meanwhile. */
+static u32 krdma_digest_local(const struct krdma_xfer *x)
+{
+	struct krdma_cursor at = x->from;
+	u32 value = KRDMA_DIGEST_SEED, offset;
+	u64 left = x->length, rest;
+	struct page *page;
+
+	while (left) {
+		while (at.in >= krdma_local_length(x, at.i)) {
+			at.in -= krdma_local_length(x, at.i);
+			at.i++;
+		}
+		page = krdma_local_page(x, &at, &offset, &rest);
+		rest = min(rest, left);
+		value = krdma_digest_page(value, page, offset, rest);
+		at.in += rest;
+		left -= rest;
+		cond_resched();
+	}
+	return value;
+}
+
+/* KRDMA_OP_DIGEST: its 8 bytes are in one page. */
+static void krdma_digest_store(const struct krdma_xfer *x)
+{
+	u64 digest = (u32)~x->value, rest;
+	struct krdma_cursor at = x->from;
+	struct page *page;
+	u32 offset;
+	u8 *to;
+
+	while (at.in >= krdma_local_length(x, at.i)) {
+		at.in -= krdma_local_length(x, at.i);
+		at.i++;
+	}
+	page = krdma_local_page(x, &at, &offset, &rest);
+	to = kmap_local_page(page);
+	memcpy(to + offset, &digest, sizeof(digest));
+	kunmap_local(to);
+}
+
+/* ---- initiator ---- */
+
+static void krdma_digest_want(struct krdma_region *region)
+{
+	lockdep_assert_held(&region->sess->lock);
+	if (region->digesting || list_empty(&region->digests))
+		return;
+	region->digesting = true;
+	kref_get(&region->ref);
+	queue_work(krdma_wait_wq, &region->digest_work);
+}
+
+/**
+ * krdma_digest_queue - have the peer's digest of what an operation is about
+ * @x: KRDMA_OP_DIGEST, or one whose bytes have arrived and are to be verified; on a
+ *	list by ->node, or on none
+ *
+ * Context: session->lock held.
+ */
+void krdma_digest_queue(struct krdma_xfer *x)
+{
+	lockdep_assert_held(&x->sess->lock);
+	x->far = (struct krdma_cursor){};
+	x->digested = 0;
+	x->value = KRDMA_DIGEST_SEED;
+	x->counted = x->opcode == KRDMA_OP_DIGEST;
+	list_move_tail(&x->node, &x->region->digests);
+	krdma_xfer_wait(x, KRDMA_WAIT_DIGEST);
+	krdma_digest_want(x->region);
+}
+
+/* All of the peer's is known. */
+static void krdma_digest_end(struct krdma_xfer *x, struct krdma_done *done)
+{
+	lockdep_assert_held(&x->sess->lock);
+	if (x->opcode == KRDMA_OP_DIGEST) {
+		krdma_digest_store(x);
+		x->moved = x->length;
+		krdma_xfer_finish(x, done);
+		return;
+	}
+	if (x->value == x->local_value) {
+		x->verify = KRDMA_VERIFY_NONE;
+		krdma_xfer_finish(x, done);
+		return;
+	}
+	krdma_stat_inc(KRDMA_STAT_MISMATCHES);
+	if (x->verify == KRDMA_VERIFY_AGAIN) {
+		krdma_xfer_end(x, -EILSEQ, done);
+		return;
+	}
+	x->verify = KRDMA_VERIFY_AGAIN;
+	krdma_xfer_again(x);
+}
+
+/* Answer to DIGEST. */
+static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
+{
+	struct krdma_region *region = ask->arg;
+	struct krdma_session *sess = region->sess;
+	struct krdma_done done = KRDMA_DONE_INIT(done);
+	bool wrong = msg && (msg->digest_answer.grant != region->grant ||
+			     msg->digest_answer.generation != region->generation);
+	struct krdma_xfer *x;
+
+	spin_lock_bh(&sess->lock);
+	region->digesting = false;
+	x = region->asked;
+	region->asked = NULL;
+	if (x && (err || wrong)) {
+		krdma_xfer_end(x, err ?: -EPROTO, &done);
+	} else if (x) {
+		x->value = msg->digest_answer.value;
+		krdma_split_step(&x->far, x->range, x->nrange, region->asked_bytes);
+		x->digested += region->asked_bytes;
+		if (x->digested == x->length)
+			krdma_digest_end(x, &done);
+	}
+	krdma_digest_want(region);
+	krdma_xfer_pump(sess, &done);
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
+	if (wrong)
+		krdma_session_protocol(sess, "the digest of another grant");
+	krdma_region_put(region);
+}
+
+/* The first that waits, its own digest known; NULL if nobody does any more. */
+static struct krdma_xfer *krdma_digest_next(struct krdma_region *region)
+{
+	struct krdma_session *sess = region->sess;
+	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_xfer *x;
+	u32 value;
+
+	lockdep_assert_held(&sess->lock);
+	while ((x = list_first_entry_or_null(&region->digests, struct krdma_xfer, node))) {
+		if (x->counted)
+			return x;
+		/* Its memory is not given back while something of it is under way. */
+		x->chunks++;
+		spin_unlock_bh(&sess->lock);
+		value = krdma_digest_local(x);
+		spin_lock_bh(&sess->lock);
+		x->chunks--;
+		x->local_value = value;
+		x->counted = true;
+		if (x->status) {
+			krdma_xfer_finish(x, &done);
+			spin_unlock_bh(&sess->lock);
+			krdma_xfers_finish(&done);
+			spin_lock_bh(&sess->lock);
+		}
+	}
+	return NULL;
+}
+
+static void krdma_digest_question(struct krdma_region *region, const struct krdma_xfer *x,
+				  struct krdma_msg *msg)
+{
+	const struct krdma_vec *range = &x->range[x->far.i];
+
+	region->asked_bytes = min_t(u64, range->length - x->far.in, KRDMA_WIRE_DIGEST_MAX);
+	msg->type = KRDMA_WIRE_DIGEST;
+	msg->digest.grant = region->grant;
+	msg->digest.generation = region->generation;
+	msg->digest.offset = range->addr + x->far.in;
+	msg->digest.length = region->asked_bytes;
+	msg->digest.value = x->value;
+}
+
+/**
+ * krdma_digest_work - ask for the next digest
+ * @work: of a region; holds a reference on it
+ *
+ * Context: work.
+ */
+void krdma_digest_work(struct work_struct *work)
+{
+	struct krdma_region *region = container_of(work, struct krdma_region, digest_work);
+	struct krdma_session *sess = region->sess;
+	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	struct krdma_ask *ask = krdma_ask_new(KRDMA_WIRE_DIGEST, krdma_digest_answered, region);
+	int rc = msg && ask ? 0 : -ENOMEM;
+	struct krdma_xfer *x;
+
+	spin_lock_bh(&sess->lock);
+	x = krdma_digest_next(region);
+	region->asked = x;
+	if (x && !rc)
+		krdma_digest_question(region, x, msg);
+	if (!x)
+		region->digesting = false;
+	spin_unlock_bh(&sess->lock);
+	if (x && !rc)
+		rc = krdma_ask_send(sess, ask, msg, KRDMA_SERVICE_MS);
+	if (x && rc) {
+		spin_lock_bh(&sess->lock);
+		region->digesting = false;
+		/* It may have ended meanwhile. */
+		if (region->asked)
+			krdma_xfer_end(region->asked, rc, &done);
+		region->asked = NULL;
+		krdma_digest_want(region);
+		spin_unlock_bh(&sess->lock);
+		krdma_xfers_finish(&done);
+	}
+	if (ask)
+		krdma_ask_put(ask);
+	kfree(msg);
+	/* Asked: then it is krdma_digest_answered's. */
+	if (!x || rc)
+		krdma_region_put(region);
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma digest: the CRC32C of a peer's memory, computed there. */
+#include <stdio.h>
+
+#include "cli.h"
+
+enum {
+	OPT_TIMEOUT = OPT_LONG_ONLY
+};
+
+struct digest_options {
+	const char *text; /* of the target */
+	struct target target;
+	uint64_t timeout_ns;
+};
+
+/* Return: -1 to go on, else the exit status. */
+static int digest_options(int argc, char **argv, struct digest_options *opts)
+{
+	static const struct option options[] = {
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		COMMON_LONG,
+	};
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		switch (c) {
+		case OPT_TIMEOUT:
+			if (parse_seconds(optarg, &opts->timeout_ns))
+				return usage_error("'%s' is not a time in seconds", optarg);
+			break;
+		default:
+			rc = common_option(&cmd_digest, argv, c);
+			if (rc >= 0)
+				return rc;
+		}
+	}
+	if (argc - optind != 1)
+		return usage_error("one target is needed");
+	opts->text = argv[optind];
+	if (parse_target(opts->text, &opts->target))
+		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+				   opts->text);
+	return -1;
+}
+
+static void digest_print(const struct digest_options *opts, uint64_t length, uint32_t digest)
+{
+	struct json_object *root;
+	char text[16];
+
+	snprintf(text, sizeof(text), "%08x", digest);
+	if (!json_asked) {
+		printf("%s  %s\n", text, opts->text);
+		return;
+	}
+	root = json_root();
+	json_add_text(root, "target", opts->text);
+	json_add_count(root, "bytes", length);
+	json_add_text(root, "crc32c", text);
+	json_finish(root);
+}
+
+static int digest_run(int argc, char **argv)
+{
+	struct krdma_completion completion;
+	struct digest_options opts = { 0 };
+	struct remote remote = { NULL };
+	uint64_t number = 0;
+	struct krdma_op op;
+	int rc;
+
+	rc = digest_options(argc, argv, &opts);
+	if (rc >= 0)
+		return rc;
+	subject_set("digest %s", opts.text);
+	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_READ, false, opts.timeout_ns);
+	if (rc)
+		return rc;
+	krdma_op_digest(&op, remote.region.id, remote.offset, remote.length, &number);
+	op.timeout_ns = opts.timeout_ns;
+	if (krdma_submit(remote.krdma, &op, &completion, 1)) {
+		rc = fail_krdma();
+	} else {
+		digest_print(&opts, remote.length, (uint32_t)number);
+		rc = finish_output(DONE);
+	}
+	remote_close(&remote);
+	return rc;
+}
+
+const struct command cmd_digest = {
+	.name = "digest",
+	.usage = "krdma digest [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+	.summary = "the CRC32C of a peer's memory, computed by the peer",
+	.help = "  --timeout SECONDS give up after this time (default 30)\n",
+	.run = digest_run,
+};
