@@ -95,7 +95,7 @@ static int atomic_run(int argc, char **argv)
 {
 	struct atomic_options opts = { .opcode = KRDMA_OP_FETCH_ADD };
 	struct krdma_completion completion;
-	struct remote remote = { NULL };
+	struct remote remote;
 	_Alignas(8) uint64_t before = 0;
 	struct krdma_op op;
 	bool done;

@@ -143,7 +143,7 @@ static int peer_value(struct peer_export *e, bool set, __u64 offset, __u64 to, l
 int kst_add(const char *name, __u64 offset, unsigned int times, bool async)
 {
 	struct krdma_completion comps[32];
-	__u64 before[KST_ARRAY_SIZE(comps)], last = 0;
+	__u64 before[KST_ARRAY_SIZE(comps)] = { 0 }, last = 0;
 	struct krdma_op ops[KST_ARRAY_SIZE(comps)];
 	__u32 session, region, n, i, accepted;
 	int fd = kst_open(), rc;
