@@ -350,16 +350,10 @@ static u32 krdma_io_bvecs(const struct krdma_io *io)
 	return 0;
 }
 
-/* 8 bytes in one page, where a number may be; an atomic operation on such, too. */
+/* There is an entry with a byte left, or it would have been refused. */
 static bool krdma_io_number_ok(const struct krdma_io *io)
 {
-	u32 i = 0, skip = io->skip;
-
-	/* There is an entry with a byte left, or it would have been refused. */
-	while (skip >= io->bvec[i].bv_len)
-		skip -= io->bvec[i++].bv_len;
-	if (io->bvec[i].bv_len - skip < KRDMA_NUMBER_BYTES ||
-	    !IS_ALIGNED(io->bvec[i].bv_offset + skip, KRDMA_NUMBER_BYTES))
+	if (!krdma_pages_number_ok(io->bvec, io->skip))
 		return false;
 	return !krdma_opcode_atomic(io->op) ||
 	       (io->length == KRDMA_NUMBER_BYTES && IS_ALIGNED(io->offset, KRDMA_NUMBER_BYTES));
@@ -377,12 +371,15 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	x->verify = io->verify ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	if (io->verify)
 		right |= KRDMA_RIGHT_READ;
+	x->unplaced = io->unplaced;
 	x->operand = io->operand;
 	x->compare = io->compare;
 	x->nlocal = krdma_io_bvecs(io);
 	if (!x->length || !x->nlocal || io->timeout < 0)
 		return -EINVAL;
 	if (krdma_opcode_number(x->opcode) && (io->verify || !krdma_io_number_ok(io)))
+		return -EINVAL;
+	if (io->unplaced && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
 	if (!krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;

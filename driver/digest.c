@@ -11,18 +11,18 @@
  * operation moved is compared: if it differs it is moved again, once.
  */
 #include <linux/crc32c.h>
+#include <linux/cpumask.h>
 #include <linux/highmem.h>
-#include <linux/random.h>
+#include <linux/page-flags.h>
 #include <linux/semaphore.h>
 #include <linux/slab.h>
 
 #include "fault.h"
 #include "krdma.h"
-#include "trace.h"
 
 /* The register before the first byte; the digest is its complement. */
 #define KRDMA_DIGEST_SEED U32_MAX
-/* Pages of a memfd that are held at a time. */
+/* Pages that are gone through at a time; of a memfd, that are held. */
 #define KRDMA_DIGEST_PAGES 16
 
 static struct semaphore krdma_digests_sem;
@@ -34,14 +34,16 @@ static struct semaphore krdma_digests_sem;
  */
 void krdma_digest_init(void)
 {
-	sema_init(&krdma_digests_sem, max(1U, num_possible_cpus() / 4));
+	sema_init(&krdma_digests_sem, max(1U, num_online_cpus() / 4));
 }
 
-static u32 krdma_digest_page(u32 value, struct page *page, u32 offset, u32 len)
+/* @arrived: what is there has come from the other side, or may have. */
+static u32 krdma_digest_page(u32 value, struct page *page, u32 offset, u32 len, bool arrived)
 {
 	u8 *at = kmap_local_page(page);
 
-	krdma_fault_flip(at + offset, len);
+	if (arrived)
+		krdma_fault_flip(at + offset, len);
 	value = crc32c(value, at + offset, len);
 	kunmap_local(at);
 	return value;
@@ -49,52 +51,81 @@ static u32 krdma_digest_page(u32 value, struct page *page, u32 offset, u32 len)
 
 /* ---- owner ---- */
 
-static u32 krdma_digest_pages(u32 value, struct page **pages, u32 *offset, u32 *left, u32 n)
+/* What a peer wants read, before it is. */
+struct krdma_digest_job {
+	struct krdma_grant *grant;
+	u32 offset; /* in the first page */
+	u32 left;
+	u32 value;
+};
+
+/* For few at a time, and never while memory is waited for. */
+static int krdma_digest_pages(struct krdma_digest_job *job, struct page **pages, u32 n)
 {
+	bool written = job->grant->rights & KRDMA_RIGHT_WRITE;
+	int rc = 0;
 	u32 i, len;
 
-	for (i = 0; i < n && *left; i++) {
-		len = krdma_page_rest(*offset, *left);
-		value = krdma_digest_page(value, pages[i], *offset, len);
-		*offset = 0;
-		*left -= len;
+	down(&krdma_digests_sem);
+	for (i = 0; i < n && !rc; i++) {
+		len = krdma_page_rest(job->offset, job->left);
+		/* A processor that reads it may not survive that. */
+		if (PageHWPoison(pages[i]))
+			rc = -EIO;
+		else
+			job->value =
+				krdma_digest_page(job->value, pages[i], job->offset, len, written);
+		job->offset = 0;
+		job->left -= len;
 	}
-	return value;
+	up(&krdma_digests_sem);
+	cond_resched();
+	return rc;
 }
 
 /**
- * krdma_digest_export - digest of a range of an export
- * @exp: export
+ * krdma_digest_grant - digest of a range of an export
+ * @grant: grant of it, with the right to read
  * @offset: first byte
  * @length: bytes, inside the export, KRDMA_WIRE_DIGEST_MAX at most
  * @value: in: the register before the first byte; out: behind the last
  *
- * Context: process; the service of a session.
- * Return: 0, or a negative errno if pages of a memfd can't be had
+ * Context: process; the service of the session.
+ * Return: 0; -ENOTCONN or -ESTALE when it is of no use any more; or another negative
+ *	errno if the memory can't be had
  */
-int krdma_digest_export(struct krdma_exp *exp, u64 offset, u32 length, u32 *value)
+int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value)
 {
+	struct krdma_digest_job job = {
+		.grant = grant,
+		.offset = offset_in_page(offset),
+		.left = length,
+		.value = *value,
+	};
+	struct krdma_exp *exp = grant->exp;
 	struct page **pages = exp->mem ? exp->mem->pages : exp->pages;
 	struct page *held[KRDMA_DIGEST_PAGES];
 	u64 at = offset >> PAGE_SHIFT;
-	u32 in_page = offset_in_page(offset), n;
 	int rc = 0;
+	u32 n;
 
-	down(&krdma_digests_sem);
-	for (; length && !rc; at += n) {
-		n = min_t(u64, krdma_pages(in_page, length), KRDMA_DIGEST_PAGES);
+	for (; job.left && !rc; at += n) {
+		if (!krdma_session_is_up(grant->sess))
+			return -ENOTCONN;
+		if (READ_ONCE(grant->revoke))
+			return -ESTALE;
+		n = min_t(u64, krdma_pages(job.offset, job.left), KRDMA_DIGEST_PAGES);
 		if (pages) {
-			*value = krdma_digest_pages(*value, pages + at, &in_page, &length, n);
-		} else {
-			rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + at, n, held);
-			if (rc)
-				break;
-			*value = krdma_digest_pages(*value, held, &in_page, &length, n);
+			rc = krdma_digest_pages(&job, pages + at, n);
+			continue;
+		}
+		rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + at, n, held);
+		if (!rc) {
+			rc = krdma_digest_pages(&job, held, n);
 			krdma_memfd_put_pages(held, n, false);
 		}
-		cond_resched();
 	}
-	up(&krdma_digests_sem);
+	*value = job.value;
 	return rc;
 }
 
@@ -120,9 +151,15 @@ static struct page *krdma_local_page(const struct krdma_xfer *x, const struct kr
 	return pfn_to_page(page_to_pfn(bv->bv_page) + (addr >> PAGE_SHIFT));
 }
 
-static u64 krdma_local_length(const struct krdma_xfer *x, u32 i)
+/* To the entry that the next byte is in. */
+static void krdma_local_entry(const struct krdma_xfer *x, struct krdma_cursor *at)
 {
-	return x->bvec ? x->bvec[i].bv_len : x->local[i].length;
+	u64 length;
+
+	while (at->in >= (length = x->bvec ? x->bvec[at->i].bv_len : x->local[at->i].length)) {
+		at->in -= length;
+		at->i++;
+	}
 }
 
 /* Of all that an operation has moved: its submitter may not have it back meanwhile. */
@@ -133,14 +170,15 @@ static u32 krdma_digest_local(const struct krdma_xfer *x)
 	u64 left = x->length, rest;
 	struct page *page;
 
-	while (left) {
-		while (at.in >= krdma_local_length(x, at.i)) {
-			at.in -= krdma_local_length(x, at.i);
-			at.i++;
-		}
+	/* With a status nobody asks for it any more, but waits for its memory. */
+	while (left && !READ_ONCE(x->status)) {
+		krdma_local_entry(x, &at);
 		page = krdma_local_page(x, &at, &offset, &rest);
 		rest = min(rest, left);
-		value = krdma_digest_page(value, page, offset, rest);
+		/* Nor may what is poisoned be read: then it differs. */
+		if (!PageHWPoison(page))
+			value = krdma_digest_page(value, page, offset, rest,
+						  krdma_opcode_fills(x->opcode));
 		at.in += rest;
 		left -= rest;
 		cond_resched();
@@ -155,16 +193,11 @@ static void krdma_digest_store(const struct krdma_xfer *x)
 	struct krdma_cursor at = x->from;
 	struct page *page;
 	u32 offset;
-	u8 *to;
 
-	while (at.in >= krdma_local_length(x, at.i)) {
-		at.in -= krdma_local_length(x, at.i);
-		at.i++;
-	}
+	krdma_local_entry(x, &at);
 	page = krdma_local_page(x, &at, &offset, &rest);
-	to = kmap_local_page(page);
-	memcpy(to + offset, &digest, sizeof(digest));
-	kunmap_local(to);
+	if (!WARN_ON_ONCE(rest < sizeof(digest)))
+		memcpy_to_page(page, offset, (char *)&digest, sizeof(digest));
 }
 
 /* ---- initiator ---- */
@@ -214,6 +247,8 @@ static void krdma_digest_end(struct krdma_xfer *x, struct krdma_done *done)
 		return;
 	}
 	krdma_stat_inc(KRDMA_STAT_MISMATCHES);
+	/* It has not arrived. */
+	x->moved = 0;
 	if (x->verify == KRDMA_VERIFY_AGAIN) {
 		krdma_xfer_end(x, -EILSEQ, done);
 		return;
@@ -244,6 +279,8 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 		x->digested += region->asked_bytes;
 		if (x->digested == x->length)
 			krdma_digest_end(x, &done);
+		else
+			list_move_tail(&x->node, &region->digests); /* others have a turn */
 	}
 	krdma_digest_want(region);
 	krdma_xfer_pump(sess, &done);

@@ -588,13 +588,13 @@ static int krdma_serve_list(struct krdma_session *sess, struct krdma_msg *msg)
 	return 0;
 }
 
-/* Asked for by name a right is given or refused; of all there are, what the device has. */
-static int krdma_grant_rights(const struct krdma_exp *exp, const struct krdma_device *dev,
+/* Asked for by name a right is given or refused; of all there are, what can be had. */
+static int krdma_grant_rights(const struct krdma_exp *exp, const struct krdma_session *sess,
 			      u32 wanted, u32 *rights)
 {
 	if (wanted & ~exp->rights)
 		return -EACCES;
-	*rights = (wanted ?: exp->rights) & dev->rights;
+	*rights = (wanted ?: exp->rights) & krdma_session_rights(sess);
 	return wanted & ~*rights || !*rights ? -EOPNOTSUPP : 0;
 }
 
@@ -615,7 +615,7 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 
 	mutex_lock(&krdma_exports_lock);
 	exp = krdma_export_find(sess->net, msg->open.name);
-	rc = exp ? krdma_grant_rights(exp, sess->dev, msg->open.rights, &grant->rights) : -ENOENT;
+	rc = exp ? krdma_grant_rights(exp, sess, msg->open.rights, &grant->rights) : -ENOENT;
 	if (!rc) {
 		do {
 			grant->id = ++sess->next_grant;
@@ -718,7 +718,7 @@ static int krdma_serve_digest(struct krdma_session *sess, struct krdma_msg *msg)
 		return -EACCES;
 	if (!krdma_range_ok(msg->digest.offset, msg->digest.length, grant->exp->length))
 		return -ERANGE;
-	rc = krdma_digest_export(grant->exp, msg->digest.offset, msg->digest.length, &value);
+	rc = krdma_digest_grant(grant, msg->digest.offset, msg->digest.length, &value);
 	if (rc)
 		return rc;
 	memset(&msg->digest_answer, 0, sizeof(msg->digest_answer));

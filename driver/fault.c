@@ -19,13 +19,13 @@ static struct dentry *krdma_flip_dir;
 /**
  * krdma_fault_init - make the files
  *
+ * Without debugfs there are none.
+ *
  * Context: process.
- * Return: 0 or a negative errno
  */
-int krdma_fault_init(void)
+void krdma_fault_init(void)
 {
 	krdma_flip_dir = fault_create_debugfs_attr("krdma_mover_flip", NULL, &krdma_flip);
-	return PTR_ERR_OR_ZERO(krdma_flip_dir);
 }
 
 /**

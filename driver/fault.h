@@ -6,13 +6,12 @@
 #include <linux/types.h>
 
 #ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
-int krdma_fault_init(void);
+void krdma_fault_init(void);
 void krdma_fault_exit(void);
 void krdma_fault_flip(u8 *at, u32 len);
 #else
-static inline int krdma_fault_init(void)
+static inline void krdma_fault_init(void)
 {
-	return 0;
 }
 
 static inline void krdma_fault_exit(void)

@@ -132,7 +132,7 @@ struct krdma_device {
 	u32 max_sge;
 	u32 max_sge_rd;
 	u32 max_map; /* bytes of one DMA mapping */
-	u32 rights;  /* KRDMA_RIGHT_* that it can give a peer on memory of this host */
+	u32 rights;  /* KRDMA_RIGHT_* that it can have, but for iWARP: krdma_session_rights() */
 };
 
 /* What is charged to a user for pinned memory; outlives the process. */
@@ -223,6 +223,8 @@ struct krdma_region {
 	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
 	struct list_head digests; /* transfers that wait for a digest of the peer */
+	bool blind;               /* of no use: to be written only, on iWARP */
+	bool atomics;             /* this host's end could do them */
 	bool digesting;           /* digest_work is queued, or a DIGEST under way */
 	u32 asked_bytes;
 	struct krdma_xfer *asked; /* the one that the DIGEST is for; NULL: it has ended */
@@ -568,6 +570,21 @@ struct krdma_listener {
 	struct krdma_prefix *allow;
 };
 
+/**
+ * krdma_session_rights - the rights that the transport can have
+ * @sess: session with a device and a channel
+ *
+ * Some adapters tell of atomics, and do iWARP, which has none.
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+static inline u32 krdma_session_rights(const struct krdma_session *sess)
+{
+	u32 rights = sess->dev->rights;
+
+	return sess->ch->iwarp ? rights & (KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE) : rights;
+}
+
 /* ---- counters, stats.c ---- */
 
 enum krdma_stat {
@@ -644,6 +661,15 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
 		    struct krdma_why *why);
 void krdma_pages_unpin(struct krdma_req *r);
+/* Is there room for a number behind @skip bytes, which are not all that there is? */
+static inline bool krdma_pages_number_ok(const struct bio_vec *bv, u64 skip)
+{
+	for (; skip >= bv->bv_len; bv++)
+		skip -= bv->bv_len;
+	return bv->bv_len - skip >= KRDMA_NUMBER_BYTES &&
+	       IS_ALIGNED(bv->bv_offset + skip, KRDMA_NUMBER_BYTES);
+}
+
 /* ->bvec: go on. */
 static inline void krdma_pages_step(struct krdma_xfer *x, u32 bytes)
 {
@@ -766,7 +792,7 @@ void krdma_regions_drop(struct krdma_session *sess);
 
 /* digest.c */
 void krdma_digest_init(void);
-int krdma_digest_export(struct krdma_exp *exp, u64 offset, u32 length, u32 *value);
+int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value);
 void krdma_digest_queue(struct krdma_xfer *x);
 void krdma_digest_work(struct work_struct *work);
 

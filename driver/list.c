@@ -91,9 +91,9 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 
 	if (info.transport == KRDMA_TRANSPORT_IWARP)
 		info.flags |= KRDMA_DEVICE_READ_TO_WRITE;
-	if (dev->rights & KRDMA_RIGHT_ATOMIC)
+	else if (dev->rights & KRDMA_RIGHT_ATOMIC)
 		info.flags |= KRDMA_DEVICE_ATOMIC;
-	if (dev->rights & KRDMA_RIGHT_ATOMIC_CPU)
+	if ((info.flags & KRDMA_DEVICE_ATOMIC) && (dev->rights & KRDMA_RIGHT_ATOMIC_CPU))
 		info.flags |= KRDMA_DEVICE_ATOMIC_CPU;
 	strscpy(info.name, dev_name(&dev->ib->dev), sizeof(info.name));
 	strscpy(info.reason, reason ?: "", sizeof(info.reason));

@@ -89,9 +89,7 @@ static int __init krdma_init(void)
 	rc = krdma_op_init();
 	if (rc)
 		return rc;
-	rc = krdma_fault_init();
-	if (rc)
-		goto out_op;
+	krdma_fault_init();
 	rc = krdma_wqs_create();
 	if (rc)
 		goto out_wqs;
@@ -114,7 +112,6 @@ out_listeners:
 out_wqs:
 	krdma_wqs_destroy();
 	krdma_fault_exit();
-out_op:
 	krdma_op_exit();
 	return rc;
 }

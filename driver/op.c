@@ -212,7 +212,7 @@ static u64 krdma_op_local(const struct krdma_op *op)
 static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_why *why)
 {
 	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER |
-			  KRDMA_OP_VERIFY;
+			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED;
 	bool atomic = krdma_opcode_atomic(op->opcode);
 
 	if (!krdma_opcode_right(op->opcode))
@@ -236,6 +236,8 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 				     KRDMA_VECTOR_MAX);
 	if (!op->length)
 		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
+	if ((op->flags & KRDMA_OP_UNPLACED) && op->opcode != KRDMA_OP_WRITE)
+		return krdma_explain(why, -EINVAL, "only a WRITE can be unplaced");
 	return krdma_opcode_number(op->opcode) ? krdma_op_number(op, why) : 0;
 }
 
@@ -393,6 +395,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	r->after = op->flags & KRDMA_OP_AFTER;
 	x->opcode = op->opcode;
 	x->verify = op->flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
+	x->unplaced = op->flags & KRDMA_OP_UNPLACED;
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;

@@ -210,6 +210,12 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 		krdma_xfer_arrived(x, done);
 }
 
+/* iWARP: its completion does not tell that the bytes are in the peer's memory. */
+static bool krdma_needs_read(const struct krdma_xfer *x)
+{
+	return x->opcode == KRDMA_OP_WRITE && !x->unplaced;
+}
+
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_chunk *c = container_of(wc->wr_cqe, struct krdma_chunk, cqe);
@@ -227,7 +233,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 		goto out;
 	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
 	/* Not before the READ behind it; and a key of ours may be alive. */
-	if (ch->iwarp && (err || c->xfer->opcode == KRDMA_OP_WRITE))
+	if (ch->iwarp && (err || krdma_needs_read(c->xfer)))
 		goto out;
 	krdma_chunk_end(ch, c, err, &done);
 	krdma_xfer_pump(sess, &done);
@@ -256,7 +262,7 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	for (place = ch->head; place != last->place + 1; place++) {
 		struct krdma_chunk *c = *krdma_ring_at(ch, place);
 
-		if (c && c->xfer->opcode == KRDMA_OP_WRITE)
+		if (c && krdma_needs_read(c->xfer))
 			krdma_chunk_end(ch, c, 0, &done);
 	}
 	krdma_xfer_pump(sess, &done);
@@ -423,7 +429,7 @@ int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct
 		krdma_chunk_sync(ch, c, true);
 		krdma_post_count(ch, 1);
 		c->posted = true;
-		if (c->xfer->opcode == KRDMA_OP_WRITE)
+		if (krdma_needs_read(c->xfer))
 			last_write = c;
 		krdma_stat_inc(KRDMA_STAT_CHUNKS);
 		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);

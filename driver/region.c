@@ -733,20 +733,13 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
  */
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why)
 {
-	struct krdma_device *dev;
-	bool able = true;
-
 	if (right != KRDMA_RIGHT_ATOMIC)
 		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
 				     right & KRDMA_RIGHT_WRITE ? "writing" : "reading");
-	dev = krdma_session_device(region->sess);
-	if (dev) {
-		able = dev->rights & right;
-		krdma_device_put(dev);
-	}
-	return able ? krdma_explain(why, -EACCES, "'%s' is not open for atomic operations",
-				    region->name) :
-		      krdma_region_no_atomics(why);
+	if (region->atomics)
+		return krdma_explain(why, -EACCES, "'%s' is not open for atomic operations",
+				     region->name);
+	return krdma_region_no_atomics(why);
 }
 
 /* In rx_work, so that a REVOKE right behind the answer finds the region. */
@@ -754,7 +747,8 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 {
 	struct krdma_region *region = ask->arg;
 	struct krdma_session *sess = region->sess;
-	bool abandoned, blind, unable = false;
+	bool abandoned, unable = false;
+	u32 able;
 
 	spin_lock_bh(&sess->lock);
 	region->answered = true;
@@ -766,14 +760,17 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		region->segment_shift = msg->open_answer.segment_shift;
 		if (krdma_region_find(sess, region->grant, 0))
 			err = -EPROTO;
-		blind = sess->ch->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
-			!(region->rights & KRDMA_RIGHT_READ);
+		region->blind = sess->ch->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
+				!(region->rights & KRDMA_RIGHT_READ);
+		/* Atomics: the device at either end must have them. */
+		able = krdma_session_rights(sess) | KRDMA_RIGHT_ATOMIC_CPU;
 		if (region->wanted)
-			region->rights &= region->wanted | KRDMA_RIGHT_ATOMIC_CPU;
-		/* The device at either end must have them. */
-		if (!(sess->dev->rights & KRDMA_RIGHT_ATOMIC))
-			region->rights &= ~(KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_ATOMIC_CPU);
-		unable = blind || region->wanted & ~region->rights;
+			able &= region->wanted | KRDMA_RIGHT_ATOMIC_CPU;
+		region->atomics = krdma_session_rights(sess) & KRDMA_RIGHT_ATOMIC;
+		region->rights &= able;
+		if (!(region->rights & KRDMA_RIGHT_ATOMIC))
+			region->rights &= ~KRDMA_RIGHT_ATOMIC_CPU;
+		unable = region->blind || !region->rights || region->wanted & ~region->rights;
 		if (unable)
 			region->users = 0;
 	}
@@ -823,7 +820,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	struct krdma_ask *ask;
 	struct krdma_msg *msg;
 	int rc = -ENOMEM;
-	bool late;
+	bool late, blind;
 	long left;
 
 	spin_lock_bh(&sess->lock);
@@ -867,6 +864,7 @@ out:
 	kfree(msg);
 	if (!rc)
 		return region;
+	blind = region->blind;
 	krdma_region_put(region);
 	switch (rc) {
 	case -ENOENT:
@@ -881,7 +879,7 @@ out:
 				", nor that to read, which iWARP needs to confirm what is written");
 		break;
 	case -EOPNOTSUPP:
-		if (rights & KRDMA_RIGHT_ATOMIC) {
+		if (!blind) {
 			krdma_region_no_atomics(why);
 			break;
 		}

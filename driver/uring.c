@@ -105,6 +105,9 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 				     length, op->addr, ERR_PTR(rc));
 	if (!iov_iter_is_bvec(&iter) || iov_iter_count(&iter) != length)
 		return krdma_explain(why, -EOPNOTSUPP, "the buffer of io_uring has no pages");
+	if (krdma_opcode_number(x->opcode) && !krdma_pages_number_ok(iter.bvec, iter.iov_offset))
+		return krdma_explain(why, -EINVAL,
+				     "a number goes to 8 bytes at a multiple of 8, not to pieces");
 	x->bvec = iter.bvec;
 	x->nlocal = iter.nr_segs;
 	x->at.in = iter.iov_offset;

@@ -6,12 +6,14 @@
  *
  *	session->ready		can be posted as soon as there is room
  *	region->waiters		lacks the key of its next segment
+ *	region->digests		the peer's digest of it is not known
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
  *	(none)			ended, in a krdma_done: ->done is called without the lock
  *
  * and on session->xfers by .all until it ends. It ends when it has a status,
- * or all its bytes, and no chunk of it is on the wire any more: a posted work
+ * or all its bytes (verified, if asked for), and no chunk of it is on the wire any more,
+ * nor is its memory being read for a digest, which counts as a chunk: a posted work
  * request can't be taken back, so a deadline only keeps the next from being
  * posted.
  */
@@ -328,7 +330,9 @@ void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done)
 
 	lockdep_assert_held(&sess->lock);
 	list_for_each_entry_safe(x, next, &sess->xfers, all)
-		krdma_xfer_end(x, x->posted ? -ECONNRESET : -ENOTCONN, done);
+		krdma_xfer_end(
+			x, x->posted || x->verify == KRDMA_VERIFY_AGAIN ? -ECONNRESET : -ENOTCONN,
+			done);
 }
 
 /**

@@ -61,7 +61,7 @@ struct krdma_done {
  * or pages that are mapped with each chunk (->bvec).
  */
 struct krdma_xfer {
-	struct list_head node;         /* session->ready, region->waiters, or a batch */
+	struct list_head node;         /* session->ready, region->waiters or ->digests, a batch */
 	struct list_head all;          /* session->xfers */
 	struct krdma_xfer *next;       /* in a krdma_done */
 	struct krdma_session *sess;    /* of the region */
@@ -83,6 +83,7 @@ struct krdma_xfer {
 	u32 local_value;          /* what it has to be */
 	bool counted;             /* that is known */
 	u8 verify;                /* enum krdma_verify; set by the submitter */
+	bool unplaced;            /* a WRITE need not be in the peer's memory; the same */
 	kuid_t uid;
 	u8 opcode;
 	/*
@@ -99,7 +100,7 @@ struct krdma_xfer {
 	struct krdma_cursor far; /* and of the region */
 	u64 posted;
 	u64 moved;  /* completed from the start, without a gap */
-	u32 chunks; /* on the wire */
+	u32 chunks; /* on the wire; and one while a digest of its memory is computed */
 	int status;
 	enum krdma_wait wait;
 	bool held;  /* waits for its turn */

@@ -88,6 +88,8 @@ enum krdma_io_op {
  * @verify: of a READ or WRITE: compare the CRC32C of what was moved at both ends, move
  *	it once more if it differs, and fail with -EILSEQ if it does again. Needs
  *	KRDMA_ALLOW_READ
+ * @unplaced: of a WRITE: it may end before its bytes are in the peer's memory. Makes a
+ *	difference on iWARP only, where it spares a READ behind the WRITE
  * @operand: of an atomic operation
  * @compare: of KRDMA_IO_CMP_SWAP
  * @offset: where in the remote
@@ -120,6 +122,7 @@ struct krdma_io {
 	u32 skip;
 	enum krdma_io_op op;
 	bool verify;
+	bool unplaced;
 	u64 operand;
 	u64 compare;
 	u64 offset;

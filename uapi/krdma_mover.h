@@ -89,14 +89,15 @@ struct krdma_sockaddr {
 };
 
 /* Features, see struct krdma_query. */
-#define KRDMA_FEATURE_RDMA    (1ULL << 0) /* READ and WRITE */
-#define KRDMA_FEATURE_ASYNC   (1ULL << 1) /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
-#define KRDMA_FEATURE_URING   (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
-#define KRDMA_FEATURE_VECTORS (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
-#define KRDMA_FEATURE_AFTER   (1ULL << 4) /* KRDMA_OP_AFTER */
-#define KRDMA_FEATURE_CANCEL  (1ULL << 5) /* the end of a ring cancels its operations */
-#define KRDMA_FEATURE_ATOMIC  (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
-#define KRDMA_FEATURE_DIGEST  (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
+#define KRDMA_FEATURE_RDMA     (1ULL << 0) /* READ and WRITE */
+#define KRDMA_FEATURE_ASYNC    (1ULL << 1) /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
+#define KRDMA_FEATURE_URING    (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
+#define KRDMA_FEATURE_VECTORS  (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
+#define KRDMA_FEATURE_AFTER    (1ULL << 4) /* KRDMA_OP_AFTER */
+#define KRDMA_FEATURE_CANCEL   (1ULL << 5) /* the end of a ring cancels its operations */
+#define KRDMA_FEATURE_ATOMIC   (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
+#define KRDMA_FEATURE_DIGEST   (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
+#define KRDMA_FEATURE_UNPLACED (1ULL << 8) /* KRDMA_OP_UNPLACED */
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -382,6 +383,12 @@ enum krdma_opcode {
  * right to read. Memory that others change meanwhile differs, of course.
  */
 #define KRDMA_OP_VERIFY (1U << 4)
+/*
+ * Of a WRITE: its bytes need not be in the peer's memory when it ends, but they are on
+ * their way there; if the path is lost, some may not arrive, and nobody is told. Makes a
+ * difference on iWARP only, where it spares the READ behind the WRITE.
+ */
+#define KRDMA_OP_UNPLACED (1U << 5)
 
 /**
  * struct krdma_vec - a piece of local memory, or a range of a region
@@ -401,9 +408,10 @@ struct krdma_vec {
  * @region: id of the region
  * @user_data: returned in the completion
  * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer
- * @length: bytes to move, at least 1; the sum of each vector
+ * @length: bytes to move, at least 1; the sum of each vector. Of a digest: bytes of
+ *	the region
  * @addr: local memory of the caller, or the offset in @buffer; with
- *	KRDMA_OP_VECTOR a pointer
+ *	KRDMA_OP_VECTOR a pointer. @length bytes; 8 for a digest
  * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
  * @naddr: with KRDMA_OP_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @nranges: with KRDMA_OP_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
@@ -416,7 +424,7 @@ struct krdma_vec {
  * At the deadline no further bytes are posted, and the operation ends with
  * ETIMEDOUT as soon as those under way have ended; the transport bounds that
  * (Documentation/uapi.rst, "Deadlines"). A WRITE that is reported done has its
- * bytes in the peer's memory. There is no order between operations, but for
+ * bytes in the peer's memory, but for KRDMA_OP_UNPLACED. There is no order between operations, but for
  * KRDMA_OP_AFTER. Pieces and ranges may have any alignment; both are gone
  * through in order, and their ends need not meet. Vectors are read when the
  * operation is submitted.

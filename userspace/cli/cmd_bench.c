@@ -25,7 +25,9 @@ enum {
 	OPT_ENGINE,
 	OPT_LATENCY,
 	OPT_PINNED,
-	OPT_TIMEOUT
+	OPT_TIMEOUT,
+	OPT_UNPLACED,
+	OPT_VERIFY
 };
 
 struct bench_options {
@@ -44,6 +46,7 @@ struct bench_options {
 	bool gbits;
 	bool latency;
 	bool pinned;
+	uint16_t flags; /* of the operations */
 	uint64_t timeout_ns;
 };
 
@@ -91,6 +94,7 @@ static void make_ops(const struct bench *bench, uint64_t size, unsigned int dept
 
 		bench->ops[i] = (struct krdma_op){
 			.opcode = (uint8_t)opts->opcode,
+			.flags = opts->flags,
 			.region = bench->regions[i % sessions],
 			.user_data = i,
 			.offset = bench->remote.offset + i % remote_places * size,
@@ -300,6 +304,12 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 	case OPT_PINNED:
 		opts->pinned = true;
 		return -1;
+	case OPT_UNPLACED:
+		opts->flags |= KRDMA_OP_UNPLACED;
+		return -1;
+	case OPT_VERIFY:
+		opts->flags |= KRDMA_OP_VERIFY;
+		return -1;
 	case OPT_TIMEOUT:
 		if (parse_seconds(optarg, &opts->timeout_ns))
 			return usage_error("'%s' is not a time in seconds", optarg);
@@ -326,6 +336,8 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		{ "report_gbits", no_argument, NULL, OPT_GBITS },
 		{ "latency", no_argument, NULL, OPT_LATENCY },
 		{ "pinned", no_argument, NULL, OPT_PINNED },
+		{ "unplaced", no_argument, NULL, OPT_UNPLACED },
+		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		COMMON_LONG,
 	};
@@ -356,6 +368,8 @@ static int bench_regions(struct bench *bench, const struct target *target)
 
 	if (opts->both)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	if (opts->flags & KRDMA_OP_VERIFY)
+		rights |= KRDMA_RIGHT_READ;
 	rc = remote_open(&bench->remote, target, rights, opts->sessions > 0, opts->timeout_ns);
 	bench->regions[0] = bench->remote.region.id;
 	for (i = 1; !rc && i < opts->sessions; i++)
@@ -441,6 +455,10 @@ static int bench_run(int argc, char **argv)
 			return usage_error("an atomic operation has 8 bytes: no -s, -a or -b");
 		opts->size = ATOMIC_BYTES;
 	}
+	if ((opts->flags & KRDMA_OP_UNPLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
+		return usage_error("--unplaced is for 'write'");
+	if ((opts->flags & KRDMA_OP_VERIFY) && opts->opcode == KRDMA_OP_FETCH_ADD)
+		return usage_error("--verify is for 'read' and 'write'");
 	if (parse_target(argv[optind + 1], &target))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   argv[optind + 1]);
@@ -483,6 +501,8 @@ const struct command cmd_bench = {
 		"  --report_gbits    10^9 bits per second instead of MiB per second\n"
 		"  --latency         print perftest's latency columns\n"
 		"  --pinned          pin local memory for each operation, don't register it\n"
+		"  --unplaced        WRITEs need not be in the peer's memory when they end (iWARP)\n"
+		"  --verify          compare the CRC32C of what was moved at both ends\n"
 		"  --timeout SECONDS deadline of each operation (default 30)\n",
 	.run = bench_run,
 };

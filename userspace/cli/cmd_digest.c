@@ -66,7 +66,7 @@ static int digest_run(int argc, char **argv)
 	struct krdma_completion completion;
 	struct digest_options opts = { 0 };
 	struct remote remote;
-	uint64_t number = 0;
+	_Alignas(8) uint64_t number = 0;
 	struct krdma_op op;
 	int rc;
 

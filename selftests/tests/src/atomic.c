@@ -95,7 +95,8 @@ static void test_places(void)
 	int rc = 0;
 
 	for (at = 0; at < KST_PAGE; at += 8) {
-		__u64 to = at % 64 ? at : segment - at - 8, was = peer_value(to);
+		__u64 to = at % 64 ? at : (segment < BYTES ? segment : BYTES) - at - 8,
+		      was = peer_value(to);
 
 		rc = one(add(to, (char *)memory + at, at + 1));
 		before = memory[at / 8];

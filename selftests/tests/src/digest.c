@@ -172,6 +172,20 @@ static void test_refused(void)
 	kst_fails(fd, one(op), -EACCES, "reading", "verifying without it");
 }
 
+static unsigned long counter(const char *name)
+{
+	unsigned long value = 0;
+	char path[100];
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/sys/class/misc/krdma_mover/counters/%s", name);
+	in = fopen(path, "r");
+	if (!in || fscanf(in, "%lu", &value) != 1)
+		kst_bail("%s: %s", path, strerror(errno));
+	fclose(in);
+	return value;
+}
+
 static int verified(int opcode, __u64 offset, void *at, __u64 length)
 {
 	struct krdma_op op = kst_op(opcode, region, offset, at, length);
@@ -185,6 +199,8 @@ static void test_verify(void)
 	struct krdma_vec pieces[] = { { (uintptr_t)memory + 11, 70000 },
 				      { (uintptr_t)memory + 200000, 5 },
 				      { (uintptr_t)memory + 300001, 9999 } };
+	struct krdma_vec same[] = { { 0, 8 }, { 0, 8 } };
+	unsigned long found;
 	struct krdma_op op;
 	int rc;
 
@@ -209,6 +225,79 @@ static void test_verify(void)
 	       "into a buffer, verified (%d)", rc);
 	op.timeout_ns = 1000;
 	kst_is(one(op), -ETIMEDOUT, "with a deadline that is over");
+
+	/* The second half takes the place of the first: so they differ, both times. */
+	found = counter("mismatches");
+	kst_fill(memory, 0, 16, 40);
+	op = kst_op(KRDMA_OP_WRITE, region, (uintptr_t)same, memory, 16);
+	op.flags = KRDMA_OP_VERIFY | KRDMA_OP_RANGES;
+	op.nranges = KST_ARRAY_SIZE(same);
+	kst_fails(fd, one(op), -EILSEQ, "differs", "two ranges that are one");
+	kst_ok(counter("mismatches") - found == 2, "it is moved twice");
+	op.flags &= ~KRDMA_OP_VERIFY;
+	kst_is(one(op), 0, "which nobody finds who does not look");
+}
+
+/* Ended in the middle: by a cancel, by the end of what it is about, by that of the file. */
+static void test_ends(void)
+{
+	struct kst_state before = kst_now();
+	struct krdma_op ops[32];
+	struct krdma_completion comps[KST_ARRAY_SIZE(ops)];
+	unsigned int i, n, round, strange = 0, ended;
+	__u64 *numbers = (__u64 *)back;
+	__u32 accepted, other, id;
+	int file, rc;
+
+	for (round = 0; round < 12; round++) {
+		file = kst_open();
+		if (!kst_peer("export digest-end mem %lu 3 1", BYTES) ||
+		    kst_connect(file, 0, &other) ||
+		    kst_open_region(file, other, "digest-end", 0, &id, NULL))
+			kst_bail("no region: %s", kst_last_error(file, NULL));
+		n = KST_ARRAY_SIZE(ops);
+		for (i = 0; i < n; i++) {
+			ops[i] = digest_op(id, i * 1000, 8 << 20, &numbers[i]);
+			if (i % 2) {
+				ops[i] = kst_op(KRDMA_OP_WRITE, id, 4096 * i, memory, 100000);
+				ops[i].flags = KRDMA_OP_VERIFY;
+			}
+			ops[i].timeout_ns = round % 4 == 3 ? (i + 1) * 1000000 : 0;
+		}
+		if (kst_start(file, ops, n, &accepted) || accepted != n)
+			kst_bail("SUBMIT: %s", kst_last_error(file, NULL));
+		/* Some have ended by now. */
+		for (ended = 0; ended < round; ended += rc, rc = 0) {
+			rc = kst_reap(file, comps, round - ended);
+			if (rc <= 0)
+				kst_bail("read: %d", rc);
+			for (i = 0; i < (unsigned int)rc; i++)
+				strange += comps[i].status && comps[i].status != -EILSEQ &&
+					   comps[i].status != -ETIMEDOUT;
+		}
+		if (round % 4 == 0)
+			kst_cancel(file, 0, KRDMA_CANCEL_ALL);
+		else if (round % 4 == 1)
+			kst_peer("unexport digest-end");
+		else if (round % 4 == 2)
+			close(file);
+		for (; round % 4 != 2 && ended < n; ended += rc, rc = 0) {
+			rc = kst_reap(file, comps, n);
+			if (rc <= 0)
+				kst_bail("read: %d", rc);
+			for (i = 0; i < (unsigned int)rc; i++)
+				strange += comps[i].status && comps[i].status != -ECANCELED &&
+					   comps[i].status != -ESTALE &&
+					   comps[i].status != -EILSEQ &&
+					   comps[i].status != -ETIMEDOUT;
+		}
+		if (round % 4 != 2)
+			close(file);
+		if (round % 4 != 1)
+			kst_peer("unexport digest-end");
+	}
+	kst_ok(!strange, "cancelled, revoked, closed and late: each ends once, as it should");
+	kst_settled(&before, "and leaves nothing");
 }
 
 /* ---- flips ---- */
@@ -219,20 +308,6 @@ static void flip(bool there, unsigned int times)
 	if (there ? !kst_peer("fault krdma_mover_flip %u", times) :
 		    kst_fault("krdma_mover_flip", times))
 		kst_bail("no bits can be flipped");
-}
-
-static unsigned long counter(const char *name)
-{
-	unsigned long value = 0;
-	char path[100];
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/sys/class/misc/krdma_mover/counters/%s", name);
-	in = fopen(path, "r");
-	if (!in || fscanf(in, "%lu", &value) != 1)
-		kst_bail("%s: %s", path, strerror(errno));
-	fclose(in);
-	return value;
 }
 
 static void test_flips(bool there)
@@ -291,6 +366,7 @@ int main(int argc, char **argv)
 	test_refused();
 	kst_peer("fill digest 0 %lu 7", BYTES);
 	test_verify();
+	test_ends();
 	if (access("/sys/kernel/debug/krdma_mover_flip", F_OK)) {
 		kst_skip("this kernel has no fault injection", "bits flipped before the check");
 	} else {

@@ -194,6 +194,8 @@ static struct krdma_op *choose(enum door door)
 	if (!any(8))
 		op->flags |= KRDMA_OP_AFTER;
 	if (!any(8))
+		op->flags |= KRDMA_OP_VERIFY;
+	if (!any(8))
 		op->timeout_ns = 1 + any(3000000);
 	else if (door == RING && !ring_cancels)
 		op->timeout_ns = 2000000000ULL;

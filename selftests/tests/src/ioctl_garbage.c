@@ -176,12 +176,16 @@ static void garbage_op(struct krdma_op *op)
 		op->buffer = any_id();
 	if (chance(5))
 		op->naddr = any_word();
-	/* An atomic operation, mostly one that is possible. */
+	if (chance(10))
+		op->flags |= KRDMA_OP_VERIFY;
+	/* One that tells a number, mostly one that is possible. */
 	if (chance(15)) {
-		op->opcode = KRDMA_OP_FETCH_ADD + any() % 2;
+		op->opcode = KRDMA_OP_FETCH_ADD + any() % 3;
 		op->operand = any();
 		op->compare = op->opcode == KRDMA_OP_CMP_SWAP || chance(5) ? any() : 0;
-		if (chance(80)) {
+		if (op->opcode == KRDMA_OP_DIGEST)
+			op->operand = chance(90) ? 0 : any();
+		else if (chance(80)) {
 			op->length = 8;
 			op->offset &= ~7ULL;
 			op->addr &= ~7ULL;

@@ -131,11 +131,11 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void question(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, questions and answers. */
-	static const u8 sizes[2][9] = { { 0, 21, 24, 88, 40, 24, 40, 24, 24 },
-					{ 0, 21, 32, 40, 56, 24, 24, 24, 24 } };
+	static const u8 sizes[2][10] = { { 0, 21, 24, 88, 40, 24, 40, 24, 24, 40 },
+					 { 0, 21, 32, 40, 56, 24, 24, 24, 24, 32 } };
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= BYE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= DIGEST ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case ANSWER | PING:
@@ -163,9 +163,11 @@ void question(struct conn *c, struct msg *m, u8 type)
 	case ANSWER | RECALL:
 	case REVOKE:
 	case ANSWER | REVOKE:
+	case DIGEST:
+	case ANSWER | DIGEST:
 		put(m, 16, 4, c->grant ?: 1);
 		put(m, 20, 4, c->generation ?: 1);
-		if (type == SEGS)
+		if (type == SEGS || type == DIGEST)
 			put(m, 32, 4, 1);
 		if (type == (ANSWER | SEGS) || type == RECALL)
 			put(m, 24, 4, 1);
@@ -197,7 +199,7 @@ static const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][9] = {
+	} sizes[2][10] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -205,14 +207,16 @@ static const char *sane(const struct msg *m)
 		  [CLOSE] = { 24 },
 		  [RECALL] = { 32, 8, 1, 64 },
 		  [REVOKE] = { 24 },
-		  [BYE] = { 24 } },
+		  [BYE] = { 24 },
+		  [DIGEST] = { 40 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 32, 80, 0, 12 },
 		  [OPEN] = { 40 },
 		  [SEGS] = { 32, 24, 1, 32 },
 		  [CLOSE] = { 24 },
 		  [RECALL] = { 24 },
-		  [REVOKE] = { 24 } },
+		  [REVOKE] = { 24 },
+		  [DIGEST] = { 32 } },
 	};
 	u32 type = m->b[0] & 0x7f, answer = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
 
@@ -220,7 +224,7 @@ static const char *sane(const struct msg *m)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 12, 4))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > BYE || !sizes[answer][type].fixed)
+	if (type > DIGEST || !sizes[answer][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));

@@ -45,6 +45,7 @@ enum {
 	RECALL,
 	REVOKE,
 	BYE,
+	DIGEST,
 	ANSWER = 0x80
 };
 enum {

@@ -99,16 +99,25 @@ static const struct patch violations[] = {
 	{ "a status in a question", PING, 2, 2, 1 },
 	{ "a status in a BYE", BYE, 2, 2, 1 },
 	{ "type 0", PING, 0, 1, 0 },
-	{ "type 9", PING, 0, 1, 9 },
+	{ "type 10", PING, 0, 1, 10 },
 	{ "type 0x7f", PING, 0, 1, 0x7f },
 	{ "type 0x80", PING, 0, 1, 0x80 },
-	{ "type 0x89", PING, 0, 1, 0x89 },
+	{ "type 0x8a", PING, 0, 1, 0x8a },
 	{ "type 0xff", PING, 0, 1, 0xff },
 	{ "an answer to a PING never asked", ANSWER | PING },
 	{ "an answer to a LIST", ANSWER | LIST },
 	{ "an answer to an OPEN", ANSWER | OPEN },
 	{ "an answer to a SEGS", ANSWER | SEGS },
 	{ "an answer to a CLOSE", ANSWER | CLOSE },
+	{ "an answer to a DIGEST", ANSWER | DIGEST },
+	{ "DIGEST of 48 bytes", DIGEST, .len = 48, .fix = true },
+	{ "DIGEST of grant 0", DIGEST, 16, 4, 0 },
+	{ "DIGEST of generation 0", DIGEST, 20, 4, 0 },
+	{ "DIGEST of no bytes", DIGEST, 32, 4, 0 },
+	{ "DIGEST of 4 MiB and a byte", DIGEST, 32, 4, (4 << 20) + 1 },
+	{ "DIGEST of 2^32 - 1 bytes", DIGEST, 32, 4, 0xffffffff },
+	{ "DIGEST that wraps around", DIGEST, 24, 8, ~0ULL },
+	{ "DIGEST with tag 0", DIGEST, 8, 4, 0 },
 	{ "an answer to a RECALL never asked", ANSWER | RECALL },
 	{ "an answer to a REVOKE never asked", ANSWER | REVOKE },
 	{ "an answer to BYE", ANSWER | BYE },
@@ -256,6 +265,23 @@ static void failing_questions(void)
 	result(fails(&c, &q, ACCES, ACCES), "OPEN to write what is read only: ACCES");
 	open_question(&c, &q, "data", READ | ATOMIC);
 	result(fails(&c, &q, ACCES, ACCES), "OPEN for atomics: ACCES");
+	question(&c, &q, DIGEST);
+	put(&q, 16, 4, c.grant + 1000);
+	result(fails(&c, &q, NOENT, NOENT), "DIGEST of an unknown grant: NOENT");
+	question(&c, &q, DIGEST);
+	put(&q, 20, 4, c.generation + 1);
+	result(fails(&c, &q, NOENT, STALE), "DIGEST of the next generation: NOENT or STALE");
+	question(&c, &q, DIGEST);
+	put(&q, 24, 8, c.length);
+	result(fails(&c, &q, RANGE, RANGE), "DIGEST of the byte behind the last: RANGE");
+	question(&c, &q, DIGEST);
+	put(&q, 24, 8, c.length - 1);
+	put(&q, 32, 4, 2);
+	result(fails(&c, &q, RANGE, RANGE), "DIGEST over the end: RANGE");
+	question(&c, &q, DIGEST);
+	put(&q, 24, 8, ~0ULL - 4096);
+	put(&q, 32, 4, 4096);
+	result(fails(&c, &q, RANGE, RANGE), "DIGEST at 2^64 - 4097: RANGE");
 	question(&c, &q, LIST);
 	put(&q, 16, 8, ~0ULL);
 	result(fails(&c, &q, OK, OK), "LIST from a cursor that there is not: no harm");
@@ -566,7 +592,8 @@ void misbehave(void)
 						   "SEND that invalidates a key",
 						   "WRITE with immediate data" };
 	static const char *const reasons[] = { "accepted", "MALFORMED", "VERSION", "NOT_ADMITTED" };
-	static const u8 cut[] = { PING, 21, LIST, 24, OPEN, 88, SEGS, 40, CLOSE, 24, BYE, 24 };
+	static const u8 cut[] = { PING, 21,    LIST, 24,  OPEN, 88,     SEGS,
+				  40,   CLOSE, 24,   BYE, 24,   DIGEST, 40 };
 	static const u8 types[] = { PING, LIST, OPEN };
 	static const u32 yes = 1, no;
 	u32 i;

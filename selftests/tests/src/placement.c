@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Placement: with a wire that is slow, and loses some, a WRITE that has ended is in the
+ * peer's memory, looked at past that wire. With KRDMA_OP_UNPLACED it is not, where a
+ * completion tells less (iWARP); it comes later.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kst.h"
+
+#define BYTES  65536UL
+#define ROUNDS 10
+/* Less than rxe waits for an acknowledge. */
+#define SLOW "tc qdisc replace dev data0 root netem delay 300ms loss 2%"
+#define FAST "tc qdisc del dev data0 root"
+
+static int fd;
+static __u32 session, region;
+static unsigned char *memory;
+static unsigned int seed = 10;
+
+static bool iwarp(const void *entry, void *arg)
+{
+	const struct krdma_device_info *info = entry;
+
+	(void)arg;
+	return info->flags & KRDMA_DEVICE_USABLE && info->transport == KRDMA_TRANSPORT_IWARP;
+}
+
+static bool there(void *arg)
+{
+	const char *answer = kst_peer("check placement 0 %lu %u", BYTES, seed);
+
+	(void)arg;
+	return answer && !strcmp(answer, "-1");
+}
+
+/* How many of the rounds were there when the WRITE had ended; all are in the end. */
+static unsigned int rounds(unsigned int flags)
+{
+	struct krdma_completion comp;
+	unsigned int i, early = 0;
+	struct krdma_op op;
+
+	for (i = 0; i < ROUNDS; i++) {
+		kst_fill(memory, 0, BYTES, ++seed);
+		op = kst_op(KRDMA_OP_WRITE, region, 0, memory, BYTES);
+		op.flags = flags;
+		if (kst_submit(fd, &op, &comp, 1, NULL) || comp.status)
+			kst_bail("WRITE: %s", kst_last_error(fd, NULL));
+		/* What was taken is taken. */
+		memset(memory, 0xee, BYTES);
+		early += there(NULL);
+		if (!kst_wait(60000, there, NULL))
+			kst_bail("a WRITE does not arrive");
+	}
+	return early;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int early;
+	bool differs;
+
+	fd = kst_begin(argc, argv, "placement", BYTES, &session, &region, NULL);
+	memory = kst_map(BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	differs = kst_count(KRDMA_LIST_DEVICES, iwarp, NULL);
+	/* The key is there then. */
+	kst_fill(memory, 0, BYTES, seed);
+	kst_is(kst_move(fd, KRDMA_OP_WRITE, region, 0, memory, BYTES, NULL), 0, "a WRITE");
+	if (system(SLOW " 2>/dev/null")) {
+		kst_skip("this kernel has no netem", "on a slow wire");
+		return kst_end(fd);
+	}
+	early = rounds(0);
+	kst_ok(early == ROUNDS, "of %d WRITEs that have ended %u are in the peer's memory", ROUNDS,
+	       early);
+	early = rounds(KRDMA_OP_UNPLACED);
+	kst_ok(differs ? early < ROUNDS : early == ROUNDS, "of %d that are unplaced %u are, on %s",
+	       ROUNDS, early, differs ? "iWARP" : "a transport that acknowledges");
+	if (system(FAST))
+		kst_bail("the wire stays slow");
+	return kst_end(fd);
+}
