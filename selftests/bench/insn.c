@@ -10,6 +10,10 @@
  * as the timer's interrupts, against what is measured. Prints for each measurement
  *
  *	insn: OPERATION WAY MEMORY DEPTH OPERATIONS NANOSECONDS IDLE-MICROSECONDS
+ *
+ * and, of longer ones, what it costs to verify them:
+ *
+ *	insn-long: OPERATION BYTES HOW OPERATIONS NANOSECONDS
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -50,6 +54,7 @@ static const char *const memory_names[] = { "pinned", "buffer", "fixed" };
 
 static struct {
 	int fd;
+	uint32_t session;
 	uint32_t region;
 	uint32_t buffer;
 	unsigned char *local; /* DEPTH places */
@@ -124,6 +129,7 @@ static void set_up(void)
 	inet_pton(AF_INET, DST, peer.dst.addr);
 	if (ioctl(b.fd, KRDMA_IOC_CONNECT, &peer))
 		give_up("connect");
+	b.session = peer.id;
 	region.session = peer.id;
 	if (ioctl(b.fd, KRDMA_IOC_OPEN, &region))
 		give_up("open");
@@ -429,6 +435,86 @@ static void measure_modules(unsigned int depth, unsigned int n, unsigned int see
 		measure_module("in-kernel", KBENCH "run", hows[i], depth, n, seed);
 }
 
+/* ---- longer ones, and digests ---- */
+
+#define LONG_BYTES (1U << 20)
+#define LONG_OPS   16
+
+static void by_long(uint32_t region, uint32_t buffer, uint8_t opcode, uint16_t flags,
+		    uint32_t length)
+{
+	struct krdma_completion done;
+	struct krdma_op op = {
+		.opcode = opcode,
+		.flags = KRDMA_OP_BUFFER | flags,
+		.region = region,
+		.length = length,
+		.buffer = buffer,
+	};
+	struct krdma_submit submit = {
+		.size = sizeof(submit),
+		.ops = (uintptr_t)&op,
+		.completions = (uintptr_t)&done,
+		.count = 1,
+		.op_stride = sizeof(op),
+		.completion_stride = sizeof(done),
+	};
+
+	if (ioctl(b.fd, KRDMA_IOC_SUBMIT, &submit) || submit.failed)
+		give_up("submit");
+}
+
+/* One after the other, by KRDMA_IOC_SUBMIT, from a registered buffer. */
+static void measure_long(uint32_t session, unsigned int seed)
+{
+	static const struct {
+		const char *what, *how;
+		uint8_t opcode;
+		uint16_t flags;
+	} kinds[] = {
+		{ "write", "plain", KRDMA_OP_WRITE, 0 },
+		{ "write", "verified", KRDMA_OP_WRITE, KRDMA_OP_VERIFY },
+		{ "read", "plain", KRDMA_OP_READ, 0 },
+		{ "read", "verified", KRDMA_OP_READ, KRDMA_OP_VERIFY },
+		{ "digest", "plain", KRDMA_OP_DIGEST, 0 },
+	};
+	struct krdma_export export = {
+		.size = sizeof(export),
+		.addr = (uintptr_t)pages(LONG_BYTES),
+		.length = LONG_BYTES,
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+		.name = "long",
+	};
+	struct krdma_open region = { .size = sizeof(region), .session = session, .name = "long" };
+	struct krdma_buffer buffer = {
+		.size = sizeof(buffer),
+		.flags = KRDMA_BUFFER_WRITABLE,
+		.addr = (uintptr_t)pages(LONG_BYTES),
+		.length = LONG_BYTES,
+	};
+	unsigned int k, i;
+	uint32_t length;
+	uint64_t t;
+
+	if (ioctl(b.fd, KRDMA_IOC_EXPORT, &export) || ioctl(b.fd, KRDMA_IOC_OPEN, &region) ||
+	    ioctl(b.fd, KRDMA_IOC_BUFFER, &buffer))
+		give_up("longer operations");
+	for (length = 64 << 10; length <= LONG_BYTES; length *= 16) {
+		for (k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+			by_long(region.id, buffer.id, kinds[k].opcode, kinds[k].flags, length);
+			settle(seed);
+			t = now();
+			for (i = 0; i < LONG_OPS; i++)
+				by_long(region.id, buffer.id, kinds[k].opcode, kinds[k].flags,
+					length);
+			t = now() - t;
+			printf("insn-long: %s %u %s %u %llu\n", kinds[k].what, length, kinds[k].how,
+			       LONG_OPS, (unsigned long long)t);
+			fflush(stdout);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const unsigned int depths[] = { DEPTH, 1 };
@@ -459,5 +545,6 @@ int main(int argc, char **argv)
 			}
 		}
 	}
+	measure_long(b.session, seed);
 	return 0;
 }

@@ -4,6 +4,7 @@
  * selftests/tests/25-kapi.sh. "what" chooses:
  *
  *	errors	what must be refused, and how; objects ended in any order
+ *	numbers	atomics, where there are any, digests, transfers that are verified or unplaced
  *	stress	many transfers, cancelled and timed out at random, some submitted again
  *		from ->done; each has to end exactly once
  *	loop	transfers until one fails, in a thread; what came of it is in
@@ -13,7 +14,9 @@
  */
 #include <linux/bvec.h>
 #include <linux/completion.h>
+#include <linux/crc32c.h>
 #include <linux/delay.h>
+#include <linux/highmem.h>
 #include <linux/inet.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
@@ -537,6 +540,92 @@ static bool errors(void)
 	return ok && want(!atomic_read(&events));
 }
 
+/* ---- numbers ---- */
+
+/* An operation that tells one, in the second 8 bytes of the slot's first page. */
+static int number(enum krdma_io_op op, u64 offset, u64 length, u64 operand, u64 compare, u64 *told)
+{
+	struct krdma_io *io = &slots[0].io;
+	u64 all[3] = { 1, 2, 3 };
+	int rc;
+
+	memcpy_to_page(slots[0].page[0], 0, (char *)all, sizeof(all));
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	io->nr_bvecs = 1;
+	io->skip = 8;
+	io->op = op;
+	io->offset = offset;
+	io->length = length;
+	io->operand = operand;
+	io->compare = compare;
+	rc = one();
+	memcpy_from_page((char *)all, slots[0].page[0], 0, sizeof(all));
+	*told = all[1];
+	return want(all[0] == 1 && all[2] == 3) ? rc : 1;
+}
+
+static bool numbers_atomic(struct krdma_remote *r)
+{
+	struct krdma_remote *keep = remote;
+	struct krdma_limits limits;
+	u64 first, told;
+	bool ok;
+
+	remote = r;
+	ok = want(!krdma_remote_limits(r, &limits) && (limits.rights & KRDMA_ALLOW_ATOMIC));
+	ok &= want(!number(KRDMA_IO_FETCH_ADD, 4096, 8, 5, 0, &first));
+	ok &= want(!number(KRDMA_IO_FETCH_ADD, 4096, 8, 0, 0, &told) && told == first + 5);
+	ok &= want(!number(KRDMA_IO_CMP_SWAP, 4096, 8, 77, told, &told) && told == first + 5);
+	ok &= want(!number(KRDMA_IO_CMP_SWAP, 4096, 8, 1, told, &told) && told == 77);
+	ok &= want(!number(KRDMA_IO_FETCH_ADD, 4096, 8, 0, 0, &told) && told == 77);
+	ok &= want(number(KRDMA_IO_FETCH_ADD, 4100, 8, 0, 0, &told) == -EINVAL);
+	ok &= want(number(KRDMA_IO_FETCH_ADD, 4096, 4, 0, 0, &told) == -EINVAL);
+	remote = keep;
+	ok &= want(number(KRDMA_IO_FETCH_ADD, 4096, 8, 0, 0, &told) == -EACCES);
+	krdma_remote_close(r);
+	return ok;
+}
+
+static bool numbers(void)
+{
+	struct krdma_io *io = &slots[0].io;
+	struct krdma_remote *r;
+	u64 told;
+	bool ok = true;
+	u32 crc;
+	u8 *at;
+
+	r = krdma_remote_open(peer, name, KRDMA_ALLOW_ATOMIC, 0, NULL, NULL);
+	if (r == ERR_PTR(-EOPNOTSUPP))
+		pr_info("krdma_kapi_test: no atomics\n");
+	else
+		ok = want(!IS_ERR(r)) && numbers_atomic(r);
+
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	at = kmap_local_page(slots[0].page[0]);
+	get_random_bytes(at, PAGE_SIZE);
+	crc = ~crc32c(~0, at + 100, 1000);
+	kunmap_local(at);
+	io->nr_bvecs = 1;
+	io->length = PAGE_SIZE;
+	io->verify = true;
+	ok &= want(!one());
+	ok &= want(!number(KRDMA_IO_DIGEST, io->offset + 100, 1000, 0, 0, &told) && told == crc);
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	io->verify = true;
+	ok &= want(!one() && io->moved == SLOT_BYTES);
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	io->unplaced = true;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->unplaced = true;
+	ok &= want(!one() && io->moved == SLOT_BYTES);
+	slot_fill(&slots[0], KRDMA_IO_DIGEST);
+	io->verify = true;
+	ok &= want(one() == -EINVAL);
+	return ok;
+}
+
 /* ---- loop ---- */
 
 static int loop(void *unused)
@@ -620,6 +709,8 @@ static int __init test_init(void)
 		rc = stress() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "errors")) {
 		rc = errors() ? 0 : -EIO;
+	} else if (!rc && !strcmp(what, "numbers")) {
+		rc = numbers() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "joined")) {
 		rc = joined() ? 0 : -EIO;
 	} else if (!rc) {

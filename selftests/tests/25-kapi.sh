@@ -111,6 +111,12 @@ new_mark
 check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
 check "the module goes" rmmod krdma_kapi_test
 new_mark
+export_on B numbers --size 1M --atomic
+check_loads "atomics, digests, transfers that are verified" "$TEST" what=numbers name=numbers
+check "the module goes" rmmod krdma_kapi_test
+on -n B kill "$EXPORT_PID"
+wait "$BACKGROUND_PID"
+new_mark
 chunks=$(counter A chunks)
 check_loads "64 pages in one piece of memory are written and read" "$TEST" what=joined
 is "and each with one work request" "$(($(counter A chunks) - chunks))" 2
