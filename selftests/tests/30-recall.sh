@@ -115,8 +115,8 @@ on -n B kill "$exporter"
 wait "$exporter_client"
 export_on B small --size 64M --max-segments 4
 head -c 40000000 /dev/urandom >"$dir/data"
-check "put through a cap of 4 segments" krdma put -q "$dir/data" nodeB/small@1000001
-check "get through a cap of 4 segments" krdma get -q nodeB/small@1000001+40000000 "$dir/back"
+check "put through a cap of 4 segments" krdma put -q --timeout "$LIMIT" "$dir/data" nodeB/small@1000001
+check "get through a cap of 4 segments" krdma get -q --timeout "$LIMIT" nodeB/small@1000001+40000000 "$dir/back"
 check "the same bytes" cmp "$dir/data" "$dir/back"
 rm "$dir/data" "$dir/back"
 end_export
