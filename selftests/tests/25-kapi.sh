@@ -106,16 +106,16 @@ check_nothing_left "nothing is left of it" "$LIMIT"
 
 # --------------------------------------------------------------- test module
 
-export_on B scratch --size 16M
-new_mark
-check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
-check "the module goes" rmmod krdma_kapi_test
 new_mark
 export_on B numbers --size 1M --atomic
 check_loads "atomics, digests, transfers that are verified" "$TEST" what=numbers name=numbers
 check "the module goes" rmmod krdma_kapi_test
 on -n B kill "$EXPORT_PID"
 wait "$BACKGROUND_PID"
+export_on B scratch --size 16M
+new_mark
+check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
+check "the module goes" rmmod krdma_kapi_test
 new_mark
 chunks=$(counter A chunks)
 check_loads "64 pages in one piece of memory are written and read" "$TEST" what=joined
