@@ -74,6 +74,11 @@ enum {
  * Return: -1 to go on, else the exit status.
  */
 int common_option(const struct command *command, char **argv, int c);
+/*
+ * The options of a command that has none of its own but --timeout; operands follow at
+ * optind. Return: -1 to go on, else the exit status.
+ */
+int timeout_option(const struct command *command, int argc, char **argv, uint64_t *timeout_ns);
 
 /* error.c */
 

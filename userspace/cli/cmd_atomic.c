@@ -7,10 +7,6 @@
 
 #define BYTES 8ULL
 
-enum {
-	OPT_TIMEOUT = OPT_LONG_ONLY
-};
-
 struct atomic_options {
 	enum krdma_opcode opcode;
 	uint64_t operand;
@@ -20,6 +16,7 @@ struct atomic_options {
 	uint64_t timeout_ns;
 };
 
+/* Return: -1 to go on, else the exit status. */
 static int atomic_operands(int argc, char **argv, struct atomic_options *opts)
 {
 	const char *name = argv[optind];
@@ -51,30 +48,6 @@ static int atomic_operands(int argc, char **argv, struct atomic_options *opts)
 	return -1;
 }
 
-/* Return: -1 to go on, else the exit status. */
-static int atomic_options(int argc, char **argv, struct atomic_options *opts)
-{
-	static const struct option options[] = {
-		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-		COMMON_LONG,
-	};
-	int c, rc;
-
-	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case OPT_TIMEOUT:
-			if (parse_seconds(optarg, &opts->timeout_ns))
-				return usage_error("'%s' is not a time in seconds", optarg);
-			break;
-		default:
-			rc = common_option(&cmd_atomic, argv, c);
-			if (rc >= 0)
-				return rc;
-		}
-	}
-	return atomic_operands(argc, argv, opts);
-}
-
 static void atomic_print(const struct atomic_options *opts, uint64_t before, bool done)
 {
 	struct json_object *root;
@@ -101,7 +74,9 @@ static int atomic_run(int argc, char **argv)
 	bool done;
 	int rc;
 
-	rc = atomic_options(argc, argv, &opts);
+	rc = timeout_option(&cmd_atomic, argc, argv, &opts.timeout_ns);
+	if (rc < 0)
+		rc = atomic_operands(argc, argv, &opts);
 	if (rc >= 0)
 		return rc;
 	subject_set("atomic %s %s", opts.opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add", opts.text);

@@ -4,10 +4,6 @@
 
 #include "cli.h"
 
-enum {
-	OPT_TIMEOUT = OPT_LONG_ONLY
-};
-
 struct digest_options {
 	const char *text; /* of the target */
 	struct target target;
@@ -17,24 +13,11 @@ struct digest_options {
 /* Return: -1 to go on, else the exit status. */
 static int digest_options(int argc, char **argv, struct digest_options *opts)
 {
-	static const struct option options[] = {
-		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-		COMMON_LONG,
-	};
-	int c, rc;
+	int rc;
 
-	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
-		switch (c) {
-		case OPT_TIMEOUT:
-			if (parse_seconds(optarg, &opts->timeout_ns))
-				return usage_error("'%s' is not a time in seconds", optarg);
-			break;
-		default:
-			rc = common_option(&cmd_digest, argv, c);
-			if (rc >= 0)
-				return rc;
-		}
-	}
+	rc = timeout_option(&cmd_digest, argc, argv, &opts->timeout_ns);
+	if (rc >= 0)
+		return rc;
 	if (argc - optind != 1)
 		return usage_error("one target is needed");
 	opts->text = argv[optind];

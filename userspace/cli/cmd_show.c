@@ -42,10 +42,6 @@ static int show(struct json_object *root, int error, void (*print)(struct json_o
 
 /* ---- ls ---- */
 
-enum {
-	OPT_TIMEOUT = OPT_LONG_ONLY
-};
-
 static void ls_print(struct json_object *root)
 {
 	list_print_table(&list_peer_exports, root);
@@ -53,26 +49,16 @@ static void ls_print(struct json_object *root)
 
 static int ls_run(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-		COMMON_LONG,
-	};
 	struct json_object *root;
 	struct krdma_sockaddr peer;
 	uint64_t timeout_ns = 0;
 	struct krdma *krdma;
 	uint32_t session;
-	int c, rc;
+	int rc;
 
-	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
-		if (c != OPT_TIMEOUT) {
-			rc = common_option(&cmd_ls, argv, c);
-			if (rc >= 0)
-				return rc;
-		} else if (parse_seconds(optarg, &timeout_ns)) {
-			return usage_error("'%s' is not a time in seconds", optarg);
-		}
-	}
+	rc = timeout_option(&cmd_ls, argc, argv, &timeout_ns);
+	if (rc >= 0)
+		return rc;
 	if (argc - optind != 1)
 		return usage_error("one host is needed");
 	subject_set("ls %s", argv[optind]);

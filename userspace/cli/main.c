@@ -68,6 +68,26 @@ int common_option(const struct command *command, char **argv, int c)
 	}
 }
 
+int timeout_option(const struct command *command, int argc, char **argv, uint64_t *timeout_ns)
+{
+	static const struct option options[] = {
+		{ "timeout", required_argument, NULL, OPT_LONG_ONLY },
+		COMMON_LONG,
+	};
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		if (c != OPT_LONG_ONLY) {
+			rc = common_option(command, argv, c);
+			if (rc >= 0)
+				return rc;
+		} else if (parse_seconds(optarg, timeout_ns)) {
+			return usage_error("'%s' is not a time in seconds", optarg);
+		}
+	}
+	return -1;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
 	subject_set("%s", command->name);
