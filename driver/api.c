@@ -336,7 +336,7 @@ EXPORT_SYMBOL_GPL(krdma_remote_cancel);
 /* Entries of ->bvec that are needed; 0 if they are too few. */
 static u32 krdma_io_bvecs(const struct krdma_io *io)
 {
-	u64 bytes = krdma_opcode_number(io->op) ? KRDMA_NUMBER_BYTES : io->length;
+	u64 bytes = unlikely(krdma_opcode_number(io->op)) ? KRDMA_NUMBER_BYTES : io->length;
 	u64 need, have = 0;
 	u32 i;
 
@@ -377,9 +377,9 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	x->nlocal = krdma_io_bvecs(io);
 	if (!x->length || !x->nlocal || io->timeout < 0)
 		return -EINVAL;
-	if (krdma_opcode_number(x->opcode) && (io->verify || !krdma_io_number_ok(io)))
+	if (unlikely(krdma_opcode_number(x->opcode)) && (io->verify || !krdma_io_number_ok(io)))
 		return -EINVAL;
-	if (io->unplaced && x->opcode != KRDMA_OP_WRITE)
+	if (unlikely(io->unplaced) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
 	if (!krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;

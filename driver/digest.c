@@ -190,7 +190,7 @@ static u32 krdma_digest_local(const struct krdma_xfer *x)
 static void krdma_digest_store(const struct krdma_xfer *x)
 {
 	u64 digest = (u32)~x->value, rest;
-	struct krdma_cursor at = x->from;
+	struct krdma_cursor at = x->at;
 	struct page *page;
 	u32 offset;
 

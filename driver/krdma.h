@@ -821,7 +821,6 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done
 }
 
 void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done);
-void krdma_xfer_arrived(struct krdma_xfer *x, struct krdma_done *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
 void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done);

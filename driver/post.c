@@ -206,8 +206,12 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 	} else if (!x->gap) {
 		x->moved += c->bytes;
 	}
-	if (!x->chunks && (x->status || x->moved == x->length))
-		krdma_xfer_arrived(x, done);
+	if (!x->chunks && (x->status || x->moved == x->length)) {
+		if (unlikely(x->verify && !x->status))
+			krdma_digest_queue(x);
+		else
+			krdma_xfer_finish(x, done);
+	}
 }
 
 /* iWARP: its completion does not tell that the bytes are in the peer's memory. */

@@ -75,18 +75,18 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 	} else {
 		sess->transfers++;
 	}
-	if (krdma_opcode_atomic(x->opcode)) {
-		krdma_stat_inc(KRDMA_STAT_ATOMICS);
-	} else if (x->opcode == KRDMA_OP_DIGEST) {
-		krdma_stat_inc(KRDMA_STAT_DIGESTS);
-	} else if (x->opcode == KRDMA_OP_READ) {
+	if (x->opcode == KRDMA_OP_READ) {
 		sess->bytes_read += x->moved;
 		krdma_stat_inc(KRDMA_STAT_READS);
 		krdma_stat_add(KRDMA_STAT_READ_BYTES, x->moved);
-	} else {
+	} else if (x->opcode == KRDMA_OP_WRITE) {
 		sess->bytes_written += x->moved;
 		krdma_stat_inc(KRDMA_STAT_WRITES);
 		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
+	} else if (x->opcode == KRDMA_OP_DIGEST) {
+		krdma_stat_inc(KRDMA_STAT_DIGESTS);
+	} else {
+		krdma_stat_inc(KRDMA_STAT_ATOMICS);
 	}
 	trace_krdma_xfer_end(sess->serial, x, x->status);
 	x->ended = true;
@@ -100,21 +100,6 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 			x->region->asked = NULL;
 	}
 	krdma_done_add(done, x);
-}
-
-/**
- * krdma_xfer_arrived - nothing of a transfer is on the wire any more
- * @x: transfer with a status or all its bytes
- * @done: gets it, if that is all
- *
- * Context: session->lock held.
- */
-void krdma_xfer_arrived(struct krdma_xfer *x, struct krdma_done *done)
-{
-	if (x->verify && !x->status)
-		krdma_digest_queue(x);
-	else
-		krdma_xfer_finish(x, done);
 }
 
 /**
@@ -221,7 +206,8 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_don
 	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
 	x->submitted = now;
 	x->since = now;
-	x->from = x->at;
+	if (unlikely(x->verify))
+		x->from = x->at;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
 	trace_krdma_xfer_submit(sess->serial, x);
 	list_add_tail(&x->all, &sess->xfers);
