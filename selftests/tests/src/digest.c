@@ -267,7 +267,7 @@ static void test_ends(void)
 		if (kst_start(file, ops, n, &accepted) || accepted != n)
 			kst_bail("SUBMIT: %s", kst_last_error(file, NULL));
 		/* Some have ended by now. */
-		for (ended = 0; ended < round; ended += rc, rc = 0) {
+		for (ended = 0; ended < round; ended += rc) {
 			rc = kst_reap(file, comps, round - ended);
 			if (rc <= 0)
 				kst_bail("read: %d", rc);
@@ -281,7 +281,7 @@ static void test_ends(void)
 			kst_peer("unexport digest-end");
 		else if (round % 4 == 2)
 			close(file);
-		for (; round % 4 != 2 && ended < n; ended += rc, rc = 0) {
+		for (; round % 4 != 2 && ended < n; ended += rc) {
 			rc = kst_reap(file, comps, n);
 			if (rc <= 0)
 				kst_bail("read: %d", rc);
