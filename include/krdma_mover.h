@@ -60,7 +60,6 @@ typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
  * @KRDMA_IO_FETCH_ADD: @operand is added to 8 bytes of the remote
  * @KRDMA_IO_CMP_SWAP: @operand is stored in 8 bytes of the remote if they were equal to
  *	@compare
- *
  * @KRDMA_IO_DIGEST: CRC32C of @length bytes of the remote, computed by its owner
  *
  * The two before the last put what was there before into the local pages: 8 bytes on
