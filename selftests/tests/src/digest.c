@@ -262,7 +262,7 @@ static void test_ends(void)
 				ops[i] = kst_op(KRDMA_OP_WRITE, id, 4096 * i, memory, 100000);
 				ops[i].flags = KRDMA_OP_VERIFY;
 			}
-			ops[i].timeout_ns = round % 4 == 3 ? (i + 1) * 1000000 : 0;
+			ops[i].timeout_ns = round % 4 == 3 ? (i + 1) * 1000000 : KST_TIMEOUT_NS;
 		}
 		if (kst_start(file, ops, n, &accepted) || accepted != n)
 			kst_bail("SUBMIT: %s", kst_last_error(file, NULL));

@@ -215,6 +215,7 @@ struct krdma_op kst_op(int opcode, __u32 region, __u64 offset, const void *addr,
 		.offset = offset,
 		.length = length,
 		.addr = (uintptr_t)addr,
+		.timeout_ns = KST_TIMEOUT_NS,
 	};
 }
 

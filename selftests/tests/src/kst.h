@@ -17,6 +17,8 @@
 #include "krdma_mover.h"
 
 #define KST_PAGE 4096UL
+/* What an operation may take where time is not the subject: machines may be very slow. */
+#define KST_TIMEOUT_NS 300000000000ULL
 /* Of the listener in node B; not the default, which other tests use. */
 #define KST_PORT 7480
 /* Seed of what an export of kst_begin() has in it. */
