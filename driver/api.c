@@ -43,6 +43,8 @@ struct krdma_remote {
 struct krdma_publication {
 	struct krdma_client *client;
 	struct krdma_exp *exp;
+	krdma_message_fn message;
+	void *priv;
 };
 
 /* ->own of a krdma_io. */
@@ -62,9 +64,14 @@ static_assert((int)KRDMA_IO_WRITE == KRDMA_OP_WRITE);
 static_assert((int)KRDMA_IO_FETCH_ADD == KRDMA_OP_FETCH_ADD);
 static_assert((int)KRDMA_IO_CMP_SWAP == KRDMA_OP_CMP_SWAP);
 static_assert((int)KRDMA_IO_DIGEST == KRDMA_OP_DIGEST);
+static_assert((int)KRDMA_IO_SEND == KRDMA_OP_SEND);
+static_assert(KRDMA_ALLOW_MESSAGE == KRDMA_RIGHT_MESSAGE);
+static_assert(KRDMA_PEER_PRIVATE == KRDMA_CONNECT_PRIVATE);
+static_assert(KRDMA_PEER_MESSAGES == KRDMA_CONNECT_MESSAGES);
 
 /* What may be asked for and published. */
-#define KRDMA_ALLOW_ALL (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE | KRDMA_ALLOW_ATOMIC)
+#define KRDMA_ALLOW_ALL \
+	(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE | KRDMA_ALLOW_ATOMIC | KRDMA_ALLOW_MESSAGE)
 
 /* Who calls from the kernel reads its log. */
 static void krdma_api_say(const struct krdma_why *why)
@@ -155,7 +162,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 	struct krdma_peer *peer;
 	int rc;
 
-	if (flags & ~KRDMA_PEER_PRIVATE)
+	if (flags & ~(KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES))
 		return ERR_PTR(-EOPNOTSUPP);
 	peer = kzalloc(sizeof(*peer), GFP_KERNEL);
 	if (!peer)
@@ -166,7 +173,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 	if (rc)
 		goto out;
 	krdma_addr_default_port(&to);
-	peer->sess = krdma_session_connect(client->ctx, &to, &from, flags & KRDMA_PEER_PRIVATE,
+	peer->sess = krdma_session_connect(client->ctx, &to, &from, flags,
 					   krdma_api_timeout(timeout_ms), &why);
 	rc = PTR_ERR_OR_ZERO(peer->sess);
 	if (rc)
@@ -359,6 +366,14 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 	       (io->length == KRDMA_NUMBER_BYTES && IS_ALIGNED(io->offset, KRDMA_NUMBER_BYTES));
 }
 
+static int krdma_io_check_send(const struct krdma_io *io, const struct krdma_xfer *x, u32 right)
+{
+	if (io->length > KRDMA_MESSAGE_MAX || (io->length && !x->nlocal) || io->timeout < 0 ||
+	    io->offset || io->verify || io->unplaced || io->message)
+		return -EINVAL;
+	return right & ~x->region->rights ? -EACCES : 0;
+}
+
 /* What does not fit is cut nowhere else. */
 static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 {
@@ -372,14 +387,19 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	if (io->verify)
 		right |= KRDMA_RIGHT_READ;
 	x->unplaced = io->unplaced;
+	x->mail = io->op == KRDMA_IO_SEND || io->message ? KRDMA_MAIL_WANTED : KRDMA_MAIL_NONE;
+	if (io->message)
+		right |= KRDMA_RIGHT_MESSAGE;
 	x->operand = io->operand;
 	x->compare = io->compare;
 	x->nlocal = krdma_io_bvecs(io);
+	if (unlikely(io->op == KRDMA_IO_SEND))
+		return krdma_io_check_send(io, x, right);
 	if (!x->length || !x->nlocal || io->timeout < 0)
 		return -EINVAL;
 	if (unlikely(krdma_opcode_number(x->opcode)) && (io->verify || !krdma_io_number_ok(io)))
 		return -EINVAL;
-	if (unlikely(io->unplaced) && x->opcode != KRDMA_OP_WRITE)
+	if (unlikely(io->unplaced | io->message) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
 	if (!krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;
@@ -402,7 +422,8 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	x->bvec = io->bvec;
 	x->length = io->length;
 	x->one[1].addr = io->offset;
-	x->one[1].length = io->length;
+	/* A message is of no range. */
+	x->one[1].length = io->op == KRDMA_IO_SEND ? 0 : io->length;
 	x->range = &x->one[1];
 	x->nrange = 1;
 	x->uid = GLOBAL_ROOT_UID;
@@ -415,7 +436,7 @@ static bool krdma_io_prepare(struct krdma_io *io)
 		return false;
 	}
 	/* Behind empty entries, too. */
-	if (io->skip || !io->bvec->bv_len)
+	if (x->nlocal && (io->skip || !io->bvec->bv_len))
 		krdma_pages_step(x, io->skip);
 	return true;
 }
@@ -461,20 +482,41 @@ EXPORT_SYMBOL_GPL(krdma_io_cancel);
 
 /* ---- publications ---- */
 
+static void krdma_api_message(void *priv, const struct krdma_message *message)
+{
+	struct krdma_publication *pub = priv;
+	struct krdma_received received = {
+		.value = message->value,
+		.session = message->session,
+		.region = message->region,
+		.uid = make_kuid(&init_user_ns, message->uid),
+		.written = message->flags & KRDMA_MESSAGE_WRITTEN,
+		.length = message->length,
+		.data = message->data,
+	};
+
+	krdma_addr_from_user(&message->peer, &received.peer, false, NULL);
+	pub->message(pub->priv, &received);
+}
+
 struct krdma_publication *krdma_publish(struct krdma_client *client, const char *name,
-					struct page *const *pages, u64 length, unsigned int rights)
+					struct page *const *pages, u64 length, unsigned int rights,
+					krdma_message_fn message, void *priv)
 {
 	struct krdma_export cmd = { .length = length, .rights = rights };
 	struct krdma_publication *pub;
 	struct krdma_why why = {};
 	int rc;
 
-	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 || (rights & ~KRDMA_ALLOW_ALL))
+	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
+	    (rights & ~KRDMA_ALLOW_ALL) || !message != !(rights & KRDMA_ALLOW_MESSAGE))
 		return ERR_PTR(-EINVAL);
 	pub = kzalloc(sizeof(*pub), GFP_KERNEL);
 	if (!pub)
 		return ERR_PTR(-ENOMEM);
-	pub->exp = krdma_export_new(client->ctx, &cmd, pages, &why);
+	pub->message = message;
+	pub->priv = priv;
+	pub->exp = krdma_export_new(client->ctx, &cmd, pages, krdma_api_message, pub, &why);
 	rc = PTR_ERR_OR_ZERO(pub->exp);
 	if (!rc) {
 		rc = krdma_export_publish(pub->exp, &why);

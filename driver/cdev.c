@@ -8,6 +8,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -43,6 +44,7 @@ struct krdma_call {
 		struct krdma_submit submit;
 		struct krdma_cancel cancel;
 		struct krdma_eventfd eventfd;
+		struct krdma_inbox inbox;
 	} cmd;
 	bool nonblock;
 };
@@ -176,7 +178,7 @@ static int krdma_ioc_query(struct krdma_call *call)
 	cmd->size = call->user_size;
 	cmd->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_VECTORS |
 			KRDMA_FEATURE_AFTER | KRDMA_FEATURE_ATOMIC | KRDMA_FEATURE_DIGEST |
-			KRDMA_FEATURE_UNPLACED | krdma_uring_features();
+			KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | krdma_uring_features();
 	cmd->incarnation = krdma_incarnation;
 	cmd->pinned_bytes = (u64)atomic64_read(&ctx->pinned) << PAGE_SHIFT;
 	cmd->pinned_limit = ctx->pinned_limit << PAGE_SHIFT;
@@ -314,7 +316,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	struct krdma_handle *h;
 	int rc;
 
-	if (cmd->flags & ~KRDMA_CONNECT_PRIVATE)
+	if (cmd->flags & ~(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES))
 		return -EOPNOTSUPP;
 	rc = krdma_addr_from_user(&cmd->dst, &dst, false, &call->why);
 	if (!rc)
@@ -326,7 +328,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_SESSION, &cmd->id, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
-	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags & KRDMA_CONNECT_PRIVATE,
+	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags,
 					krdma_timeout(cmd->timeout_ms), &call->why);
 	if (!IS_ERR(h->sess))
 		cmd->serial = h->sess->serial;
@@ -424,7 +426,7 @@ static int krdma_ioc_export(struct krdma_call *call)
 	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_EXPORT, &cmd->id, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
-	h->exp = krdma_export_new(call->ctx, cmd, NULL, &call->why);
+	h->exp = krdma_export_new(call->ctx, cmd, NULL, NULL, NULL, &call->why);
 	rc = PTR_ERR_OR_ZERO(h->exp);
 	if (!rc) {
 		rc = krdma_export_publish(h->exp, &call->why);
@@ -432,6 +434,35 @@ static int krdma_ioc_export(struct krdma_call *call)
 			krdma_export_put(h->exp);
 	}
 	return krdma_object_end(call, cmd->id, h, rc, sizeof(*cmd));
+}
+
+static int krdma_ioc_inbox(struct krdma_call *call)
+{
+	struct krdma_inbox *cmd = &call->cmd.inbox;
+	struct krdma_handle *h;
+	struct file *file;
+	int rc, fd;
+
+	if (cmd->flags & ~KRDMA_INBOX_NONBLOCK)
+		return -EOPNOTSUPP;
+	h = krdma_handle_get(call->ctx, cmd->export, KRDMA_HANDLE_EXPORT, &call->why);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	file = krdma_inbox_open(h->exp, cmd->flags & KRDMA_INBOX_NONBLOCK, &call->why);
+	krdma_handle_put(h);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	cmd->fd = fd;
+	rc = fd < 0 ? fd : krdma_reply(call, sizeof(*cmd));
+	if (!rc) {
+		fd_install(fd, file);
+		return 0;
+	}
+	if (fd >= 0)
+		put_unused_fd(fd);
+	fput(file);
+	return rc;
 }
 
 /* ---- operations ---- */
@@ -509,6 +540,8 @@ static const struct krdma_ioc {
 		  offsetofend(struct krdma_submit, reserved), krdma_ioc_submit),
 	KRDMA_IOC(KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel),
 		  offsetofend(struct krdma_cancel, reserved), krdma_ioc_cancel),
+	KRDMA_IOC(KRDMA_IOC_INBOX, sizeof(struct krdma_inbox), offsetofend(struct krdma_inbox, fd),
+		  krdma_ioc_inbox),
 	KRDMA_IOC(KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd),
 		  offsetofend(struct krdma_eventfd, reserved), krdma_ioc_eventfd),
 };

@@ -162,7 +162,10 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 		return -EOPNOTSUPP;
 	}
 
-	ch->nrx = KRDMA_WINDOW * 2 + 1;
+	ch->messages = sess->messages;
+	ch->nrx = KRDMA_WINDOW * 2 + 1 + (ch->messages ? KRDMA_PLACES : 0);
+	/* Only the owner gets messages; the initiator gets answers to them. */
+	ch->rx_size = ch->messages && sess->inbound ? KRDMA_WIRE_LETTER_MAX : KRDMA_WIRE_MSG_MAX;
 	ch->ntx = KRDMA_WINDOW * 3 + 1;
 	/* An owner posts no data, and a peer should cost little. */
 	ch->slots = sess->inbound ? 0 : KRDMA_DATA_SLOTS;
@@ -174,6 +177,8 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->patience = ch->iwarp ? KRDMA_IWARP_PATIENCE : 1;
 	if (ch->iwarp && ch->slots)
 		attr.cap.max_send_wr += ch->slots + KRDMA_SINKS + 1;
+	if (ch->messages && ch->slots)
+		attr.cap.max_send_wr += KRDMA_PLACES;
 	attr.cap.max_recv_wr = ch->nrx + 1;
 	attr.cap.max_send_sge = ch->slots ? ch->max_sge : 1;
 	attr.cap.max_recv_sge = 1;
@@ -227,6 +232,8 @@ static void krdma_conn_param(struct krdma_session *sess, struct krdma_wire_hello
 		.session = sess->inbound ? sess->ch->peer.session : sess->serial,
 		.uid = sess->inbound ? 0 : from_kuid(&init_user_ns, sess->uid),
 		.window = KRDMA_WINDOW,
+		.features = sess->messages ? KRDMA_WIRE_MESSAGES : 0,
+		.places = sess->messages && sess->inbound ? KRDMA_PLACES : 0,
 		.heartbeat_ms = KRDMA_HEARTBEAT_MS,
 	};
 	const struct ib_device_attr *attrs = &sess->dev->ib->attrs;
@@ -339,12 +346,16 @@ int krdma_conn_connect(struct krdma_session *sess)
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ESTABLISHED, "the peer does not answer", until);
 	if (rc)
 		return rc;
-	if (ch->peer.channel || ch->peer.session != sess->serial || ch->peer.features ||
-	    ch->peer.uid) {
+	if (ch->peer.channel || ch->peer.session != sess->serial || ch->peer.uid ||
+	    ch->peer.features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
+	    !ch->peer.features != !ch->peer.places) {
 		ch->why = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
 	ch->why = NULL;
+	ch->messages = ch->peer.features & KRDMA_WIRE_MESSAGES;
+	if (ch->messages)
+		krdma_letters_begin(ch, ch->peer.places);
 	krdma_conn_adopt(sess);
 	return 0;
 }

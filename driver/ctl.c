@@ -345,7 +345,9 @@ int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg)
 		return len;
 	}
 	trace_krdma_message(sess->serial, true, msg->type, true, msg->tag);
-	krdma_question_end(sess, msg->tag);
+	/* Messages have places of their own. */
+	if (msg->type != KRDMA_WIRE_MESSAGE)
+		krdma_question_end(sess, msg->tag);
 	return krdma_post_tx(sess->ch, tx, len, false);
 }
 
@@ -413,6 +415,12 @@ static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 				   msg->bye.reason ? -1 : KRDMA_BYE_QUIET);
 		return;
 	}
+	/* It has places of its own. */
+	if (msg->type == KRDMA_WIRE_MESSAGE) {
+		krdma_inbox_message(sess, rx, msg);
+		krdma_inbox_answer(sess, false);
+		return;
+	}
 	why = krdma_question_begin(sess, msg->tag);
 	if (why) {
 		krdma_session_protocol(sess, why);
@@ -471,11 +479,15 @@ void krdma_ctl_rx_work(struct work_struct *work)
 			return;
 		}
 		trace_krdma_message(sess->serial, false, msg->type, msg->answer, msg->tag);
-		if (msg->answer)
+		if (msg->answer && msg->type == KRDMA_WIRE_MESSAGE)
+			krdma_letters_answered(sess, rx, msg);
+		else if (msg->answer)
 			krdma_ctl_answered(sess, rx, msg);
 		else
 			krdma_ctl_question(sess, rx, msg);
 	}
+	krdma_inbox_turns(sess);
+	krdma_inbox_answer(sess, true);
 	krdma_region_recalls_answer(sess);
 }
 

@@ -131,37 +131,6 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 
 /* ---- local memory ---- */
 
-/* The page of the byte that @at is at, and where in it; as many bytes follow there. */
-static struct page *krdma_local_page(const struct krdma_xfer *x, const struct krdma_cursor *at,
-				     u32 *offset, u64 *rest)
-{
-	const struct bio_vec *bv;
-	u64 addr;
-
-	if (!x->bvec) {
-		addr = x->map->mem->offset + x->local[at->i].addr + at->in;
-		*rest = krdma_page_rest(addr, x->local[at->i].length - at->in);
-		*offset = offset_in_page(addr);
-		return x->map->mem->pages[addr >> PAGE_SHIFT];
-	}
-	bv = &x->bvec[at->i];
-	addr = bv->bv_offset + at->in;
-	*rest = krdma_page_rest(addr, bv->bv_len - at->in);
-	*offset = offset_in_page(addr);
-	return pfn_to_page(page_to_pfn(bv->bv_page) + (addr >> PAGE_SHIFT));
-}
-
-/* To the entry that the next byte is in. */
-static void krdma_local_entry(const struct krdma_xfer *x, struct krdma_cursor *at)
-{
-	u64 length;
-
-	while (at->in >= (length = x->bvec ? x->bvec[at->i].bv_len : x->local[at->i].length)) {
-		at->in -= length;
-		at->i++;
-	}
-}
-
 /* Of all that an operation has moved: its submitter may not have it back meanwhile. */
 static u32 krdma_digest_local(const struct krdma_xfer *x)
 {
@@ -172,7 +141,6 @@ static u32 krdma_digest_local(const struct krdma_xfer *x)
 
 	/* With a status nobody asks for it any more, but waits for its memory. */
 	while (left && !READ_ONCE(x->status)) {
-		krdma_local_entry(x, &at);
 		page = krdma_local_page(x, &at, &offset, &rest);
 		rest = min(rest, left);
 		/* Nor may what is poisoned be read: then it differs. */
@@ -194,7 +162,6 @@ static void krdma_digest_store(const struct krdma_xfer *x)
 	struct page *page;
 	u32 offset;
 
-	krdma_local_entry(x, &at);
 	page = krdma_local_page(x, &at, &offset, &rest);
 	if (!WARN_ON_ONCE(rest < sizeof(digest)))
 		memcpy_to_page(page, offset, (char *)&digest, sizeof(digest));
@@ -243,7 +210,10 @@ static void krdma_digest_end(struct krdma_xfer *x, struct krdma_done *done)
 	}
 	if (x->value == x->local_value) {
 		x->verify = KRDMA_VERIFY_NONE;
-		krdma_xfer_finish(x, done);
+		if (x->mail)
+			krdma_letter_queue(x, done);
+		else
+			krdma_xfer_finish(x, done);
 		return;
 	}
 	krdma_stat_inc(KRDMA_STAT_MISMATCHES);

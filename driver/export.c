@@ -51,6 +51,7 @@ static void krdma_export_release(struct kref *ref)
 		fput(exp->file);
 	mem_cgroup_put(exp->memcg);
 	krdma_account_free(exp->acct);
+	krdma_box_put(exp->box);
 	put_net(exp->net);
 	kvfree(exp->pages);
 	if (exp->end) {
@@ -90,7 +91,7 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 			       const struct krdma_export *cmd, struct page *const *pages,
 			       struct krdma_why *why)
 {
-	bool writable = cmd->rights != KRDMA_RIGHT_READ;
+	bool writable = krdma_rights_change(cmd->rights);
 	int rc;
 
 	if (pages)
@@ -132,13 +133,16 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
  * @cmd: what to export; flags are checked
  * @pages: of another module, instead of memory of the user; they are not pinned, and
  *	->end tells when they are free. Or NULL
+ * @fn: of another module, called with each message, if there is the right to send them
+ * @priv: for @fn
  * @why: explanation
  *
  * Context: process, of the user if memory is the user's.
  * Return: the export with a reference, or an ERR_PTR
  */
 struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
-				   struct page *const *pages, struct krdma_why *why)
+				   struct page *const *pages, krdma_receive_fn fn, void *priv,
+				   struct krdma_why *why)
 {
 	struct krdma_exp *exp;
 	int rc;
@@ -169,6 +173,10 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
 	strscpy(exp->name, cmd->name, sizeof(exp->name));
 	rc = krdma_export_memory(ctx, exp, cmd, pages, why);
+	if (!rc && (cmd->rights & KRDMA_RIGHT_MESSAGE)) {
+		exp->box = krdma_box_new(fn, priv);
+		rc = exp->box ? 0 : -ENOMEM;
+	}
 	if (rc) {
 		krdma_export_put(exp);
 		return ERR_PTR(rc);
@@ -230,6 +238,8 @@ void krdma_export_unpublish(struct krdma_exp *exp)
 	mutex_unlock(&krdma_exports_lock);
 	/* A service may be waiting for room in this very export. */
 	krdma_segments_wake();
+	if (exp->box)
+		krdma_box_end(exp->box);
 	krdma_export_put(exp);
 }
 
@@ -313,6 +323,7 @@ static void krdma_grant_free(struct krdma_grant *grant)
 {
 	struct krdma_session *sess = grant->sess;
 
+	krdma_sender_close(grant);
 	mutex_lock(&krdma_exports_lock);
 	list_del(&grant->export_node);
 	mutex_unlock(&krdma_exports_lock);
@@ -633,6 +644,13 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 		kfree(grant);
 		return rc;
 	}
+	if (grant->rights & KRDMA_RIGHT_MESSAGE) {
+		rc = krdma_sender_open(grant);
+		if (rc) {
+			krdma_grant_free(grant);
+			return rc;
+		}
+	}
 
 	memset(&msg->open_answer, 0, sizeof(msg->open_answer));
 	msg->open_answer.length = exp->length;
@@ -659,6 +677,9 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 		return -ENOENT;
 	if (READ_ONCE(grant->revoke))
 		return -ESTALE;
+	/* Of messages alone. */
+	if (!(grant->rights & ~KRDMA_RIGHT_MESSAGE))
+		return -EACCES;
 	total = krdma_segments(grant->exp->length, shift);
 	if (!krdma_range_ok(first, count, total))
 		return -ERANGE;

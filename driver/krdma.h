@@ -11,6 +11,7 @@
  *	      krdma_listeners_lock	list of listeners, and their ids
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
+ *	  box->lock		messages to an export
  *	  ctx->reqs_lock	(BH) requests of a file
  *	    session->lock	(BH) everything of a session that moves
  *	    ctx->wait, its eventfd
@@ -49,6 +50,9 @@
 /* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
 #define KRDMA_POSTED_MAX SZ_8M
 #define KRDMA_SGE_MAX    32
+/* Messages of a session without an answer, and of one region. */
+#define KRDMA_PLACES         KRDMA_WIRE_PLACES_MAX
+#define KRDMA_REGION_LETTERS 32
 /* READs under way where the memory that they fill has to be registered. */
 #define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
@@ -65,6 +69,9 @@
 #define KRDMA_INBOUND_MAX      3072
 #define KRDMA_INBOUND_PEER_MAX 256
 #define KRDMA_INBOUND_NEW_MAX  128
+/* Of those, such as may send messages, with some 1 MiB each: of all, and of one peer. */
+#define KRDMA_INBOUND_MESSAGES_MAX      256
+#define KRDMA_INBOUND_MESSAGES_PEER_MAX 32
 /* Outbound sessions of one user that is not root. */
 #define KRDMA_OUTBOUND_USER_MAX 256
 /* An operation on memory that is not a registered buffer may not last longer. */
@@ -112,10 +119,15 @@ static inline void krdma_why_init(struct krdma_why *why)
 }
 
 struct io_uring_cmd;
+struct krdma_box;
 struct krdma_ctx;
 struct krdma_req;
 struct krdma_session;
 struct krdma_exp;
+struct krdma_sender;
+
+/* A module's, for messages to what it publishes; may sleep. */
+typedef void (*krdma_receive_fn)(void *priv, const struct krdma_message *message);
 
 /* One RDMA device, as an ib_client sees it. */
 struct krdma_device {
@@ -220,6 +232,9 @@ struct krdma_region {
 	unsigned long forget;     /* where to look for a key to forget */
 	u64 next;                 /* segment behind the last one that was asked for */
 	struct list_head waiters; /* transfers that wait for a key */
+	struct list_head senders; /* transfers that wait for a place for their message */
+	struct list_head mail;    /* session->mail: it is the region's turn to send one */
+	u32 letters;              /* places that it has */
 	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
 	struct list_head digests; /* transfers that wait for a digest of the peer */
@@ -297,6 +312,7 @@ struct krdma_exp {
 	bool dead; /* krdma_exports_lock */
 	bool lost; /* a key to ->pages may be alive */
 	struct krdma_exp_end *end;
+	struct krdma_box *box; /* of messages, or NULL */
 	u32 max_segments;
 	atomic_t segments;
 	atomic_t released; /* how often one was given back */
@@ -312,9 +328,10 @@ struct krdma_grant {
 	u32 id;
 	u32 generation;
 	u32 rights;
-	bool revoke;        /* krdma_exports_lock: the export is gone */
-	u32 shed;           /* krdma_exports_lock: segments others need */
-	struct xarray segs; /* krdma_seg by index; only the session's service */
+	struct krdma_sender *sender; /* of messages, or NULL */
+	bool revoke;                 /* krdma_exports_lock: the export is gone */
+	u32 shed;                    /* krdma_exports_lock: segments others need */
+	struct xarray segs;          /* krdma_seg by index; only the session's service */
 	u32 nsegs;
 };
 
@@ -341,10 +358,11 @@ struct krdma_seg {
 
 struct krdma_rx {
 	struct ib_cqe cqe;
-	struct list_head node; /* channel->rx_list */
+	struct list_head node; /* channel->rx_list, krdma_sender.held */
 	void *buf;
 	u64 dma;
 	u32 len;
+	u32 tag; /* of a message that is held */
 };
 
 struct krdma_tx {
@@ -353,6 +371,19 @@ struct krdma_tx {
 	void *buf;
 	u64 dma;
 	bool posted; /* its completion is to come */
+};
+
+/* A place for a message of ours. */
+struct krdma_letter {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->letters_free */
+	void *buf;
+	u64 dma;
+	bool posted;                 /* its completion is to come */
+	struct krdma_region *region; /* no answer yet; holds a reference */
+	struct krdma_xfer *xfer;     /* NULL: it has ended */
+	struct ib_sge sge;
+	struct ib_send_wr wr;
 };
 
 /* iWARP: memory that a READ fills is known to the peer by a key, for that READ. */
@@ -439,8 +470,16 @@ struct krdma_channel {
 	wait_queue_head_t tx_wait; /* a buffer came back */
 	struct krdma_rx *rx;
 	u32 nrx;
+	u32 rx_size;
 	struct list_head rx_list; /* received, not handled yet */
 	bool heard;               /* something was received */
+
+	/* messages */
+	bool messages;                /* the initiator may send them */
+	struct krdma_letter *letters; /* KRDMA_PLACES; of which there are answers for: */
+	u32 places;
+	struct list_head letters_free;
+	struct krdma_msg *letter_msg; /* scratch, under the lock */
 
 	/* liveness */
 	u32 outstanding;       /* send-queue work requests without a completion */
@@ -490,6 +529,7 @@ struct krdma_session {
 	u64 serial;
 	bool inbound;
 	bool private;
+	bool messages;            /* made for them, too */
 	u32 users;                /* handles of sessions and regions */
 	unsigned long idle_since; /* jiffies, when users became 0 */
 	struct net *net;          /* compared only; the cm id holds it */
@@ -529,6 +569,7 @@ struct krdma_session {
 	struct list_head ready; /* can be posted */
 	u32 nxfers;
 	struct list_head recalls;
+	struct list_head mail; /* regions with messages to send */
 
 	/* owner: only the service, but for the counts */
 	struct xarray grants;
@@ -537,6 +578,11 @@ struct krdma_session {
 	u32 ngrants;
 	struct list_head segs;
 	u32 nsegs;
+	struct xarray senders;  /* krdma_sender by grant */
+	struct list_head turns; /* of those, with room for a message that is held */
+	DECLARE_BITMAP(places, KRDMA_PLACES + 1);   /* messages without an answer, by tag */
+	struct krdma_msg_taken taken[KRDMA_PLACES]; /* to be answered */
+	u32 ntaken;
 	atomic_t svc_pending; /* registrations or invalidations posted */
 	struct completion svc_done;
 
@@ -582,7 +628,20 @@ static inline u32 krdma_session_rights(const struct krdma_session *sess)
 {
 	u32 rights = sess->dev->rights;
 
-	return sess->ch->iwarp ? rights & (KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE) : rights;
+	if (sess->ch->iwarp)
+		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
+}
+
+/**
+ * krdma_rights_change - may who has these rights change memory?
+ * @rights: KRDMA_RIGHT_*
+ *
+ * Return: true if so
+ */
+static inline bool krdma_rights_change(u32 rights)
+{
+	return rights & (KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC);
 }
 
 /* ---- counters, stats.c ---- */
@@ -592,6 +651,8 @@ enum krdma_stat {
 	KRDMA_STAT_WRITES,
 	KRDMA_STAT_ATOMICS,
 	KRDMA_STAT_DIGESTS,
+	KRDMA_STAT_SENDS,
+	KRDMA_STAT_DELIVERIES,
 	KRDMA_STAT_MISMATCHES,
 	KRDMA_STAT_FLIPS,
 	KRDMA_STAT_READ_BYTES,
@@ -611,8 +672,10 @@ enum krdma_stat {
 	KRDMA_STAT_RECALLS,
 	KRDMA_STAT_REVOKES,
 	KRDMA_STAT_HEARTBEATS,
-	KRDMA_STAT_PINNED_BYTES, /* now */
-	KRDMA_STAT_DMA_MAPPINGS, /* now */
+	KRDMA_STAT_PINNED_BYTES,    /* now */
+	KRDMA_STAT_DMA_MAPPINGS,    /* now */
+	KRDMA_STAT_MESSAGES_QUEUED, /* now: in inboxes */
+	KRDMA_STAT_MESSAGES_HELD,   /* now: without room there */
 	KRDMA_STATS
 };
 
@@ -750,6 +813,11 @@ int krdma_memfd_get_pages(struct file *file, struct mem_cgroup *memcg, pgoff_t f
 			  unsigned int n, struct page **pages);
 void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty);
 
+/* local.c */
+struct page *krdma_local_page(const struct krdma_xfer *x, struct krdma_cursor *at, u32 *offset,
+			      u64 *rest);
+int krdma_local_copy(const struct krdma_xfer *x, void *to, u32 length);
+
 /* mr.c: keys for a peer */
 struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
 int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
@@ -762,11 +830,35 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left);
 void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c);
 void krdma_sink_dereg(struct krdma_chunk *c);
 
+/* letter.c: messages, at the sender */
+void krdma_letter_queue(struct krdma_xfer *x, struct krdma_done *done);
+void krdma_letters_post(struct krdma_session *sess, struct krdma_done *done);
+void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
+			    const struct krdma_msg *msg);
+int krdma_letters_setup(struct krdma_channel *ch);
+void krdma_letters_begin(struct krdma_channel *ch, u32 places);
+void krdma_letters_drop(struct krdma_channel *ch);
+void krdma_letters_free(struct krdma_channel *ch);
+
+/* inbox.c: messages, at the owner */
+struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv);
+void krdma_box_end(struct krdma_box *box);
+void krdma_box_put(struct krdma_box *box);
+u32 krdma_box_count(struct krdma_box *box, u32 *waiting);
+int krdma_sender_open(struct krdma_grant *grant);
+void krdma_sender_close(struct krdma_grant *grant);
+void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
+			 const struct krdma_msg *msg);
+void krdma_inbox_turns(struct krdma_session *sess);
+void krdma_inbox_answer(struct krdma_session *sess, bool all);
+struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
+
 /* export.c: exports and grants */
 extern struct mutex krdma_exports_lock;
 extern struct list_head krdma_exports;
 struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
-				   struct page *const *pages, struct krdma_why *why);
+				   struct page *const *pages, krdma_receive_fn fn, void *priv,
+				   struct krdma_why *why);
 int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);
 void krdma_export_unpublish(struct krdma_exp *exp);
 void krdma_export_put(struct krdma_exp *exp);
@@ -816,7 +908,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done);
 static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done *done)
 {
 	lockdep_assert_held(&sess->lock);
-	if (!list_empty(&sess->ready))
+	if (!list_empty(&sess->ready) || !list_empty(&sess->mail))
 		krdma_xfer_pump_ready(sess, done);
 }
 
@@ -829,7 +921,12 @@ ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done);
 void krdma_xfers_finish(struct krdma_done *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 
-/* post.c: the only file that posts to a data or control queue */
+/* post.c: all that is posted, but for messages */
+int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, u32 size,
+		  enum dma_data_direction dir);
+void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
+		     enum dma_data_direction dir);
+void krdma_post_count(struct krdma_channel *ch, u32 n);
 int krdma_post_setup(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
@@ -843,6 +940,8 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
 void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_done *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
+void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,
+				 struct krdma_done *done);
 void krdma_post_reap(struct krdma_channel *ch);
 
 /* ctl.c: questions and answers */
@@ -889,7 +988,7 @@ extern struct mutex krdma_sessions_lock;
 extern struct list_head krdma_sessions;
 struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *dst,
-					    const struct sockaddr_storage *src, bool private,
+					    const struct sockaddr_storage *src, u32 flags,
 					    u32 timeout_ms, struct krdma_why *why);
 struct krdma_session *krdma_session_new(void);
 int krdma_session_add(struct krdma_session *sess);

@@ -325,6 +325,8 @@ static int krdma_list_exports(struct krdma_emit *e)
 
 		if (!krdma_visible(e, exp->net, exp->uid))
 			continue;
+		if (exp->box)
+			info.messages = krdma_box_count(exp->box, &info.senders_waiting);
 		info.pinned_bytes =
 			(exp->mem ? (u64)exp->mem->npages : (u64)atomic64_read(&exp->pinned_pages))
 			<< PAGE_SHIFT;

@@ -92,6 +92,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	sess->listener = l->serial;
 	memcpy(&sess->dst, &id->route.addr.dst_addr, sizeof(sess->dst));
 	sess->uid = make_kuid(&init_user_ns, hello.uid);
+	sess->messages = hello.features & KRDMA_WIRE_MESSAGES;
 	rc = krdma_session_add(sess);
 	if (rc) {
 		krdma_session_put(sess);

@@ -56,7 +56,7 @@ static void krdma_seg_put_pages(struct krdma_seg *seg)
 
 	if (!seg->pages)
 		return;
-	krdma_memfd_put_pages(seg->pages, seg->npages, seg->grant->rights != KRDMA_RIGHT_READ);
+	krdma_memfd_put_pages(seg->pages, seg->npages, krdma_rights_change(seg->grant->rights));
 	kvfree(seg->pages);
 	atomic64_sub(seg->npages, &exp->pinned_pages);
 	krdma_account_uncharge(exp->acct, seg->npages);
@@ -64,7 +64,7 @@ static void krdma_seg_put_pages(struct krdma_seg *seg)
 
 static enum dma_data_direction krdma_seg_dir(const struct krdma_seg *seg)
 {
-	return seg->grant->rights == KRDMA_RIGHT_READ ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
+	return krdma_rights_change(seg->grant->rights) ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
 }
 
 /**

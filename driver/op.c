@@ -203,6 +203,17 @@ static int krdma_op_number(const struct krdma_op *op, struct krdma_why *why)
 	return 0;
 }
 
+static int krdma_op_send(const struct krdma_op *op, struct krdma_why *why)
+{
+	if (op->offset || (op->flags & (KRDMA_OP_RANGES | KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE)))
+		return krdma_explain(why, -EINVAL,
+				     "a message has no place in the region, and no ranges");
+	if (op->length > KRDMA_MESSAGE_MAX)
+		return krdma_explain(why, -EINVAL, "a message has %u bytes at most",
+				     KRDMA_MESSAGE_MAX);
+	return 0;
+}
+
 /* Bytes of local memory. */
 static u64 krdma_op_local(const struct krdma_op *op)
 {
@@ -212,15 +223,16 @@ static u64 krdma_op_local(const struct krdma_op *op)
 static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_why *why)
 {
 	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER |
-			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED;
-	bool atomic = krdma_opcode_atomic(op->opcode);
+			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_MESSAGE;
+	bool send = op->opcode == KRDMA_OP_SEND;
+	bool operand = krdma_opcode_atomic(op->opcode) || send || (op->flags & KRDMA_OP_MESSAGE);
 
 	if (!krdma_opcode_right(op->opcode))
 		return krdma_explain(why, -EOPNOTSUPP, "there is no operation %u", op->opcode);
 	if (op->flags & ~known)
 		return krdma_explain(why, -EOPNOTSUPP, "the flags %#x of an operation are unknown",
 				     op->flags);
-	if (op->reserved0 || op->reserved2 || (!atomic && op->operand) ||
+	if (op->reserved0 || op->reserved2 || (!operand && op->operand) ||
 	    (op->opcode != KRDMA_OP_CMP_SWAP && op->compare) ||
 	    (!(op->flags & KRDMA_OP_BUFFER) && op->buffer) ||
 	    (!(op->flags & KRDMA_OP_VECTOR) && op->naddr) ||
@@ -234,10 +246,14 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 	    ((op->flags & KRDMA_OP_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
 		return krdma_explain(why, -EINVAL, "a vector has 1 to %u entries",
 				     KRDMA_VECTOR_MAX);
-	if (!op->length)
+	if (!op->length && !send)
 		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
 	if ((op->flags & KRDMA_OP_UNPLACED) && op->opcode != KRDMA_OP_WRITE)
 		return krdma_explain(why, -EINVAL, "only a WRITE can be unplaced");
+	if ((op->flags & KRDMA_OP_MESSAGE) && op->opcode != KRDMA_OP_WRITE)
+		return krdma_explain(why, -EINVAL, "only a WRITE can carry a message");
+	if (send)
+		return krdma_op_send(op, why);
 	return krdma_opcode_number(op->opcode) ? krdma_op_number(op, why) : 0;
 }
 
@@ -272,7 +288,8 @@ static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, stru
 	x->local = &x->one[0];
 	x->nlocal = 1;
 	x->one[1].addr = op->offset;
-	x->one[1].length = op->length;
+	/* A message is of no range. */
+	x->one[1].length = op->opcode == KRDMA_OP_SEND ? 0 : op->length;
 	x->range = &x->one[1];
 	x->nrange = 1;
 	if (!n)
@@ -319,6 +336,8 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 					     region->length);
 	if (op->flags & KRDMA_OP_VERIFY)
 		right |= KRDMA_RIGHT_READ;
+	if (op->flags & KRDMA_OP_MESSAGE)
+		right |= KRDMA_RIGHT_MESSAGE;
 	lacks = right & ~region->rights;
 	return lacks ? krdma_region_refuse(region, lacks, why) : 0;
 }
@@ -396,6 +415,9 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	x->opcode = op->opcode;
 	x->verify = op->flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	x->unplaced = op->flags & KRDMA_OP_UNPLACED;
+	x->mail = op->opcode == KRDMA_OP_SEND || (op->flags & KRDMA_OP_MESSAGE) ?
+			  KRDMA_MAIL_WANTED :
+			  KRDMA_MAIL_NONE;
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;
@@ -422,7 +444,7 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 	struct krdma_device *dev;
 	int rc;
 
-	if (x->bvec)
+	if (x->bvec || !x->length)
 		return 0;
 	if (!r->mem) {
 		rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode), why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Work requests: the only file that posts, each post beside its completion.
+ * Work requests: all that is posted but for messages (letter.c), each post beside its
+ * completion.
  *
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:
@@ -9,6 +10,7 @@
  *				the READs behind the WRITEs, and
  *	KRDMA_SINKS + 1		registrations of what READs fill
  *	ntx			control messages
+ *	KRDMA_PLACES		messages, of an initiator that may send them
  *	KRDMA_REG_SLOTS		registrations or invalidations of the service
  *	1			heartbeat
  *	1			drain (ib_drain_sq)
@@ -46,7 +48,14 @@ static void krdma_post_alive(struct krdma_channel *ch)
 		wake_up_all(&ch->tx_wait);
 }
 
-static void krdma_post_count(struct krdma_channel *ch, u32 n)
+/**
+ * krdma_post_count - something is about to be posted
+ * @ch: channel
+ * @n: work requests with a completion each
+ *
+ * Context: session->lock held.
+ */
+void krdma_post_count(struct krdma_channel *ch, u32 n)
 {
 	if (!ch->outstanding)
 		ch->last_wc = jiffies;
@@ -207,10 +216,11 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 		x->moved += c->bytes;
 	}
 	if (!x->chunks && (x->status || x->moved == x->length)) {
-		if (unlikely(x->verify && !x->status))
-			krdma_digest_queue(x);
-		else
+		if (likely(x->status || !(x->verify | x->mail)))
 			krdma_xfer_finish(x, done);
+		else if (x->verify)
+			krdma_digest_queue(x);
+		/* Else the answer to its message ends it. */
 	}
 }
 
@@ -509,7 +519,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc, &done);
-	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > KRDMA_WIRE_MSG_MAX ||
+	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > ch->rx_size ||
 		   (wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE))) {
 		/* Not in the protocol; and rxe does not look whose key is invalidated. */
 		krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
@@ -539,7 +549,7 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 	struct ib_device *ib = ch->sess->dev->ib;
 	struct ib_sge sge = {
 		.addr = rx->dma,
-		.length = KRDMA_WIRE_MSG_MAX,
+		.length = ch->rx_size,
 		.lkey = ch->sess->pd->local_dma_lkey,
 	};
 	struct ib_recv_wr wr = {
@@ -549,7 +559,7 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 	};
 	int rc = -ENOTCONN;
 
-	ib_dma_sync_single_for_device(ib, rx->dma, KRDMA_WIRE_MSG_MAX, DMA_FROM_DEVICE);
+	ib_dma_sync_single_for_device(ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
 	spin_lock_bh(&ch->sess->lock);
 	if (ch->sess->state <= KRDMA_SESSION_UP)
 		rc = ib_post_recv(ch->qp, &wr, NULL);
@@ -593,9 +603,7 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
-	krdma_post_alive(ch);
-	if (wc->status != IB_WC_SUCCESS)
-		krdma_post_broken(ch, wc, &done);
+	krdma_post_completed_locked(ch, wc, &done);
 	if (tx->posted)
 		krdma_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
@@ -768,6 +776,22 @@ u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 }
 
 /**
+ * krdma_post_completed_locked - account for a completion
+ * @ch: channel
+ * @wc: the completion
+ * @done: transfers that ended
+ *
+ * Context: completion handler, session->lock held.
+ */
+void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,
+				 struct krdma_done *done)
+{
+	krdma_post_alive(ch);
+	if (wc->status != IB_WC_SUCCESS)
+		krdma_post_broken(ch, wc, done);
+}
+
+/**
  * krdma_post_completed - account for completions of krdma_post_wrs
  * @ch: channel
  * @wc: the completion
@@ -779,9 +803,7 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
-	krdma_post_alive(ch);
-	if (wc->status != IB_WC_SUCCESS)
-		krdma_post_broken(ch, wc, &done);
+	krdma_post_completed_locked(ch, wc, &done);
 	spin_unlock_bh(&ch->sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -794,10 +816,8 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_done done = KRDMA_DONE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
-	krdma_post_alive(ch);
 	ch->heartbeat = false;
-	if (wc->status != IB_WC_SUCCESS)
-		krdma_post_broken(ch, wc, &done);
+	krdma_post_completed_locked(ch, wc, &done);
 	spin_unlock_bh(&ch->sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -840,12 +860,23 @@ void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_done *done)
 
 /* ---- set-up ---- */
 
-static int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, enum dma_data_direction dir)
+/**
+ * krdma_buf_map - a buffer that is sent from or received into
+ * @ib: device
+ * @buf: out: the buffer, zeroed; NULL on failure
+ * @dma: out: its address for the device
+ * @size: bytes
+ * @dir: direction
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM
+ */
+int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, u32 size, enum dma_data_direction dir)
 {
-	*buf = kzalloc(KRDMA_WIRE_MSG_MAX, GFP_KERNEL);
+	*buf = kzalloc(size, GFP_KERNEL);
 	if (!*buf)
 		return -ENOMEM;
-	*dma = ib_dma_map_single(ib, *buf, KRDMA_WIRE_MSG_MAX, dir);
+	*dma = ib_dma_map_single(ib, *buf, size, dir);
 	if (ib_dma_mapping_error(ib, *dma)) {
 		kfree(*buf);
 		*buf = NULL;
@@ -854,11 +885,22 @@ static int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, enum dma_da
 	return 0;
 }
 
-static void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, enum dma_data_direction dir)
+/**
+ * krdma_buf_unmap - undo krdma_buf_map
+ * @ib: device
+ * @buf: the buffer, or NULL
+ * @dma: its address
+ * @size: bytes
+ * @dir: direction
+ *
+ * Context: process.
+ */
+void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
+		     enum dma_data_direction dir)
 {
 	if (!buf)
 		return;
-	ib_dma_unmap_single(ib, dma, KRDMA_WIRE_MSG_MAX, dir);
+	ib_dma_unmap_single(ib, dma, size, dir);
 	kfree(buf);
 }
 
@@ -898,18 +940,23 @@ int krdma_post_setup(struct krdma_channel *ch)
 		ch->free = c;
 	}
 	for (i = 0; i < ch->ntx; i++) {
-		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, DMA_TO_DEVICE);
+		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
+				   DMA_TO_DEVICE);
 		if (rc)
 			return rc;
 		ch->tx[i].cqe.done = krdma_tx_done;
 		list_add_tail(&ch->tx[i].node, &ch->tx_free);
 	}
 	for (i = 0; i < ch->nrx; i++) {
-		rc = krdma_buf_map(ib, &ch->rx[i].buf, &ch->rx[i].dma, DMA_FROM_DEVICE);
+		rc = krdma_buf_map(ib, &ch->rx[i].buf, &ch->rx[i].dma, ch->rx_size,
+				   DMA_FROM_DEVICE);
 		if (rc)
 			return rc;
 		ch->rx[i].cqe.done = krdma_rx_done;
 	}
+	rc = ch->messages && ch->slots ? krdma_letters_setup(ch) : 0;
+	if (rc)
+		return rc;
 	return ch->iwarp && ch->slots ? krdma_sinks_setup(ch) : 0;
 }
 
@@ -925,9 +972,11 @@ void krdma_post_teardown(struct krdma_channel *ch)
 	u32 i;
 
 	for (i = 0; ch->tx && i < ch->ntx; i++)
-		krdma_buf_unmap(ib, ch->tx[i].buf, ch->tx[i].dma, DMA_TO_DEVICE);
+		krdma_buf_unmap(ib, ch->tx[i].buf, ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
+				DMA_TO_DEVICE);
 	for (i = 0; ch->rx && i < ch->nrx; i++)
-		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, DMA_FROM_DEVICE);
+		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, ch->rx_size, DMA_FROM_DEVICE);
+	krdma_letters_free(ch);
 	krdma_sinks_free(ch);
 	kvfree(ch->chunks);
 	kfree(ch->ring);

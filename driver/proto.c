@@ -507,6 +507,109 @@ static const char *krdma_proto_check_digest_answer(const struct krdma_msg *msg)
 	return krdma_proto_check_grant_ids(msg->digest_answer.grant, msg->digest_answer.generation);
 }
 
+/* MESSAGE: the data is the one array of entries of one byte. */
+
+static void krdma_proto_pack_message(const struct krdma_msg *msg, u8 *at)
+{
+	struct krdma_wire_message wire = {
+		.grant = cpu_to_le32(msg->message.grant),
+		.generation = cpu_to_le32(msg->message.generation),
+		.value = cpu_to_le64(msg->message.value),
+		.flags = cpu_to_le32(msg->message.flags),
+	};
+
+	memcpy(at, &wire, sizeof(wire));
+	at += sizeof(wire);
+	if (msg->message.length && msg->message.data != at)
+		memcpy(at, msg->message.data, msg->message.length);
+}
+
+static const char *krdma_proto_unpack_message(const u8 *at, u32 entries, struct krdma_msg *msg)
+{
+	struct krdma_wire_message wire;
+
+	memcpy(&wire, at, sizeof(wire));
+	if (wire.reserved)
+		return "reserved bytes of a message are not zero";
+	msg->message.grant = le32_to_cpu(wire.grant);
+	msg->message.generation = le32_to_cpu(wire.generation);
+	msg->message.value = le64_to_cpu(wire.value);
+	msg->message.flags = le32_to_cpu(wire.flags);
+	msg->message.length = entries;
+	msg->message.data = at + sizeof(wire);
+	return NULL;
+}
+
+static const char *krdma_proto_check_message(const struct krdma_msg *msg)
+{
+	if (msg->message.flags & ~KRDMA_WIRE_WRITTEN)
+		return "unknown flags of a message";
+	if (msg->message.length && !msg->message.data)
+		return "message without its data";
+	return krdma_proto_check_grant_ids(msg->message.grant, msg->message.generation);
+}
+
+static void krdma_proto_pack_message_answer(const struct krdma_msg *msg, u8 *at)
+{
+	struct krdma_wire_message_answer wire = {
+		.count = cpu_to_le32(msg->message_answer.count),
+	};
+	u32 i;
+
+	memcpy(at, &wire, sizeof(wire));
+	at += sizeof(wire);
+	for (i = 0; i < msg->message_answer.count; i++) {
+		struct krdma_wire_taken out = {
+			.tag = cpu_to_le32(msg->message_answer.taken[i].tag),
+			.status = cpu_to_le16(msg->message_answer.taken[i].status),
+		};
+
+		memcpy(at, &out, sizeof(out));
+		at += sizeof(out);
+	}
+}
+
+static const char *krdma_proto_unpack_message_answer(const u8 *at, u32 entries,
+						     struct krdma_msg *msg)
+{
+	struct krdma_wire_message_answer wire;
+	u32 i;
+
+	memcpy(&wire, at, sizeof(wire));
+	at += sizeof(wire);
+	if (wire.reserved)
+		return "reserved bytes of the answer to messages are not zero";
+	if (le32_to_cpu(wire.count) != entries)
+		return "count does not match the length";
+	msg->message_answer.count = entries;
+	for (i = 0; i < entries; i++) {
+		struct krdma_wire_taken in;
+
+		memcpy(&in, at, sizeof(in));
+		at += sizeof(in);
+		if (in.reserved)
+			return "reserved bytes of the answer to a message are not zero";
+		msg->message_answer.taken[i].tag = le32_to_cpu(in.tag);
+		msg->message_answer.taken[i].status = le16_to_cpu(in.status);
+	}
+	return NULL;
+}
+
+static const char *krdma_proto_check_message_answer(const struct krdma_msg *msg)
+{
+	u32 i;
+
+	if (msg->tag != msg->message_answer.taken[0].tag)
+		return "answer to messages with another tag";
+	for (i = 0; i < msg->message_answer.count; i++) {
+		if (!msg->message_answer.taken[i].tag)
+			return "tag 0";
+		if (msg->message_answer.taken[i].status > KRDMA_WIRE_STATUS_LAST)
+			return "unknown status";
+	}
+	return NULL;
+}
+
 /* BYE */
 
 static void krdma_proto_pack_bye(const struct krdma_msg *msg, u8 *at)
@@ -590,6 +693,14 @@ static const struct krdma_proto_kind krdma_proto_questions[] = {
 		.unpack = krdma_proto_unpack_digest,
 		.check = krdma_proto_check_digest,
 	},
+	[KRDMA_WIRE_MESSAGE] = {
+		.fixed = sizeof(struct krdma_wire_message),
+		.each = 1,
+		.max = KRDMA_WIRE_DATA_MAX,
+		.pack = krdma_proto_pack_message,
+		.unpack = krdma_proto_unpack_message,
+		.check = krdma_proto_check_message,
+	},
 };
 
 static const struct krdma_proto_kind krdma_proto_answers[] = {
@@ -626,6 +737,15 @@ static const struct krdma_proto_kind krdma_proto_answers[] = {
 		.unpack = krdma_proto_unpack_digest_answer,
 		.check = krdma_proto_check_digest_answer,
 	},
+	[KRDMA_WIRE_MESSAGE] = {
+		.fixed = sizeof(struct krdma_wire_message_answer),
+		.each = sizeof(struct krdma_wire_taken),
+		.min = 1,
+		.max = KRDMA_WIRE_PLACES_MAX,
+		.pack = krdma_proto_pack_message_answer,
+		.unpack = krdma_proto_unpack_message_answer,
+		.check = krdma_proto_check_message_answer,
+	},
 };
 
 /* The longest of them fit what both sides have posted. */
@@ -638,6 +758,11 @@ KRDMA_PROTO_FITS(sizeof(struct krdma_wire_list_answer), sizeof(struct krdma_wire
 KRDMA_PROTO_FITS(sizeof(struct krdma_wire_segs_answer), sizeof(struct krdma_wire_seg),
 		 KRDMA_WIRE_SEGS_MAX);
 KRDMA_PROTO_FITS(sizeof(struct krdma_wire_recall), sizeof(__le64), KRDMA_WIRE_RECALL_MAX);
+KRDMA_PROTO_FITS(sizeof(struct krdma_wire_message_answer), sizeof(struct krdma_wire_taken),
+		 KRDMA_WIRE_PLACES_MAX);
+static_assert(sizeof(struct krdma_wire_hdr) + sizeof(struct krdma_wire_message) +
+		      KRDMA_WIRE_DATA_MAX ==
+	      KRDMA_WIRE_LETTER_MAX);
 
 static const struct krdma_proto_kind *krdma_proto_kind_of(const struct krdma_msg *msg)
 {
@@ -671,6 +796,8 @@ static u32 krdma_proto_entries(const struct krdma_msg *msg)
 		return msg->answer ? msg->segs_answer.count : 0;
 	case KRDMA_WIRE_RECALL:
 		return msg->answer ? 0 : msg->recall.count;
+	case KRDMA_WIRE_MESSAGE:
+		return msg->answer ? msg->message_answer.count : msg->message.length;
 	default:
 		return 0;
 	}
@@ -689,6 +816,9 @@ static const char *krdma_proto_check_head(const struct krdma_msg *msg)
 		return "status in a question";
 	if (msg->status > KRDMA_WIRE_STATUS_LAST)
 		return "unknown status";
+	/* Each of them has its own. */
+	if (msg->status && msg->type == KRDMA_WIRE_MESSAGE)
+		return "status in the answer to messages";
 	if (msg->type == KRDMA_WIRE_BYE && msg->tag)
 		return "bye with a tag";
 	if (msg->type != KRDMA_WIRE_BYE && !msg->tag)
@@ -771,7 +901,7 @@ int krdma_proto_encode(const struct krdma_msg *msg, void *buf, u32 room)
  *	tag it seemed to have, for a log line.
  * @why: out: what is wrong, a fixed string; NULL if nothing is
  *
- * The data of a PING stays where it is: msg->ping.data points into @buf.
+ * The data of a PING or MESSAGE stays where it is: the pointer to it is into @buf.
  *
  * Context: any.
  * Return: 0, or -EPROTO if the message breaks the protocol.
@@ -826,6 +956,7 @@ void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire
 		.window = cpu_to_le16(hello->window),
 		.msg_max = cpu_to_le16(KRDMA_WIRE_MSG_MAX),
 		.heartbeat_ms = cpu_to_le32(hello->heartbeat_ms),
+		.places = cpu_to_le16(hello->places),
 	};
 }
 
@@ -869,6 +1000,9 @@ int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello
 	*why = "receives too small";
 	if (le16_to_cpu(wire.msg_max) < KRDMA_WIRE_MSG_MAX)
 		return -EPROTO;
+	*why = "places for messages outside their limits";
+	if (le16_to_cpu(wire.places) > KRDMA_WIRE_PLACES_MAX)
+		return -EPROTO;
 
 	*why = NULL;
 	hello->channel = le16_to_cpu(wire.channel);
@@ -877,6 +1011,7 @@ int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello
 	hello->session = le64_to_cpu(wire.session);
 	hello->uid = le32_to_cpu(wire.uid);
 	hello->window = le16_to_cpu(wire.window);
+	hello->places = le16_to_cpu(wire.places);
 	hello->heartbeat_ms = le32_to_cpu(wire.heartbeat_ms);
 	return 0;
 }
@@ -1036,7 +1171,7 @@ const char *krdma_proto_type_name(u8 type)
 		[KRDMA_WIRE_OPEN] = "OPEN",     [KRDMA_WIRE_SEGS] = "SEGS",
 		[KRDMA_WIRE_CLOSE] = "CLOSE",   [KRDMA_WIRE_RECALL] = "RECALL",
 		[KRDMA_WIRE_REVOKE] = "REVOKE", [KRDMA_WIRE_BYE] = "BYE",
-		[KRDMA_WIRE_DIGEST] = "DIGEST",
+		[KRDMA_WIRE_DIGEST] = "DIGEST", [KRDMA_WIRE_MESSAGE] = "MESSAGE",
 	};
 
 	type &= ~KRDMA_WIRE_ANSWER;

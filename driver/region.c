@@ -30,6 +30,13 @@ static int krdma_region_no_atomics(struct krdma_why *why)
 			     "no atomic operations: the RDMA device has none, nor has iWARP");
 }
 
+static int krdma_region_no_messages(struct krdma_why *why)
+{
+	return krdma_explain(
+		why, -EOPNOTSUPP,
+		"no messages: the session was not made for them (KRDMA_CONNECT_MESSAGES)");
+}
+
 static u64 krdma_region_segments(const struct krdma_region *region)
 {
 	return krdma_segments(region->length, region->segment_shift);
@@ -525,6 +532,8 @@ static void krdma_region_stale(struct krdma_region *region, int err)
 	if (region->err)
 		return;
 	region->err = err;
+	/* Nothing is sent from here on: those that wait have ended, or do now. */
+	list_del_init(&region->mail);
 	list_for_each_entry_safe(watch, next, &region->watches, node) {
 		list_del_init(&watch->node);
 		watch->stale(watch, err);
@@ -716,6 +725,8 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	INIT_LIST_HEAD(&region->waiters);
 	INIT_LIST_HEAD(&region->watches);
 	INIT_LIST_HEAD(&region->digests);
+	INIT_LIST_HEAD(&region->senders);
+	INIT_LIST_HEAD(&region->mail);
 	INIT_WORK(&region->ask_work, krdma_region_ask_work);
 	INIT_WORK(&region->digest_work, krdma_digest_work);
 	INIT_WORK(&region->close_work, krdma_region_close_work);
@@ -733,6 +744,11 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
  */
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why)
 {
+	if (right & KRDMA_RIGHT_MESSAGE)
+		return region->sess->messages ?
+			       krdma_explain(why, -EACCES, "'%s' is not open for messages",
+					     region->name) :
+			       krdma_region_no_messages(why);
 	if (right != KRDMA_RIGHT_ATOMIC)
 		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
 				     right & KRDMA_RIGHT_WRITE ? "writing" : "reading");
@@ -879,6 +895,10 @@ out:
 				", nor that to read, which iWARP needs to confirm what is written");
 		break;
 	case -EOPNOTSUPP:
+		if (!blind && (rights & KRDMA_RIGHT_MESSAGE) && !sess->messages) {
+			krdma_region_no_messages(why);
+			break;
+		}
 		if (!blind) {
 			krdma_region_no_atomics(why);
 			break;

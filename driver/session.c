@@ -317,6 +317,7 @@ static void krdma_session_release(struct kref *ref)
 	struct krdma_session *sess = container_of(ref, struct krdma_session, ref);
 
 	xa_destroy(&sess->grants);
+	xa_destroy(&sess->senders);
 	kfree(sess->rx_msg);
 	kfree(sess->ch);
 	kfree(sess);
@@ -357,6 +358,7 @@ static void krdma_session_down_work(struct work_struct *work)
 	/* 3. ORDER: the queue pair goes first, then no key can be used. */
 	krdma_conn_destroy(sess);
 	krdma_grants_release(sess);
+	krdma_letters_drop(sess->ch);
 	krdma_regions_drop(sess);
 	krdma_conn_release(sess);
 
@@ -414,7 +416,10 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->ready);
 	INIT_LIST_HEAD(&sess->recalls);
 	INIT_LIST_HEAD(&sess->segs);
+	INIT_LIST_HEAD(&sess->mail);
+	INIT_LIST_HEAD(&sess->turns);
 	xa_init(&sess->grants);
+	xa_init(&sess->senders);
 	init_completion(&sess->svc_done);
 	init_completion(&sess->accepted);
 	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
@@ -441,6 +446,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
 	INIT_LIST_HEAD(&ch->sinks);
+	INIT_LIST_HEAD(&ch->letters_free);
 	return sess;
 }
 
@@ -460,18 +466,26 @@ static bool krdma_session_same_user(struct krdma_session *a, struct krdma_sessio
 /* Nobody takes all: not one peer, not all peers, not one user. */
 static int krdma_session_limits(struct krdma_session *sess)
 {
-	u32 inbound = 0, connecting = 0, same = 0;
+	u32 inbound = 0, connecting = 0, same = 0, messages = 0, same_messages = 0;
 	struct krdma_session *other;
 
 	if (krdma_nsessions >= KRDMA_SESSIONS_MAX)
 		return -EDQUOT;
 	list_for_each_entry(other, &krdma_sessions, node) {
+		bool alike = krdma_session_same_user(sess, other);
+
 		if (other->inbound) {
 			inbound++;
 			connecting += READ_ONCE(other->state) == KRDMA_SESSION_CONNECTING;
+			messages += other->messages;
+			same_messages += other->messages && alike;
 		}
-		same += krdma_session_same_user(sess, other);
+		same += alike;
 	}
+	if (sess->inbound && sess->messages &&
+	    (messages >= KRDMA_INBOUND_MESSAGES_MAX ||
+	     same_messages >= KRDMA_INBOUND_MESSAGES_PEER_MAX))
+		return -EDQUOT;
 	if (sess->inbound)
 		return inbound >= KRDMA_INBOUND_MAX || connecting >= KRDMA_INBOUND_NEW_MAX ||
 				       same >= KRDMA_INBOUND_PEER_MAX ?
@@ -530,8 +544,11 @@ void krdma_session_accepted(struct krdma_session *sess, int rc)
 
 static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *ctx,
 				  const struct sockaddr_storage *dst,
-				  const struct sockaddr_storage *src)
+				  const struct sockaddr_storage *src, u32 flags)
 {
+	/* One for messages serves those as well who want none. */
+	if ((flags & KRDMA_CONNECT_MESSAGES) && !sess->messages)
+		return false;
 	return !sess->inbound && !sess->private && sess->net == ctx->net &&
 	       uid_eq(sess->uid, ctx->uid) && READ_ONCE(sess->state) <= KRDMA_SESSION_UP &&
 	       krdma_addr_equal(&sess->dst, dst) && krdma_addr_equal(&sess->src, src);
@@ -540,15 +557,16 @@ static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *
 /* A session to share, or a new one that connects; with a user and a reference. */
 static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 						const struct sockaddr_storage *dst,
-						const struct sockaddr_storage *src, bool private)
+						const struct sockaddr_storage *src, u32 flags)
 {
+	bool private = flags & KRDMA_CONNECT_PRIVATE;
 	struct krdma_session *sess;
 	int rc;
 
 	mutex_lock(&krdma_sessions_lock);
 	if (!private) {
 		list_for_each_entry(sess, &krdma_sessions, node) {
-			if (krdma_session_matches(sess, ctx, dst, src)) {
+			if (krdma_session_matches(sess, ctx, dst, src, flags)) {
 				sess->users++;
 				kref_get(&sess->ref);
 				goto out;
@@ -561,6 +579,7 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 		goto out;
 	}
 	sess->private = private;
+	sess->messages = flags & KRDMA_CONNECT_MESSAGES;
 	sess->uid = ctx->uid;
 	sess->dst = *dst;
 	sess->src = *src;
@@ -585,7 +604,7 @@ out:
  * @ctx: open file
  * @dst: the peer
  * @src: local address, AF_UNSPEC for any
- * @private: not to be shared
+ * @flags: KRDMA_CONNECT_*
  * @timeout_ms: how long to wait
  * @why: explanation
  *
@@ -595,7 +614,7 @@ out:
  */
 struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *dst,
-					    const struct sockaddr_storage *src, bool private,
+					    const struct sockaddr_storage *src, u32 flags,
 					    u32 timeout_ms, struct krdma_why *why)
 {
 	struct krdma_session *sess;
@@ -603,7 +622,7 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 	long left;
 	int rc;
 
-	sess = krdma_session_find(ctx, dst, src, private);
+	sess = krdma_session_find(ctx, dst, src, flags);
 	if (sess == ERR_PTR(-EDQUOT))
 		krdma_explain(why, -EDQUOT,
 			      "there are too many sessions: a user may have %u, a host %u",

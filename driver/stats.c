@@ -40,6 +40,8 @@ void krdma_stats_exit(void)
 {
 	WARN(krdma_stat_sum(KRDMA_STAT_PINNED_BYTES), "krdma_mover: pages are still pinned\n");
 	WARN(krdma_stat_sum(KRDMA_STAT_DMA_MAPPINGS), "krdma_mover: memory is still mapped\n");
+	WARN(krdma_stat_sum(KRDMA_STAT_MESSAGES_QUEUED) || krdma_stat_sum(KRDMA_STAT_MESSAGES_HELD),
+	     "krdma_mover: messages are still there\n");
 }
 
 #define KRDMA_STAT_ATTR(_name, _stat)                               \
@@ -52,6 +54,8 @@ KRDMA_STAT_ATTR(reads, KRDMA_STAT_READS);
 KRDMA_STAT_ATTR(writes, KRDMA_STAT_WRITES);
 KRDMA_STAT_ATTR(atomics, KRDMA_STAT_ATOMICS);
 KRDMA_STAT_ATTR(digests, KRDMA_STAT_DIGESTS);
+KRDMA_STAT_ATTR(sends, KRDMA_STAT_SENDS);
+KRDMA_STAT_ATTR(deliveries, KRDMA_STAT_DELIVERIES);
 KRDMA_STAT_ATTR(mismatches, KRDMA_STAT_MISMATCHES);
 KRDMA_STAT_ATTR(flips, KRDMA_STAT_FLIPS);
 KRDMA_STAT_ATTR(read_bytes, KRDMA_STAT_READ_BYTES);
@@ -73,12 +77,16 @@ KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
 KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
 KRDMA_STAT_ATTR(pinned_bytes, KRDMA_STAT_PINNED_BYTES);
 KRDMA_STAT_ATTR(dma_mappings, KRDMA_STAT_DMA_MAPPINGS);
+KRDMA_STAT_ATTR(messages_queued, KRDMA_STAT_MESSAGES_QUEUED);
+KRDMA_STAT_ATTR(messages_held, KRDMA_STAT_MESSAGES_HELD);
 
 static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_reads.attr.attr,
 	&krdma_stat_writes.attr.attr,
 	&krdma_stat_atomics.attr.attr,
 	&krdma_stat_digests.attr.attr,
+	&krdma_stat_sends.attr.attr,
+	&krdma_stat_deliveries.attr.attr,
 	&krdma_stat_mismatches.attr.attr,
 	&krdma_stat_flips.attr.attr,
 	&krdma_stat_read_bytes.attr.attr,
@@ -100,6 +108,8 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_heartbeats.attr.attr,
 	&krdma_stat_pinned_bytes.attr.attr,
 	&krdma_stat_dma_mappings.attr.attr,
+	&krdma_stat_messages_queued.attr.attr,
+	&krdma_stat_messages_held.attr.attr,
 	NULL,
 };
 

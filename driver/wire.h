@@ -11,6 +11,10 @@
  *
  * Receives that a side must have posted: its own window (questions), the
  * questions it may have under way itself (answers), and one for BYE.
+ *
+ * MESSAGE is a question with places of its own, told in the accept, so that a
+ * receiver that is slow with messages holds up nothing else; one answer may be
+ * for many of them.
  */
 #ifndef KRDMA_WIRE_H
 #define KRDMA_WIRE_H
@@ -40,14 +44,22 @@
 #define KRDMA_WIRE_RECALL_MAX 64
 #define KRDMA_WIRE_PING_MAX   512
 #define KRDMA_WIRE_DIGEST_MAX (4U << 20)
+/* Bytes that a MESSAGE carries, and places that there may be for them. */
+#define KRDMA_WIRE_DATA_MAX   4096U
+#define KRDMA_WIRE_PLACES_MAX 64
+/* The longest MESSAGE; all others have KRDMA_WIRE_MSG_MAX at most. */
+#define KRDMA_WIRE_LETTER_MAX (16 + 24 + KRDMA_WIRE_DATA_MAX)
 #define KRDMA_WIRE_SHIFT_MIN  12
 #define KRDMA_WIRE_SHIFT_MAX  40
 
 /* Rights, the same bits as in the uapi. */
-#define KRDMA_WIRE_RIGHTS 0x7U
+#define KRDMA_WIRE_RIGHTS 0x17U
 #define KRDMA_WIRE_ATOMIC 0x4U
 /* In the answer to an OPEN, with ATOMIC: atomic against the owner's CPUs, too. */
 #define KRDMA_WIRE_ATOMIC_CPU 0x8U
+
+/* Features. The initiator may send MESSAGE. */
+#define KRDMA_WIRE_MESSAGES 0x1U
 
 /* Private data of the connect request and of the accept: 56 bytes. */
 struct krdma_wire_hello {
@@ -55,14 +67,15 @@ struct krdma_wire_hello {
 	__u8 version;
 	__u8 reserved0;
 	__le16 channel;      /* index in the session, 0 for the first */
-	__le64 features;     /* bits both must know; request: wanted, accept: used */
+	__le64 features;     /* request: wanted; accept: of those, the ones that are used */
 	__le64 incarnation;  /* of the sender's module */
 	__le64 session;      /* initiator's number; the accept repeats it */
 	__le32 uid;          /* user that the initiator's kernel asserts; accept: 0 */
 	__le16 window;       /* questions that the sender of this takes at a time */
 	__le16 msg_max;      /* KRDMA_WIRE_MSG_MAX */
 	__le32 heartbeat_ms; /* the sender's interval */
-	__u8 reserved1[12];
+	__le16 places;       /* accept with MESSAGES: how many may be unanswered; else 0 */
+	__u8 reserved1[10];
 };
 
 static_assert(sizeof(struct krdma_wire_hello) == 56);
@@ -93,15 +106,16 @@ enum krdma_wire_reason {
 #define KRDMA_WIRE_REASON_LAST KRDMA_WIRE_REASON_TRANSPORT
 
 enum krdma_wire_type {
-	KRDMA_WIRE_PING = 0x01,   /* either side */
-	KRDMA_WIRE_LIST = 0x02,   /* initiator */
-	KRDMA_WIRE_OPEN = 0x03,   /* initiator */
-	KRDMA_WIRE_SEGS = 0x04,   /* initiator */
-	KRDMA_WIRE_CLOSE = 0x05,  /* initiator */
-	KRDMA_WIRE_RECALL = 0x06, /* owner */
-	KRDMA_WIRE_REVOKE = 0x07, /* owner */
-	KRDMA_WIRE_BYE = 0x08,    /* either side, has no answer */
-	KRDMA_WIRE_DIGEST = 0x09, /* initiator */
+	KRDMA_WIRE_PING = 0x01,    /* either side */
+	KRDMA_WIRE_LIST = 0x02,    /* initiator */
+	KRDMA_WIRE_OPEN = 0x03,    /* initiator */
+	KRDMA_WIRE_SEGS = 0x04,    /* initiator */
+	KRDMA_WIRE_CLOSE = 0x05,   /* initiator */
+	KRDMA_WIRE_RECALL = 0x06,  /* owner */
+	KRDMA_WIRE_REVOKE = 0x07,  /* owner */
+	KRDMA_WIRE_BYE = 0x08,     /* either side, has no answer */
+	KRDMA_WIRE_DIGEST = 0x09,  /* initiator */
+	KRDMA_WIRE_MESSAGE = 0x0a, /* initiator */
 };
 
 #define KRDMA_WIRE_ANSWER 0x80 /* set in the type of an answer */
@@ -233,6 +247,40 @@ struct krdma_wire_digest_answer {
 static_assert(sizeof(struct krdma_wire_digest) == 24);
 static_assert(sizeof(struct krdma_wire_digest_answer) == 16);
 
+/* A WRITE came before it, whose bytes it tells of. */
+#define KRDMA_WIRE_WRITTEN 0x1U
+
+/*
+ * MESSAGE: for whoever reads those of the export. Its tag is its place, from 1 on,
+ * which is free again with the answer. It comes after all that was sent or written
+ * before on this queue pair.
+ */
+struct krdma_wire_message {
+	__le32 grant;
+	__le32 generation;
+	__le64 value;
+	__le32 flags; /* KRDMA_WIRE_WRITTEN */
+	__le32 reserved;
+	__u8 data[]; /* up to KRDMA_WIRE_DATA_MAX bytes */
+};
+
+struct krdma_wire_taken {
+	__le32 tag;
+	__le16 status; /* enum krdma_wire_status; OK: it is in the owner's queue */
+	__le16 reserved;
+};
+
+/* Answer to one MESSAGE or more; the tag in the header is that of the first. */
+struct krdma_wire_message_answer {
+	__le32 count;
+	__le32 reserved;
+	struct krdma_wire_taken taken[];
+};
+
+static_assert(sizeof(struct krdma_wire_message) == 24);
+static_assert(sizeof(struct krdma_wire_taken) == 8);
+static_assert(sizeof(struct krdma_wire_message_answer) == 8);
+
 /* RECALL: stop using these keys; answered with krdma_wire_grant when done. */
 struct krdma_wire_recall {
 	__le32 grant;
@@ -270,6 +318,11 @@ struct krdma_msg_seg {
 	u64 address;
 	u32 length;
 	u32 rkey;
+};
+
+struct krdma_msg_taken {
+	u32 tag;
+	u16 status;
 };
 
 struct krdma_msg_entry {
@@ -343,6 +396,22 @@ struct krdma_msg {
 			u32 value;
 		} digest_answer;
 		struct {
+			u32 grant;
+			u32 generation;
+			u64 value;
+			u32 flags;
+			u32 length;
+			/*
+			 * Into the encoded message when decoded; to be encoded, it may
+			 * be where it goes already.
+			 */
+			const void *data;
+		} message;
+		struct {
+			u32 count;
+			struct krdma_msg_taken taken[KRDMA_WIRE_PLACES_MAX];
+		} message_answer;
+		struct {
 			u32 reason;
 		} bye;
 	};
@@ -356,6 +425,7 @@ struct krdma_hello {
 	u64 session;
 	u32 uid;
 	u16 window;
+	u16 places;
 	u32 heartbeat_ms;
 };
 

@@ -7,6 +7,7 @@
  *	session->ready		can be posted as soon as there is room
  *	region->waiters		lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known
+ *	region->senders		its message waits for a place
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
  *	(none)			ended, in a krdma_done: ->done is called without the lock
@@ -65,7 +66,7 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 {
 	struct krdma_session *sess = x->sess;
 
-	if (x->moved == x->length && !x->verify)
+	if (x->moved == x->length && !(x->verify | x->mail))
 		x->status = 0;
 	if (x->status) {
 		sess->failures++;
@@ -85,6 +86,8 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
 	} else if (x->opcode == KRDMA_OP_DIGEST) {
 		krdma_stat_inc(KRDMA_STAT_DIGESTS);
+	} else if (x->opcode == KRDMA_OP_SEND) {
+		krdma_stat_inc(KRDMA_STAT_SENDS);
 	} else {
 		krdma_stat_inc(KRDMA_STAT_ATOMICS);
 	}
@@ -98,6 +101,11 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 		/* The answer finds nobody any more. */
 		if (x->region->asked == x)
 			x->region->asked = NULL;
+	}
+	/* Nor the answer to its message. */
+	if (unlikely(x->letter)) {
+		x->letter->xfer = NULL;
+		x->letter = NULL;
 	}
 	krdma_done_add(done, x);
 }
@@ -170,6 +178,10 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
 			krdma_digest_queue(x);
 			continue;
 		}
+		if (x->opcode == KRDMA_OP_SEND) {
+			krdma_letter_queue(x, done);
+			continue;
+		}
 		key = krdma_region_key(region, krdma_xfer_at(x));
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);
@@ -187,15 +199,20 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
 		c->next = NULL;
 		*link = c;
 		link = &c->next;
-		if (x->posted == x->length) {
+		if (unlikely(x->mail && !x->verify && x->posted == x->length)) {
+			krdma_letter_queue(x, done);
+		} else if (x->posted == x->length) {
 			list_del_init(&x->node);
 			krdma_xfer_wait_since(x, KRDMA_WAIT_WIRE, now);
 		} else {
 			list_move_tail(&x->node, &sess->ready);
 		}
 	}
-	if (chain)
-		krdma_post_chain(ch, chain, done);
+	if (chain && krdma_post_chain(ch, chain, done))
+		return;
+	/* ORDER: behind the WRITEs that they tell of. */
+	if (!list_empty(&sess->mail))
+		krdma_letters_post(sess, done);
 }
 
 /* @x is on a list by ->node, and taken from it if it is not to be posted now. */
@@ -316,9 +333,11 @@ void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done)
 
 	lockdep_assert_held(&sess->lock);
 	list_for_each_entry_safe(x, next, &sess->xfers, all)
-		krdma_xfer_end(
-			x, x->posted || x->verify == KRDMA_VERIFY_AGAIN ? -ECONNRESET : -ENOTCONN,
-			done);
+		krdma_xfer_end(x,
+			       x->posted || x->letter || x->verify == KRDMA_VERIFY_AGAIN ?
+				       -ECONNRESET :
+				       -ENOTCONN,
+			       done);
 }
 
 /**

@@ -31,6 +31,14 @@ enum krdma_verify {
 	KRDMA_VERIFY_AGAIN,
 };
 
+/* Does it end with a message to the owner? */
+enum krdma_mail_state {
+	KRDMA_MAIL_NONE,   /* no, or the owner has it */
+	KRDMA_MAIL_WANTED, /* not sent yet */
+	KRDMA_MAIL_SENT,   /* no answer yet */
+};
+
+struct krdma_letter;
 struct krdma_mapping;
 struct krdma_region;
 struct krdma_session;
@@ -75,7 +83,7 @@ struct krdma_xfer {
 	ktime_t deadline;
 	ktime_t submitted;
 	ktime_t since; /* began to wait for .wait */
-	u64 operand;   /* of an atomic operation */
+	u64 operand;   /* of an atomic operation, or the value of a message */
 	u64 compare;
 	struct krdma_cursor from; /* of ->verify: where ->at was when it began */
 	u64 digested;             /* bytes that the peer's digest is known of */
@@ -83,6 +91,7 @@ struct krdma_xfer {
 	u32 local_value;          /* what it has to be */
 	bool counted;             /* that is known */
 	u8 verify;                /* enum krdma_verify; set by the submitter */
+	u8 mail;                  /* enum krdma_mail_state; the same */
 	bool unplaced;            /* a WRITE need not be in the peer's memory; the same */
 	kuid_t uid;
 	u8 opcode;
@@ -96,8 +105,9 @@ struct krdma_xfer {
 	const struct bio_vec *bvec;
 	const struct krdma_vec *local;
 	struct krdma_mapping *map;
-	struct krdma_cursor at;  /* next byte to post: of local memory */
-	struct krdma_cursor far; /* and of the region */
+	struct krdma_letter *letter; /* with the message, KRDMA_MAIL_SENT */
+	struct krdma_cursor at;      /* next byte to post: of local memory */
+	struct krdma_cursor far;     /* and of the region */
 	u64 posted;
 	u64 moved;  /* completed from the start, without a gap */
 	u32 chunks; /* on the wire; and one while a digest of its memory is computed */
@@ -175,7 +185,7 @@ static inline bool krdma_opcode_number(u8 opcode)
  */
 static inline bool krdma_opcode_fills(u8 opcode)
 {
-	return opcode != KRDMA_OP_WRITE;
+	return opcode != KRDMA_OP_WRITE && opcode != KRDMA_OP_SEND;
 }
 
 /**
@@ -186,14 +196,15 @@ static inline bool krdma_opcode_fills(u8 opcode)
  */
 static inline u32 krdma_opcode_right(u8 opcode)
 {
-	/* Four bits for each: no branches, and no table to look outside of. */
-	const u32 rights = KRDMA_RIGHT_READ << 4 * KRDMA_OP_READ |
-			   KRDMA_RIGHT_WRITE << 4 * KRDMA_OP_WRITE |
-			   KRDMA_RIGHT_ATOMIC << 4 * KRDMA_OP_FETCH_ADD |
-			   KRDMA_RIGHT_ATOMIC << 4 * KRDMA_OP_CMP_SWAP |
-			   KRDMA_RIGHT_READ << 4 * KRDMA_OP_DIGEST;
+	/* Eight bits for each: no branches, and no table to look outside of. */
+	const u64 rights = (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_READ |
+			   (u64)KRDMA_RIGHT_WRITE << 8 * KRDMA_OP_WRITE |
+			   (u64)KRDMA_RIGHT_MESSAGE << 8 * KRDMA_OP_SEND |
+			   (u64)KRDMA_RIGHT_ATOMIC << 8 * KRDMA_OP_FETCH_ADD |
+			   (u64)KRDMA_RIGHT_ATOMIC << 8 * KRDMA_OP_CMP_SWAP |
+			   (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_DIGEST;
 
-	return opcode < 8 ? rights >> 4 * opcode & 0xf : 0;
+	return opcode < 8 ? rights >> 8 * opcode & 0xff : 0;
 }
 
 static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)

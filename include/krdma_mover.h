@@ -14,12 +14,13 @@
 #include <linux/bits.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
+#include <linux/socket.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
 
 struct bio_vec;
 struct net;
 struct page;
-struct sockaddr_storage;
 
 /* Opaque, from the functions below. */
 struct krdma_client;
@@ -33,9 +34,13 @@ struct krdma_publication;
 #define KRDMA_ALLOW_ATOMIC BIT(2)
 /* Told of a remote: its atomics are atomic against the CPUs of its owner, too. */
 #define KRDMA_ALLOW_ATOMIC_CPU BIT(3)
+/* To send messages to its owner. */
+#define KRDMA_ALLOW_MESSAGE BIT(4)
 
 /* For krdma_peer_connect: a session that nobody else uses. */
 #define KRDMA_PEER_PRIVATE BIT(0)
+/* One that messages can be sent in, for which the peer sets aside memory. */
+#define KRDMA_PEER_MESSAGES BIT(1)
 
 /**
  * enum krdma_event - why a remote is of no use any more
@@ -54,9 +59,36 @@ enum krdma_event {
 typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
 
 /**
+ * struct krdma_received - a message to published memory
+ * @value: as the sender gave it
+ * @session: number of the sender's session on this host
+ * @region: tells the remotes of a session apart in which messages keep their order
+ * @uid: of the sender, as its kernel asserts
+ * @written: it came with a WRITE, of which the bytes are in memory
+ * @length: bytes
+ * @data: the bytes, until the function returns
+ * @peer: address of the sender's host
+ */
+struct krdma_received {
+	u64 value;
+	u64 session;
+	u32 region;
+	kuid_t uid;
+	bool written;
+	u32 length;
+	const void *data;
+	struct sockaddr_storage peer;
+};
+
+/* Process context, may sleep; see krdma_publish. */
+typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *message);
+
+/**
  * enum krdma_io_op - what is done
  * @KRDMA_IO_READ: from the remote into local pages
  * @KRDMA_IO_WRITE: from local pages into the remote
+ * @KRDMA_IO_SEND: a message to the owner of the remote: the bytes of the local pages, up
+ *	to 4096, which may be none, and @operand
  * @KRDMA_IO_FETCH_ADD: @operand is added to 8 bytes of the remote
  * @KRDMA_IO_CMP_SWAP: @operand is stored in 8 bytes of the remote if they were equal to
  *	@compare
@@ -69,7 +101,8 @@ typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
 enum krdma_io_op {
 	KRDMA_IO_READ = 1,
 	KRDMA_IO_WRITE,
-	KRDMA_IO_FETCH_ADD = 4,
+	KRDMA_IO_SEND,
+	KRDMA_IO_FETCH_ADD,
 	KRDMA_IO_CMP_SWAP,
 	KRDMA_IO_DIGEST,
 };
@@ -89,10 +122,12 @@ enum krdma_io_op {
  *	KRDMA_ALLOW_READ
  * @unplaced: of a WRITE: it may end before its bytes are in the peer's memory. Makes a
  *	difference on iWARP only, where it spares a READ behind the WRITE
- * @operand: of an atomic operation
+ * @message: of a WRITE: when its bytes are in the peer's memory, a message of no bytes
+ *	with @operand tells the owner. Needs KRDMA_ALLOW_MESSAGE
+ * @operand: of an atomic operation, or the value of a message
  * @compare: of KRDMA_IO_CMP_SWAP
  * @offset: where in the remote
- * @length: bytes, not 0
+ * @length: bytes, not 0 but for KRDMA_IO_SEND
  * @timeout: from the submission; 0 for 30 s, KTIME_MAX for as long as the path lives
  * @done: it has ended; called exactly once for each submission
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
@@ -122,6 +157,7 @@ struct krdma_io {
 	enum krdma_io_op op;
 	bool verify;
 	bool unplaced;
+	bool message;
 	u64 operand;
 	u64 compare;
 	u64 offset;
@@ -191,8 +227,8 @@ void krdma_client_destroy(struct krdma_client *client);
  * @client: the client
  * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
  * @src: local address to connect from; NULL for any
- * @flags: KRDMA_PEER_PRIVATE, or 0 to share the session of another user who is root in
- *	this network namespace
+ * @flags: KRDMA_PEER_PRIVATE, not to share the session of another user who is root in
+ *	this network namespace; KRDMA_PEER_MESSAGES to send messages in it
  * @timeout_ms: how long to wait, 0 for 10 s
  *
  * Why it failed is in the kernel's log.
@@ -316,6 +352,12 @@ void krdma_io_cancel(struct krdma_io *io);
  *	it twice
  * @length: bytes; the last page may be used in part
  * @rights: KRDMA_ALLOW_*
+ * @message: called with each message, one at a time, if @rights has
+ *	KRDMA_ALLOW_MESSAGE; else NULL
+ * @priv: for @message
+ *
+ * @message is called by a work and may sleep; while it does, up to 256 messages wait,
+ * and then their senders. It must not unpublish this.
  *
  * Takes no reference on the pages: they are the caller's, and stay until
  * krdma_unpublish() has returned. A peer that may write may do so at any time; nobody
@@ -329,11 +371,14 @@ void krdma_io_cancel(struct krdma_io *io);
  * Return: the publication, for krdma_unpublish(); or an ERR_PTR
  */
 struct krdma_publication *krdma_publish(struct krdma_client *client, const char *name,
-					struct page *const *pages, u64 length, unsigned int rights);
+					struct page *const *pages, u64 length, unsigned int rights,
+					krdma_message_fn message, void *priv);
 
 /**
  * krdma_unpublish - take memory back
  * @pub: the publication; NULL or an ERR_PTR does no harm
+ *
+ * Messages that were not delivered are dropped, and none is after this.
  *
  * Waits until no peer can reach the pages: a round trip where peers answer; where
  * one does not, until its session is taken down, after 20 s (iWARP: 60 s).

@@ -128,7 +128,7 @@ static int __init sample_init(void)
 	rc = PTR_ERR_OR_ZERO(client);
 	if (!rc)
 		publication = krdma_publish(client, "krdma_sample", &published, PAGE_SIZE,
-					    KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE);
+					    KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE, NULL, NULL);
 	rc = rc ?: PTR_ERR_OR_ZERO(publication);
 	if (!rc && address)
 		rc = sample_move();

@@ -63,10 +63,14 @@
 /* Deadline of an operation whose timeout_ns is 0, in nanoseconds: 30 s. */
 #define KRDMA_DEFAULT_TIMEOUT_NS 30000000000ULL
 
+/* Most bytes of a message. */
+#define KRDMA_MESSAGE_MAX 4096
+
 /* Rights of an export, and what a region was opened with. */
-#define KRDMA_RIGHT_READ   (1U << 0)
-#define KRDMA_RIGHT_WRITE  (1U << 1)
-#define KRDMA_RIGHT_ATOMIC (1U << 2)
+#define KRDMA_RIGHT_READ    (1U << 0)
+#define KRDMA_RIGHT_WRITE   (1U << 1)
+#define KRDMA_RIGHT_ATOMIC  (1U << 2)
+#define KRDMA_RIGHT_MESSAGE (1U << 4) /* to send messages to whoever has the export */
 /*
  * Of a region only, told and not asked for: its atomic operations are atomic against
  * the owner's CPUs as well, not only against those that its RDMA device does.
@@ -98,6 +102,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_ATOMIC   (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
 #define KRDMA_FEATURE_DIGEST   (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
 #define KRDMA_FEATURE_UNPLACED (1ULL << 8) /* KRDMA_OP_UNPLACED */
+#define KRDMA_FEATURE_MESSAGES (1ULL << 9) /* KRDMA_OP_SEND, KRDMA_IOC_INBOX */
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -275,11 +280,13 @@ struct krdma_export {
 
 /* Do not share the session with other files. */
 #define KRDMA_CONNECT_PRIVATE (1U << 0)
+/* For messages as well, for which the peer sets aside memory. */
+#define KRDMA_CONNECT_MESSAGES (1U << 1)
 
 /**
  * struct krdma_connect - KRDMA_IOC_CONNECT, get a session with a peer
  * @size: sizeof(struct krdma_connect)
- * @flags: KRDMA_CONNECT_PRIVATE
+ * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
  * @src: local address, AF_UNSPEC lets routing choose
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000, which is
@@ -288,7 +295,8 @@ struct krdma_export {
  * @serial: out: its number on this host, as in struct krdma_session_info
  *
  * A session that the same user already has with the peer, by the same
- * addresses and in the same network namespace, is shared.
+ * addresses and in the same network namespace, is shared; with
+ * KRDMA_CONNECT_MESSAGES only one that was made with it.
  */
 struct krdma_connect {
 	__u32 size;
@@ -309,7 +317,8 @@ struct krdma_connect {
  * @length: out: length of the export in bytes
  * @segment_size: out: bytes that one key covers
  * @granted: out: KRDMA_RIGHT_* of the region. Without atomic operations on this
- *	transport that right is not among them (asked for, EOPNOTSUPP)
+ *	transport that right is not among them (asked for, EOPNOTSUPP); nor is that to
+ *	send messages in a session without KRDMA_CONNECT_MESSAGES
  * @id: out: the region
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000
  * @reserved: must be 0
@@ -358,6 +367,7 @@ struct krdma_ping {
 enum krdma_opcode {
 	KRDMA_OP_READ = 1,  /* from the region to local memory */
 	KRDMA_OP_WRITE = 2, /* from local memory to the region */
+	KRDMA_OP_SEND = 3,  /* a message to the owner of the region: local memory, @operand */
 	/* 8 bytes of the region, whose old value goes to local memory. */
 	KRDMA_OP_FETCH_ADD = 4, /* @operand is added */
 	KRDMA_OP_CMP_SWAP = 5,  /* @operand is stored if they were equal to @compare */
@@ -389,6 +399,12 @@ enum krdma_opcode {
  * difference on iWARP only, where it spares the READ behind the WRITE.
  */
 #define KRDMA_OP_UNPLACED (1U << 5)
+/*
+ * Of a WRITE: when its bytes are in the peer's memory (and verified, if that is asked
+ * for), a message of no bytes tells the owner so, with @operand as its value. Needs the
+ * right to send messages.
+ */
+#define KRDMA_OP_MESSAGE (1U << 6)
 
 /**
  * struct krdma_vec - a piece of local memory, or a range of a region
@@ -407,9 +423,10 @@ struct krdma_vec {
  * @flags: KRDMA_OP_*
  * @region: id of the region
  * @user_data: returned in the completion
- * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer
+ * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer. Of a message
+ *	must be 0
  * @length: bytes to move, at least 1; the sum of each vector. Of a digest: bytes of
- *	the region
+ *	the region. Of a message: 0 to KRDMA_MESSAGE_MAX
  * @addr: local memory of the caller, or the offset in @buffer; with
  *	KRDMA_OP_VECTOR a pointer. @length bytes; 8 for a digest
  * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
@@ -418,7 +435,7 @@ struct krdma_vec {
  * @timeout_ns: deadline from its start, nanoseconds; 0 means 30 seconds
  *	At most 300 seconds for memory that is not a registered buffer
  * @reserved2: must be 0
- * @operand: of an atomic operation, else must be 0
+ * @operand: of an atomic operation; the value of a message; else must be 0
  * @compare: with KRDMA_OP_CMP_SWAP, else must be 0
  *
  * At the deadline no further bytes are posted, and the operation ends with
@@ -436,6 +453,10 @@ struct krdma_vec {
  *
  * The local memory of a digest is the same 8 bytes; the region may have ranges, which
  * count as one after the other. The digest is in the low 32 bits.
+ *
+ * A message that is reported done is in the owner's queue. Those that one region gets,
+ * one submitted behind the other, come in that order, each once. One that ends with
+ * ETIMEDOUT, ECANCELED or ECONNRESET may have come, or may still.
  *
  * The same struct serves io_uring: IORING_OP_URING_CMD on a ring with
  * IORING_SETUP_SQE128, cmd_op KRDMA_URING_OP, the struct in sqe->cmd. The result
@@ -569,6 +590,60 @@ struct krdma_eventfd {
 	__u32 flags;
 	__s32 fd;
 	__u32 reserved;
+};
+
+/* read(2) of the inbox does not wait: EAGAIN. */
+#define KRDMA_INBOX_NONBLOCK (1U << 0)
+
+/**
+ * struct krdma_inbox - KRDMA_IOC_INBOX, a file to read the messages to an export from
+ * @size: sizeof(struct krdma_inbox)
+ * @flags: KRDMA_INBOX_NONBLOCK
+ * @export: id of an export that has KRDMA_RIGHT_MESSAGE
+ * @fd: out: the file, close-on-exec
+ *
+ * Each read(2) gives as many whole messages as there are and as fit, each a struct
+ * krdma_message; it waits for one, and EMSGSIZE says that the first does not fit. poll(2)
+ * says POLLIN when there is one. When the export is gone what is left can still be read,
+ * and then comes the end of the file (0, POLLHUP). io_uring reads it like any file.
+ *
+ * All files of an export read the same queue, which has room for 256 messages; while it
+ * is full the senders wait. What is not read when the last of them is closed waits for
+ * the next one, as long as the export lives.
+ */
+struct krdma_inbox {
+	__u32 size;
+	__u32 flags;
+	__u32 export;
+	__s32 fd;
+};
+
+/* It came with a WRITE, of which the bytes are in memory. */
+#define KRDMA_MESSAGE_WRITTEN (1U << 0)
+
+/**
+ * struct krdma_message - a message, as read from an inbox
+ * @size: bytes from here to the next message in what was read: a multiple of 8
+ * @length: bytes of @data
+ * @value: as the sender gave it
+ * @session: serial of the sender's session on this host
+ * @uid: of the sender, as its kernel asserts
+ * @flags: KRDMA_MESSAGE_*
+ * @peer: address of the sender's host
+ * @region: tells the regions of a session apart in which messages keep their order
+ * @data: what was sent; behind it zeroes
+ */
+struct krdma_message {
+	__u32 size;
+	__u32 length;
+	__aligned_u64 value;
+	__aligned_u64 session;
+	__u32 uid;
+	__u32 flags;
+	struct krdma_sockaddr peer;
+	__u32 region;
+	__u32 reserved;
+	__u8 data[];
 };
 
 /* Kinds of KRDMA_IOC_LIST. */
@@ -780,6 +855,8 @@ struct krdma_channel_info {
  * @max_segments: most segments registered at a time
  * @recalls: segments recalled so far because of that limit
  * @name: name
+ * @messages: messages that nobody has read yet
+ * @senders_waiting: sessions and regions that wait for room to send one
  */
 struct krdma_export_info {
 	__aligned_u64 length;
@@ -792,6 +869,8 @@ struct krdma_export_info {
 	__u32 max_segments;
 	__aligned_u64 recalls;
 	char name[KRDMA_NAME_MAX];
+	__u32 messages;
+	__u32 senders_waiting;
 };
 
 /* The export was revoked or the session lost: operations fail. */
@@ -827,7 +906,7 @@ struct krdma_region_info {
 enum krdma_wait {
 	KRDMA_WAIT_SLOT = 1,      /* a place in the send queue */
 	KRDMA_WAIT_KEY = 2,       /* the peer's answer with a key */
-	KRDMA_WAIT_CREDIT = 3,    /* a free question to ask for a key */
+	KRDMA_WAIT_CREDIT = 3,    /* a free question to ask for a key, a place for a message */
 	KRDMA_WAIT_WIRE = 4,      /* completions of posted work */
 	KRDMA_WAIT_PLACEMENT = 5, /* proof that written bytes are placed */
 	KRDMA_WAIT_TURN = 6,      /* earlier operations: KRDMA_OP_AFTER */
@@ -895,5 +974,6 @@ struct krdma_peer_export_info {
 /* 0x31 is KRDMA_URING_OP */
 #define KRDMA_IOC_CANCEL  _IO(KRDMA_IOC_TYPE, 0x32)
 #define KRDMA_IOC_EVENTFD _IO(KRDMA_IOC_TYPE, 0x33)
+#define KRDMA_IOC_INBOX   _IO(KRDMA_IOC_TYPE, 0x34)
 
 #endif /* _UAPI_KRDMA_MOVER_H */

@@ -32,6 +32,8 @@ static const char *decode(struct kunit *test, const u8 *bytes, u32 len)
 {
 	u8 *copy = exact(test, bytes, len);
 	const char *why = "unset";
+	const void **data;
+	u32 at, length;
 	int rc;
 
 	memset(&msg_out, 0xa5, sizeof(msg_out));
@@ -42,10 +44,11 @@ static const char *decode(struct kunit *test, const u8 *bytes, u32 len)
 		KUNIT_ASSERT_EQ_MSG(test, rc, -EPROTO, "%s", why);
 	if (why)
 		KUNIT_ASSERT_STRNEQ(test, why, "unset");
-	/* The data of a PING is in the copy, which is about to go. */
-	if (!why && msg_out.type == KRDMA_WIRE_PING && !msg_out.status) {
-		KUNIT_ASSERT_PTR_EQ(test, msg_out.ping.data, copy + HDR);
-		msg_out.ping.data = bytes + HDR;
+	/* Data is in the copy, which is about to go. */
+	data = why ? NULL : data_of(&msg_out, &at, &length);
+	if (data) {
+		KUNIT_ASSERT_PTR_EQ(test, *data, copy + at);
+		*data = bytes + at;
 	}
 	kunit_kfree(test, copy);
 	return why;
@@ -63,7 +66,7 @@ static void encode_is(struct kunit *test, const struct krdma_msg *msg, const u8 
 
 static void encode_refused(struct kunit *test, const struct krdma_msg *msg)
 {
-	static u8 room[KRDMA_WIRE_MSG_MAX];
+	static u8 room[ROOM];
 
 	memset(room, 0xee, sizeof(room));
 	KUNIT_EXPECT_EQ(test, krdma_proto_encode(msg, room, sizeof(room)), -EINVAL);
@@ -109,15 +112,17 @@ static void golden_both_ways(struct kunit *test)
 {
 	const struct golden *g = test->param_value;
 	u8 bytes[256], *odd;
-	u32 len = golden_bytes(g, bytes);
+	u32 len = golden_bytes(g, bytes), at, length;
+	const void **data;
 	const char *why;
 
 	fill(g, &msg_in);
 	encode_is(test, &msg_in, bytes, len);
 	KUNIT_ASSERT_NULL(test, decode(test, bytes, len));
-	if (msg_in.type == KRDMA_WIRE_PING) {
-		KUNIT_EXPECT_MEMEQ(test, msg_out.ping.data, msg_in.ping.data, 5);
-		msg_out.ping.data = msg_in.ping.data;
+	data = data_of(&msg_out, &at, &length);
+	if (data) {
+		KUNIT_EXPECT_MEMEQ(test, *data, "hello", length);
+		*data = *data_of(&msg_in, &at, &length);
 	}
 	/* Whatever was in the struct before does not show. */
 	KUNIT_EXPECT_MEMEQ(test, &msg_in, &msg_out, sizeof(msg_in));
@@ -274,17 +279,19 @@ static const void *rules_gen_params(const void *prev, char *desc)
 
 	do {
 		shape = entries_gen_params(shape, desc);
-	} while (shape && (!shape->answer || shape->type == KRDMA_WIRE_PING));
+	} while (shape && (shape->each == 1 ||
+			   (shape->type != KRDMA_WIRE_LIST && shape->type != KRDMA_WIRE_SEGS)));
 	return shape;
 }
 
 static void round_trips(struct kunit *test)
 {
 	const struct shape *shape = test->param_value;
-	u32 entries, i, len;
+	u32 entries, i, len, at, length;
 
 	for (entries = shape->min; entries <= shape->max; entries++) {
 		for (i = 0; i < (shape->each ? 1 : 50); i++) {
+			const void **data;
 			u8 *room;
 
 			fill_random(shape, entries, &msg_in);
@@ -295,30 +302,14 @@ static void round_trips(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, krdma_proto_encode(&msg_in, room, len), len);
 			KUNIT_ASSERT_EQ(test, get(room + 4, 4), len);
 			KUNIT_ASSERT_NULL(test, decode(test, room, len));
-			if (msg_in.type == KRDMA_WIRE_PING) {
-				KUNIT_ASSERT_MEMEQ(test, msg_out.ping.data, ping_data, entries);
-				msg_out.ping.data = ping_data;
+			data = data_of(&msg_out, &at, &length);
+			if (data) {
+				KUNIT_ASSERT_MEMEQ(test, *data, random_data, entries);
+				*data = random_data;
 			}
 			KUNIT_ASSERT_MEMEQ(test, &msg_in, &msg_out, sizeof(msg_in));
 			kunit_kfree(test, room);
 		}
-	}
-}
-
-static void set_entries(struct krdma_msg *msg, u32 entries)
-{
-	switch (msg->type) {
-	case KRDMA_WIRE_PING:
-		msg->ping.length = entries;
-		break;
-	case KRDMA_WIRE_LIST:
-		msg->list_answer.count = entries;
-		break;
-	case KRDMA_WIRE_SEGS:
-		msg->segs_answer.count = entries;
-		break;
-	default:
-		msg->recall.count = entries;
 	}
 }
 
@@ -327,21 +318,21 @@ static void numbers_of_entries(struct kunit *test)
 {
 	static const u32 lies[] = { 0, 1, 0x101, 0x10001, 1U << 31, U32_MAX };
 	const struct shape *shape = test->param_value;
-	u8 bytes[KRDMA_WIRE_MSG_MAX + 80];
+	static u8 bytes[ROOM + 80];
 	u32 i, len, bad;
 
 	fill_random(shape, shape->max, &msg_in);
 	len = krdma_proto_encode(&msg_in, bytes, sizeof(bytes));
-	for (i = 0; i < ARRAY_SIZE(lies) && shape->type != KRDMA_WIRE_PING; i++) {
-		put(bytes + HDR + 8, 4, lies[i]);
+	for (i = 0; i < ARRAY_SIZE(lies) && count_at(shape); i++) {
+		put(bytes + count_at(shape), 4, lies[i]);
 		refuse(test, bytes, len, "count does not match the length");
 	}
 	bad = shape->max + 1;
 	memcpy(bytes + len, bytes + len - shape->each, shape->each);
 	len += shape->each;
 	put(bytes + 4, 4, len);
-	if (shape->type != KRDMA_WIRE_PING)
-		put(bytes + HDR + 8, 4, bad);
+	if (count_at(shape))
+		put(bytes + count_at(shape), 4, bad);
 	refuse(test, bytes, len, "count outside its limits");
 	set_entries(&msg_in, bad);
 	encode_refused(test, &msg_in);
@@ -352,7 +343,7 @@ static void numbers_of_entries(struct kunit *test)
 		return;
 	len = HDR + shape->fixed;
 	put(bytes + 4, 4, len);
-	put(bytes + HDR + 8, 4, 0);
+	put(bytes + count_at(shape), 4, 0);
 	refuse(test, bytes, len, "count outside its limits");
 	set_entries(&msg_in, 0);
 	encode_refused(test, &msg_in);
@@ -372,7 +363,7 @@ static void break_entry(struct kunit *test, u8 *bytes, u32 len, u32 at, u32 widt
 static void every_entry(struct kunit *test)
 {
 	const struct shape *shape = test->param_value;
-	u8 bytes[KRDMA_WIRE_MSG_MAX];
+	static u8 bytes[ROOM];
 	u32 i, at, len;
 
 	fill_random(shape, shape->max, &msg_in);
@@ -412,9 +403,12 @@ static void failed_answers(struct kunit *test)
 			refuse(test, bytes, HDR, "status in a question");
 		else if (status > KRDMA_WIRE_STATUS_LAST)
 			refuse(test, bytes, HDR, "unknown status");
+		else if (shape->type == KRDMA_WIRE_MESSAGE)
+			refuse(test, bytes, HDR, "status in the answer to messages");
 		else
 			accept_same(test, bytes, HDR);
-		if (!shape->answer || status > KRDMA_WIRE_STATUS_LAST)
+		if (!shape->answer || status > KRDMA_WIRE_STATUS_LAST ||
+		    shape->type == KRDMA_WIRE_MESSAGE)
 			continue;
 		put(bytes + 4, 4, HDR + 1);
 		refuse(test, bytes, HDR + 1, "payload on a failed answer");
@@ -449,7 +443,7 @@ static void all_types(struct kunit *test)
 
 static void random_bytes(struct kunit *test)
 {
-	u8 bytes[KRDMA_WIRE_MSG_MAX + 8];
+	static u8 bytes[ROOM + 8];
 	u32 round, i, len;
 
 	for (round = 0; round < 2000; round++) {
@@ -458,7 +452,7 @@ static void random_bytes(struct kunit *test)
 			bytes[i] = random32();
 		/* Mostly with a header that is nearly right, or nothing is reached. */
 		if (len >= HDR && round % 4) {
-			put(bytes, 8, (1 + random32() % 9) | (random32() & 0x80));
+			put(bytes, 8, (1 + random32() % 10) | (random32() & 0x80));
 			put(bytes + 4, 4, len);
 			put(bytes + 12, 4, 0);
 		}
@@ -640,7 +634,7 @@ static void numbers_and_texts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, krdma_proto_status(-EINVAL), KRDMA_WIRE_IO);
 	for (i = 0; i < 256; i++) {
 		KUNIT_EXPECT_EQ(test, !strcmp(krdma_proto_type_name(i), "unknown"),
-				!(i & 0x7f) || (i & 0x7f) > KRDMA_WIRE_DIGEST);
+				!(i & 0x7f) || (i & 0x7f) > KRDMA_WIRE_MESSAGE);
 		KUNIT_EXPECT_EQ(test, !strcmp(krdma_proto_reason_text(i), "unknown reason"),
 				i > KRDMA_WIRE_REASON_LAST);
 		KUNIT_EXPECT_EQ(test, !strcmp(krdma_proto_status_text(i), "unknown status"),

@@ -503,18 +503,21 @@ static bool errors_of_publish(void)
 	struct krdma_publication *p, *q;
 	bool ok = true;
 
-	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES - 5, RW);
+	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES - 5, RW, NULL, NULL);
 	if (!want(!IS_ERR(p)))
 		return false;
-	q = krdma_publish(client, "kapi-test", slots[1].page, SLOT_BYTES, RW);
+	q = krdma_publish(client, "kapi-test", slots[1].page, SLOT_BYTES, RW, NULL, NULL);
 	ok &= want(q == ERR_PTR(-EEXIST));
 	ok &= want(!krdma_unpublish(q));
-	ok &= want(krdma_publish(client, "", slots[1].page, 1, RW) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "x", slots[1].page, 0, RW) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "x", slots[1].page, 1, 0) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "x", slots[1].page, U64_MAX, RW) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "", slots[1].page, 1, RW, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "x", slots[1].page, 0, RW, NULL, NULL) ==
+		   ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "x", slots[1].page, 1, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "x", slots[1].page, U64_MAX, RW, NULL, NULL) ==
+		   ERR_PTR(-EINVAL));
 	ok &= want(!krdma_unpublish(p));
-	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_ALLOW_READ);
+	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_ALLOW_READ, NULL,
+			  NULL);
 	ok &= want(!IS_ERR(p) && !krdma_unpublish(p));
 	return ok;
 }

@@ -34,7 +34,7 @@ static void fuzz_message(const u8 *copy, u32 len)
 		return;
 	}
 	REQUIRE(!why);
-	REQUIRE(len <= KRDMA_WIRE_MSG_MAX);
+	REQUIRE(len <= KRDMA_WIRE_LETTER_MAX);
 	again = malloc(len);
 	REQUIRE(again);
 	REQUIRE(krdma_proto_encode(&msg, again, len - 1) == -EMSGSIZE);

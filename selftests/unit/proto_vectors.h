@@ -13,6 +13,8 @@
 #include "wire.h"
 
 #define HDR 16
+/* The longest of all. */
+#define ROOM KRDMA_WIRE_LETTER_MAX
 
 /* ---------------------------------------------------------------- bytes */
 
@@ -198,6 +200,35 @@ static void fill_bye(struct krdma_msg *msg)
 	msg->bye.reason = KRDMA_WIRE_REASON_SHUTDOWN;
 }
 
+static void fill_message(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_MESSAGE;
+	msg->tag = 3;
+	msg->message.grant = 0x21222324;
+	msg->message.generation = 0x31323334;
+	msg->message.value = 0x9192939495969798;
+	msg->message.length = 5;
+	msg->message.data = "hello";
+}
+
+static void fill_message_written(struct krdma_msg *msg)
+{
+	fill_message(msg);
+	msg->message.flags = KRDMA_WIRE_WRITTEN;
+	msg->message.length = 0;
+}
+
+static void fill_message_answer(struct krdma_msg *msg)
+{
+	msg->type = KRDMA_WIRE_MESSAGE;
+	msg->answer = true;
+	msg->tag = 3;
+	msg->message_answer.count = 2;
+	msg->message_answer.taken[0].tag = 3;
+	msg->message_answer.taken[1].tag = 0x40;
+	msg->message_answer.taken[1].status = KRDMA_WIRE_STALE;
+}
+
 struct golden {
 	const char *name; /* of the file in corpus/ */
 	void (*fill)(struct krdma_msg *msg);
@@ -278,6 +309,19 @@ static const struct golden golden[] = {
 	  fill_digest_answer,
 	  { "89 00 00 00 20 00 00 00 09 00 00 00 00 00 00 00",
 	    "24 23 22 21 34 33 32 31 84 83 82 81 00 00 00 00" } },
+	{ "message",
+	  fill_message,
+	  { "0a 00 00 00 2d 00 00 00 03 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 98 97 96 95 94 93 92 91",
+	    "00 00 00 00 00 00 00 00 68 65 6c 6c 6f" } },
+	{ "message-written",
+	  fill_message_written,
+	  { "0a 00 00 00 28 00 00 00 03 00 00 00 00 00 00 00",
+	    "24 23 22 21 34 33 32 31 98 97 96 95 94 93 92 91", "01 00 00 00 00 00 00 00" } },
+	{ "message-answer",
+	  fill_message_answer,
+	  { "8a 00 00 00 28 00 00 00 03 00 00 00 00 00 00 00",
+	    "02 00 00 00 00 00 00 00 03 00 00 00 00 00 00 00", "40 00 00 00 03 00 00 00" } },
 	{ "hello-request",
 	  NULL,
 	  { "4b 52 44 4d 01 00 00 00 05 00 00 00 00 00 00 00",
@@ -285,9 +329,9 @@ static const struct golden golden[] = {
 	    "e8 03 00 00 20 00 00 04 d0 07 00 00 00 00 00 00", "00 00 00 00 00 00 00 00" } },
 	{ "hello-accept",
 	  NULL,
-	  { "4b 52 44 4d 01 00 00 00 00 00 00 00 00 00 00 00",
+	  { "4b 52 44 4d 01 00 00 00 01 00 00 00 00 00 00 00",
 	    "a8 a7 a6 a5 a4 a3 a2 a1 18 17 16 15 14 13 12 11",
-	    "00 00 00 00 40 00 00 04 b8 0b 00 00 00 00 00 00", "00 00 00 00 00 00 00 00" } },
+	    "00 00 00 00 40 00 00 04 b8 0b 00 00 20 00 00 00", "00 00 00 00 00 00 00 00" } },
 	{ "reject", NULL, { "4b 52 44 4d 01 03 00 00" } },
 };
 
@@ -301,9 +345,11 @@ static const struct krdma_hello hello_request = {
 };
 
 static const struct krdma_hello hello_accept = {
+	.features = KRDMA_WIRE_MESSAGES,
 	.incarnation = 0xa1a2a3a4a5a6a7a8,
 	.session = 0x1112131415161718,
 	.window = 64,
+	.places = 32,
 	.heartbeat_ms = 3000,
 };
 
@@ -387,7 +433,8 @@ static const struct shape shapes[] = {
 	{ KRDMA_WIRE_RECALL, false, 16, 8, 1, 64 }, { KRDMA_WIRE_RECALL, true, 8, 0, 0, 0 },
 	{ KRDMA_WIRE_REVOKE, false, 8, 0, 0, 0 },   { KRDMA_WIRE_REVOKE, true, 8, 0, 0, 0 },
 	{ KRDMA_WIRE_BYE, false, 8, 0, 0, 0 },      { KRDMA_WIRE_DIGEST, false, 24, 0, 0, 0 },
-	{ KRDMA_WIRE_DIGEST, true, 16, 0, 0, 0 },
+	{ KRDMA_WIRE_DIGEST, true, 16, 0, 0, 0 },   { KRDMA_WIRE_MESSAGE, false, 24, 1, 0, 4096 },
+	{ KRDMA_WIRE_MESSAGE, true, 8, 8, 1, 64 },
 };
 
 static const struct shape *shape_of(u8 type, bool answer)
@@ -400,7 +447,14 @@ static const struct shape *shape_of(u8 type, bool answer)
 	return NULL;
 }
 
-static u8 ping_data[KRDMA_WIRE_PING_MAX];
+/* Of a PING, or of a MESSAGE. */
+static u8 random_data[KRDMA_WIRE_DATA_MAX];
+
+static void fill_data(u32 length)
+{
+	while (length--)
+		random_data[length] = random32();
+}
 
 static void fill_question(struct krdma_msg *msg, u32 entries)
 {
@@ -434,6 +488,15 @@ static void fill_question(struct krdma_msg *msg, u32 entries)
 		msg->digest.offset = random64() >> 1;
 		msg->digest.length = 1 + random32() % (4U << 20);
 		msg->digest.value = random32();
+		break;
+	case KRDMA_WIRE_MESSAGE:
+		msg->message.grant = random_id();
+		msg->message.generation = random_id();
+		msg->message.value = random64();
+		msg->message.flags = random32() & 1;
+		msg->message.length = entries;
+		msg->message.data = random_data;
+		fill_data(entries);
 		break;
 	case KRDMA_WIRE_BYE:
 		msg->tag = 0;
@@ -483,25 +546,77 @@ static void fill_answer(struct krdma_msg *msg, u32 entries)
 		msg->digest_answer.generation = random_id();
 		msg->digest_answer.value = random32();
 		break;
+	case KRDMA_WIRE_MESSAGE:
+		msg->message_answer.count = entries;
+		for (i = 0; i < entries; i++) {
+			msg->message_answer.taken[i].tag = i ? random_id() : msg->tag;
+			msg->message_answer.taken[i].status =
+				random32() % (KRDMA_WIRE_STATUS_LAST + 1);
+		}
+		break;
 	default:
 		msg->grant.grant = random_id();
 		msg->grant.generation = random_id();
 	}
 }
 
+/* Where the count of a message with entries is; 0 if its length alone tells. */
+static u32 count_at(const struct shape *shape)
+{
+	if (shape->each == 1)
+		return 0;
+	return shape->type == KRDMA_WIRE_MESSAGE ? HDR : HDR + 8;
+}
+
+static void set_entries(struct krdma_msg *msg, u32 entries)
+{
+	switch (msg->type) {
+	case KRDMA_WIRE_PING:
+		msg->ping.length = entries;
+		break;
+	case KRDMA_WIRE_LIST:
+		msg->list_answer.count = entries;
+		break;
+	case KRDMA_WIRE_SEGS:
+		msg->segs_answer.count = entries;
+		break;
+	case KRDMA_WIRE_MESSAGE:
+		if (msg->answer)
+			msg->message_answer.count = entries;
+		else
+			msg->message.length = entries;
+		break;
+	default:
+		msg->recall.count = entries;
+	}
+}
+
+/* Data that stays where it is, and where that is in the bytes; NULL if there is none. */
+static const void **data_of(struct krdma_msg *msg, u32 *at, u32 *length)
+{
+	if (msg->type == KRDMA_WIRE_PING && !msg->status) {
+		*at = HDR;
+		*length = msg->ping.length;
+		return &msg->ping.data;
+	}
+	if (msg->type == KRDMA_WIRE_MESSAGE && !msg->answer) {
+		*at = HDR + 24;
+		*length = msg->message.length;
+		return &msg->message.data;
+	}
+	return NULL;
+}
+
 static void fill_random(const struct shape *shape, u32 entries, struct krdma_msg *msg)
 {
-	u32 i;
-
 	memset(msg, 0, sizeof(*msg));
 	msg->type = shape->type;
 	msg->answer = shape->answer;
 	msg->tag = random_id();
 	if (shape->type == KRDMA_WIRE_PING) {
-		for (i = 0; i < entries; i++)
-			ping_data[i] = random32();
+		fill_data(entries);
 		msg->ping.length = entries;
-		msg->ping.data = ping_data;
+		msg->ping.data = random_data;
 	} else if (shape->answer) {
 		fill_answer(msg, entries);
 	} else {
@@ -526,6 +641,10 @@ static const struct reserved reserved[] = {
 	{ "recall", 28, 4, "reserved bytes of a recall are not zero" },
 	{ "bye", 20, 4, "reserved bytes of a bye are not zero" },
 	{ "digest-answer", 28, 4, "reserved bytes of a digest are not zero" },
+	{ "message", 36, 4, "reserved bytes of a message are not zero" },
+	{ "message-answer", 20, 4, "reserved bytes of the answer to messages are not zero" },
+	{ "message-answer", 30, 2, "reserved bytes of the answer to a message are not zero" },
+	{ "message-answer", 38, 2, "reserved bytes of the answer to a message are not zero" },
 };
 
 /*
@@ -578,10 +697,13 @@ static const struct field fields[] = {
 	FIELD("open", 16, 4, open.rights, 0, NULL),
 	FIELD("open", 16, 4, open.rights, 7, NULL),
 	FIELD("open", 16, 4, open.rights, 8, "unknown rights"),
+	FIELD("open", 16, 4, open.rights, 0x17, NULL),
+	FIELD("open", 16, 4, open.rights, 0x20, "unknown rights"),
 	FIELD("open", 16, 4, open.rights, 0x80000000, "unknown rights"),
 	FIELD("open-answer", 16, 8, open_answer.length, 0, "export of no length"),
 	FIELD("open-answer", 16, 8, open_answer.length, U64_MAX, NULL),
-	FIELD("open-answer", 24, 4, open_answer.rights, 16, "unknown rights"),
+	FIELD("open-answer", 24, 4, open_answer.rights, 16, NULL),
+	FIELD("open-answer", 24, 4, open_answer.rights, 32, "unknown rights"),
 	FIELD("open-answer", 24, 4, open_answer.rights, 0xc, NULL),
 	FIELD("open-answer", 24, 4, open_answer.rights, 9,
 	      "what atomics are atomic against, without them"),
@@ -682,6 +804,25 @@ static const struct field fields[] = {
 	FIELD("digest-answer", 16, 4, digest_answer.grant, 0, "grant 0"),
 	FIELD("digest-answer", 20, 4, digest_answer.generation, 0, "generation 0"),
 	FIELD("digest-answer", 24, 4, digest_answer.value, U32_MAX, NULL),
+
+	/* MESSAGE */
+	FIELD("message", 8, 4, tag, 0, "tag 0"),
+	FIELD("message", 16, 4, message.grant, 0, "grant 0"),
+	FIELD("message", 20, 4, message.generation, 0, "generation 0"),
+	FIELD("message", 24, 8, message.value, 0, NULL),
+	FIELD("message", 24, 8, message.value, U64_MAX, NULL),
+	FIELD("message", 32, 4, message.flags, 1, NULL),
+	FIELD("message", 32, 4, message.flags, 2, "unknown flags of a message"),
+	FIELD("message", 32, 4, message.flags, 0x80000000, "unknown flags of a message"),
+	FIELD("message-answer", 2, 2, status, 3, "status in the answer to messages"),
+	FIELD("message-answer", 8, 4, tag, 4, "answer to messages with another tag"),
+	FIELD("message-answer", 24, 4, message_answer.taken[0].tag, 4,
+	      "answer to messages with another tag"),
+	FIELD("message-answer", 32, 4, message_answer.taken[1].tag, 0, "tag 0"),
+	FIELD("message-answer", 32, 4, message_answer.taken[1].tag, U32_MAX, NULL),
+	FIELD("message-answer", 28, 2, message_answer.taken[0].status, 8, NULL),
+	FIELD("message-answer", 28, 2, message_answer.taken[0].status, 9, "unknown status"),
+	FIELD("message-answer", 36, 2, message_answer.taken[1].status, 0xffff, "unknown status"),
 };
 
 /* --------------------------------------------------------------- hello */
@@ -719,7 +860,11 @@ static const struct hello_field hello_fields[] = {
 	{ 38, 2, 0xffff, 0, NULL },
 	{ 40, 4, 0, 0, NULL },
 	{ 40, 4, U32_MAX, 0, NULL },
-	{ 44, 1, 1, -EPROTO, "reserved bytes of the hello are not zero" },
+	{ 44, 2, 1, 0, NULL },
+	{ 44, 2, 64, 0, NULL },
+	{ 44, 2, 65, -EPROTO, "places for messages outside their limits" },
+	{ 44, 2, 0xffff, -EPROTO, "places for messages outside their limits" },
+	{ 46, 1, 1, -EPROTO, "reserved bytes of the hello are not zero" },
 	{ 55, 1, 0x80, -EPROTO, "reserved bytes of the hello are not zero" },
 };
 

@@ -170,6 +170,14 @@ int kst_connect(int fd, __u32 flags, __u32 *id)
 	return rc;
 }
 
+int kst_inbox(int fd, __u32 id, __u32 flags)
+{
+	struct krdma_inbox cmd = { .size = sizeof(cmd), .flags = flags, .export = id };
+	int rc = kst_call(fd, KRDMA_IOC_INBOX, &cmd);
+
+	return rc ? rc : cmd.fd;
+}
+
 int kst_open_region(int fd, __u32 session, const char *name, __u32 rights, __u32 *id,
 		    __u64 *segment)
 {

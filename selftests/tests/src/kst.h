@@ -46,6 +46,8 @@ int kst_destroy(int fd, __u32 id);
 int kst_buffer(int fd, void *addr, __u64 length, __u32 flags, __u32 *id);
 int kst_export(int fd, const char *name, void *addr, __u64 length, __u32 rights, __u32 *id);
 int kst_connect(int fd, __u32 flags, __u32 *id);
+/* KRDMA_IOC_INBOX: the file, or a negative errno. */
+int kst_inbox(int fd, __u32 id, __u32 flags);
 int kst_open_region(int fd, __u32 session, const char *name, __u32 rights, __u32 *id,
 		    __u64 *segment);
 int kst_submit(int fd, struct krdma_op *ops, struct krdma_completion *comps, __u32 n,
@@ -115,6 +117,18 @@ void kst_fill(void *mem, __u64 offset, size_t length, unsigned int seed);
 long kst_check(const void *mem, __u64 offset, size_t length, unsigned int seed);
 /* Are all bytes the same? */
 bool kst_all(const void *mem, size_t length, unsigned char byte);
+
+/* ---- messages ---- */
+
+/*
+ * The value of a message is its sender, below KST_MAIL_FROM, and its number, from 0 on,
+ * which follow each other. Its bytes are kst_fill(.., number, .., sender). If it comes with
+ * a WRITE that is what it has put into KST_MAIL_BYTES of the export, one of its places.
+ */
+#define KST_MAIL_FROM                  16
+#define KST_MAIL_BYTES                 20000UL
+#define KST_MAIL_PLACES                8
+#define KST_MAIL_VALUE(sender, number) ((__u64)(sender) << 32 | (__u32)(number))
 
 /* ---- node B ---- */
 

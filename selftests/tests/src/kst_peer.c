@@ -14,10 +14,18 @@
  *	adders NAME OFFSET TIMES N	N processes that add 1, each so often
  *	fault NAME TIMES		kst_fault()
  *	seal NAME SEALS			of a memfd
+ *	inbox NAME			opens the file of its messages
+ *	receive NAME N PAUSE		reads N messages, a pause of so many ms before each;
+ *					answers how many are wrong (struct kst_mail)
+ *	ready NAME			poll(2) of the inbox
+ *	rest NAME			how many come until the end of the inbox
+ *	slow NAME MS PAUSE		as receive, for so long; answers how many there were
  *	pins				nr_foll_pin_acquired - released
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +43,8 @@ struct peer_export {
 	void *mem;
 	int fd; /* memfd, else -1 */
 	__u64 length;
+	int inbox;                 /* or -1 */
+	__u32 next[KST_MAIL_FROM]; /* number of the next message of each sender */
 };
 
 static struct peer_export peer_exports[16];
@@ -64,6 +74,8 @@ static int peer_export(const char *name, const char *kind, __u64 length, __u32 r
 	if (!e || strlen(name) >= sizeof(e->name))
 		return -ENOSPC;
 	e->fd = -1;
+	e->inbox = -1;
+	memset(e->next, 0, sizeof(e->next));
 	e->mem = NULL;
 	e->length = length;
 	strcpy(cmd.name, name);
@@ -95,6 +107,9 @@ static int peer_unexport(struct peer_export *e)
 		munmap(e->mem, e->length);
 	if (e->fd >= 0)
 		close(e->fd);
+	/* To be read to its end. */
+	if (e->inbox >= 0)
+		return rc;
 	e->name[0] = 0;
 	return rc;
 }
@@ -136,6 +151,107 @@ static int peer_value(struct peer_export *e, bool set, __u64 offset, __u64 to, l
 		__atomic_store_n(at, to, __ATOMIC_SEQ_CST);
 	*value = (long)__atomic_load_n(at, __ATOMIC_SEQ_CST);
 	return 0;
+}
+
+/* ---- messages ---- */
+
+/* What is wrong with one, or NULL. */
+static const char *peer_message(struct peer_export *e, const struct krdma_message *m)
+{
+	struct krdma_sockaddr from = kst_ipv4("10.77.0.1", 0);
+	__u32 sender = m->value >> 32 & 0xff, number = m->value;
+
+	if (m->size != (sizeof(*m) + m->length + 7) / 8 * 8 || m->reserved)
+		return "its size";
+	if (m->uid || !m->session || m->peer.family != from.family ||
+	    memcmp(m->peer.addr, from.addr, sizeof(from.addr)))
+		return "who it is from";
+	if (m->flags & KRDMA_MESSAGE_WRITTEN) {
+		/* Number @number was written there, just before. */
+		if (m->length ||
+		    kst_check((char *)e->mem + number % KST_MAIL_PLACES * KST_MAIL_BYTES, number,
+			      KST_MAIL_BYTES, sender) >= 0)
+			return "what it tells of is not there";
+	} else if (kst_check(m->data, number, m->length, sender) >= 0) {
+		return "its bytes";
+	}
+	if (sender >= KST_MAIL_FROM)
+		return "its value";
+	if (number != e->next[sender]++) {
+		e->next[sender] = number + 1;
+		return "its place in the order";
+	}
+	return NULL;
+}
+
+/* Reads some: how many, or a negative errno. One at a time if there is a pause. */
+static int peer_read(struct peer_export *e, bool one, long *wrong)
+{
+	static __u64 buf[16384];
+	ssize_t got = read(e->inbox, buf,
+			   one ? sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX : sizeof(buf));
+	const struct krdma_message *m = (void *)buf;
+	const char *why;
+	int n = 0;
+
+	if (got < 0)
+		return -errno;
+	for (; got > 0; got -= m->size, m = (void *)((char *)m + m->size), n++) {
+		why = peer_message(e, m);
+		if (!why)
+			continue;
+		printf("# message %#llx of %u bytes: %s\n", (unsigned long long)m->value, m->length,
+		       why);
+		++*wrong;
+	}
+	return n;
+}
+
+static int peer_receive(struct peer_export *e, unsigned int n, unsigned int pause, long *wrong)
+{
+	int rc;
+
+	for (*wrong = 0; n; n -= rc) {
+		if (pause)
+			usleep(pause * 1000);
+		rc = peer_read(e, pause, wrong);
+		if (rc <= 0)
+			return rc ? rc : -ENODATA;
+		if ((unsigned int)rc > n)
+			return -EOVERFLOW;
+	}
+	return 0;
+}
+
+/* A slow receiver: how many it got, or an error if one of them was wrong. */
+static int peer_slow(struct peer_export *e, unsigned int ms, unsigned int pause, long *n)
+{
+	struct pollfd p = { .fd = e->inbox, .events = POLLIN };
+	double end = kst_seconds() + ms / 1000.0, now;
+	long wrong = 0;
+	int rc;
+
+	for (*n = 0; (now = kst_seconds()) < end; *n += rc) {
+		usleep(pause * 1000);
+		rc = poll(&p, 1, (end - now) * 1000);
+		if (rc > 0)
+			rc = peer_read(e, true, &wrong);
+		if (rc < 0)
+			return rc;
+	}
+	return wrong ? -EBADMSG : 0;
+}
+
+static int peer_rest(struct peer_export *e, long *n)
+{
+	long wrong = 0;
+	int rc;
+
+	for (*n = 0; (rc = peer_read(e, false, &wrong)) > 0; *n += rc)
+		;
+	close(e->inbox);
+	e->name[0] = 0;
+	return rc ? rc : wrong ? -EBADMSG : 0;
 }
 
 /* ---- on either node: add to a number of node B ---- */
@@ -233,6 +349,22 @@ static int peer_do(const char *line, long *value)
 		return peer_adders(name, a, b, c);
 	if (!strcmp(verb, "seal"))
 		return fcntl(e->fd, F_ADD_SEALS, (int)a) ? -errno : 0;
+	if (!strcmp(verb, "inbox")) {
+		e->inbox = kst_inbox(peer_fd, e->id, 0);
+		return e->inbox < 0 ? e->inbox : 0;
+	}
+	if (!strcmp(verb, "receive"))
+		return peer_receive(e, a, b, value);
+	if (!strcmp(verb, "slow"))
+		return peer_slow(e, a, b, value);
+	if (!strcmp(verb, "rest"))
+		return peer_rest(e, value);
+	if (!strcmp(verb, "ready")) {
+		struct pollfd p = { .fd = e->inbox, .events = POLLIN };
+
+		*value = poll(&p, 1, 0) < 0 ? -errno : p.revents;
+		return 0;
+	}
 	if (!strcmp(verb, "fill") || !strcmp(verb, "check"))
 		return peer_look(e, verb[0] == 'f', a, b, c, value);
 	return -EINVAL;

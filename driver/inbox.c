@@ -1,0 +1,659 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Messages, at the owner of an export: the queue that they are in until somebody reads
+ * them from a file, or a module's function is called with them.
+ *
+ * A queue (struct krdma_box) has room for KRDMA_BOX_MESSAGES. What finds none stays in
+ * the receive that it came in, and is not answered: that keeps the sender's place, of
+ * which it has few. As soon as there is room those who wait have it in turn, one message
+ * each (krdma_box_turn); their sessions' rx_work does the rest. Who comes later waits
+ * behind them, so messages of a grant keep their order.
+ *
+ *	box->lock	what is in a queue, and who waits for room in it
+ *	  session->lock	whose turn it is, and what is to be answered
+ */
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/memcontrol.h>
+#include <linux/poll.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include "ctx.h"
+#include "trace.h"
+
+/* Room in a queue, messages. */
+#define KRDMA_BOX_MESSAGES 256
+/* Answers that are not kept back any longer for others to join them. */
+#define KRDMA_TAKEN_MANY 16
+
+/* A message. */
+struct krdma_mail {
+	struct list_head node; /* box->mails */
+	struct krdma_message head;
+};
+
+/* The queue of an export. */
+struct krdma_box {
+	struct kref ref; /* the export, its files, those who send to it */
+	spinlock_t lock;
+	struct list_head mails;
+	u32 nmails;
+	u32 used;                 /* of the room: those, and such as are being stored */
+	struct list_head waiting; /* krdma_sender.node: who has messages but no room */
+	bool over;                /* the export is gone */
+	wait_queue_head_t wait;
+	struct mem_cgroup *memcg; /* pays for what is in it; holds a reference */
+	krdma_receive_fn fn;      /* of a module, instead of files */
+	void *priv;
+	struct work_struct work;
+};
+
+/* A grant that may send to a queue. */
+struct krdma_sender {
+	struct kref ref; /* the grant, being its turn, rx_work while it is at it */
+	struct krdma_box *box;
+	struct krdma_session *sess; /* while not closed */
+	u32 grant;
+	u32 generation;
+	bool closed;           /* box->lock */
+	struct list_head node; /* box->waiting */
+	struct list_head held; /* krdma_rx.node, box->lock */
+	struct list_head turn; /* session->turns, session->lock */
+};
+
+/* ---- queues ---- */
+
+static void krdma_box_release(struct kref *ref)
+{
+	struct krdma_box *box = container_of(ref, struct krdma_box, ref);
+	struct krdma_mail *mail, *next;
+
+	list_for_each_entry_safe(mail, next, &box->mails, node)
+		kfree(mail);
+	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -(u64)box->nmails);
+	mem_cgroup_put(box->memcg);
+	kfree(box);
+}
+
+/**
+ * krdma_box_put - let go of a queue
+ * @box: the queue, or NULL
+ *
+ * Context: process.
+ */
+void krdma_box_put(struct krdma_box *box)
+{
+	if (box)
+		kref_put(&box->ref, krdma_box_release);
+}
+
+/* There is room, and somebody waits: it is the turn of the one who waits longest. */
+static void krdma_box_turn(struct krdma_box *box)
+{
+	struct krdma_sender *sender;
+	struct krdma_session *sess;
+
+	lockdep_assert_held(&box->lock);
+	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
+	if (!sender || box->used >= KRDMA_BOX_MESSAGES)
+		return;
+	/* It leaves the list before its session goes. */
+	sess = sender->sess;
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP) {
+		if (list_empty(&sender->turn)) {
+			kref_get(&sender->ref);
+			list_add_tail(&sender->turn, &sess->turns);
+		}
+		queue_work(krdma_wq, &sess->rx_work);
+	}
+	spin_unlock_bh(&sess->lock);
+}
+
+static void krdma_box_leave(struct krdma_box *box, u32 n)
+{
+	spin_lock(&box->lock);
+	box->used -= n;
+	krdma_box_turn(box);
+	spin_unlock(&box->lock);
+}
+
+/* The first message; NULL, or an ERR_PTR if it has more than @room bytes. */
+static struct krdma_mail *krdma_box_pop(struct krdma_box *box, size_t room)
+{
+	struct krdma_mail *mail;
+
+	spin_lock(&box->lock);
+	mail = list_first_entry_or_null(&box->mails, struct krdma_mail, node);
+	if (mail && mail->head.size > room) {
+		mail = ERR_PTR(-EMSGSIZE);
+	} else if (mail) {
+		list_del(&mail->node);
+		box->nmails--;
+		krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
+	}
+	spin_unlock(&box->lock);
+	return mail;
+}
+
+static void krdma_box_put_back(struct krdma_box *box, struct krdma_mail *mail)
+{
+	spin_lock(&box->lock);
+	list_add(&mail->node, &box->mails);
+	box->nmails++;
+	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, 1);
+	spin_unlock(&box->lock);
+}
+
+/* A module's function, with one message after the other. */
+static void krdma_box_work(struct work_struct *work)
+{
+	struct krdma_box *box = container_of(work, struct krdma_box, work);
+	struct krdma_mail *mail;
+
+	while (!READ_ONCE(box->over) && (mail = krdma_box_pop(box, SIZE_MAX))) {
+		box->fn(box->priv, &mail->head);
+		kfree(mail);
+		krdma_box_leave(box, 1);
+		cond_resched();
+	}
+}
+
+/* ORDER: under the lock, so that no work is queued when the queue is over. */
+static void krdma_box_wake(struct krdma_box *box)
+{
+	lockdep_assert_held(&box->lock);
+	if (box->fn)
+		queue_work(krdma_event_wq, &box->work);
+	else
+		wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+/**
+ * krdma_box_new - a queue for an export's messages
+ * @fn: of a module, to be called with each; NULL: they are read from files
+ * @priv: for @fn
+ *
+ * Context: process, of the user who pays for it.
+ * Return: the queue with a reference, or NULL
+ */
+struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv)
+{
+	struct krdma_box *box = kzalloc(sizeof(*box), GFP_KERNEL_ACCOUNT);
+
+	if (!box)
+		return NULL;
+	kref_init(&box->ref);
+	spin_lock_init(&box->lock);
+	INIT_LIST_HEAD(&box->mails);
+	INIT_LIST_HEAD(&box->waiting);
+	init_waitqueue_head(&box->wait);
+	INIT_WORK(&box->work, krdma_box_work);
+	box->memcg = get_mem_cgroup_from_mm(current->mm);
+	box->fn = fn;
+	box->priv = priv;
+	return box;
+}
+
+/**
+ * krdma_box_end - the export is gone
+ * @box: its queue; takes no more messages, and its function is not called any more
+ *	when this returns
+ *
+ * Context: process.
+ */
+void krdma_box_end(struct krdma_box *box)
+{
+	spin_lock(&box->lock);
+	box->over = true;
+	spin_unlock(&box->lock);
+	wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
+	if (box->fn)
+		cancel_work_sync(&box->work);
+}
+
+/**
+ * krdma_box_count - how many messages are in a queue
+ * @box: the queue
+ * @waiting: out: grants with messages that found no room
+ *
+ * Context: process.
+ * Return: messages
+ */
+u32 krdma_box_count(struct krdma_box *box, u32 *waiting)
+{
+	struct krdma_sender *sender;
+	u32 n = 0, mails;
+
+	spin_lock(&box->lock);
+	mails = box->nmails;
+	list_for_each_entry(sender, &box->waiting, node)
+		n++;
+	spin_unlock(&box->lock);
+	*waiting = n;
+	return mails;
+}
+
+/* ---- grants that send ---- */
+
+static void krdma_sender_release(struct kref *ref)
+{
+	struct krdma_sender *sender = container_of(ref, struct krdma_sender, ref);
+
+	krdma_box_put(sender->box);
+	kfree(sender);
+}
+
+static void krdma_sender_put(struct krdma_sender *sender)
+{
+	kref_put(&sender->ref, krdma_sender_release);
+}
+
+/**
+ * krdma_sender_open - a grant may send
+ * @grant: grant with the right, of an export with a queue
+ *
+ * Context: process; the session's service.
+ * Return: 0 or -ENOMEM
+ */
+int krdma_sender_open(struct krdma_grant *grant)
+{
+	struct krdma_sender *sender = kzalloc(sizeof(*sender), GFP_KERNEL);
+	int rc;
+
+	if (!sender)
+		return -ENOMEM;
+	kref_init(&sender->ref);
+	INIT_LIST_HEAD(&sender->node);
+	INIT_LIST_HEAD(&sender->held);
+	INIT_LIST_HEAD(&sender->turn);
+	sender->box = grant->exp->box;
+	kref_get(&sender->box->ref);
+	sender->sess = grant->sess;
+	sender->grant = grant->id;
+	sender->generation = grant->generation;
+	rc = xa_err(xa_store(&grant->sess->senders, grant->id, sender, GFP_KERNEL));
+	if (rc)
+		krdma_sender_put(sender);
+	else
+		grant->sender = sender;
+	return rc;
+}
+
+/* The sender of a message, with a reference. */
+static struct krdma_sender *krdma_sender_find(struct krdma_session *sess, u32 grant, u32 generation)
+{
+	struct krdma_sender *sender;
+
+	xa_lock(&sess->senders);
+	sender = xa_load(&sess->senders, grant);
+	if (sender && sender->generation == generation)
+		kref_get(&sender->ref);
+	else
+		sender = NULL;
+	xa_unlock(&sess->senders);
+	return sender;
+}
+
+/*
+ * Its receive is not needed any more, and its place is the peer's with the answer, which
+ * rx_work gives.
+ */
+static void krdma_message_taken(struct krdma_session *sess, struct krdma_rx *rx, u32 tag,
+				u16 status)
+{
+	/* ORDER: the receive first. */
+	if (krdma_post_rx(sess->ch, rx))
+		return;
+	spin_lock_bh(&sess->lock);
+	sess->taken[sess->ntaken].tag = tag;
+	sess->taken[sess->ntaken++].status = status;
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_sender_close - a grant ends
+ * @grant: grant; its messages that found no room are refused
+ *
+ * Context: process; the session's service, or down_work.
+ */
+void krdma_sender_close(struct krdma_grant *grant)
+{
+	struct krdma_sender *sender = grant->sender;
+	struct krdma_session *sess = grant->sess;
+	struct krdma_rx *rx, *next;
+	bool turn;
+	LIST_HEAD(held);
+
+	if (!sender)
+		return;
+	xa_erase(&sess->senders, sender->grant);
+	spin_lock(&sender->box->lock);
+	sender->closed = true;
+	list_splice_init(&sender->held, &held);
+	list_del_init(&sender->node);
+	/* It may have been its turn. */
+	krdma_box_turn(sender->box);
+	spin_unlock(&sender->box->lock);
+
+	spin_lock_bh(&sess->lock);
+	turn = !list_empty(&sender->turn);
+	list_del_init(&sender->turn);
+	spin_unlock_bh(&sess->lock);
+	if (turn)
+		krdma_sender_put(sender);
+	list_for_each_entry_safe(rx, next, &held, node) {
+		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
+		krdma_message_taken(sess, rx, rx->tag, KRDMA_WIRE_STALE);
+	}
+	spin_lock_bh(&sess->lock);
+	if (sess->ntaken && sess->state == KRDMA_SESSION_UP)
+		queue_work(krdma_wq, &sess->rx_work);
+	spin_unlock_bh(&sess->lock);
+	krdma_sender_put(sender);
+}
+
+/* ---- messages ---- */
+
+static struct krdma_mail *krdma_mail_new(const struct krdma_session *sess, struct krdma_box *box,
+					 const struct krdma_msg *msg)
+{
+	u32 size = ALIGN(sizeof(struct krdma_message) + msg->message.length, sizeof(u64));
+	struct mem_cgroup *memcg;
+	struct krdma_mail *mail;
+
+	memcg = set_active_memcg(box->memcg);
+	mail = kmalloc(offsetof(struct krdma_mail, head) + size, GFP_KERNEL_ACCOUNT);
+	set_active_memcg(memcg);
+	if (!mail)
+		return NULL;
+	mail->head = (struct krdma_message){
+		.size = size,
+		.length = msg->message.length,
+		.value = msg->message.value,
+		.session = sess->serial,
+		.uid = from_kuid(&init_user_ns, sess->uid),
+		.flags = msg->message.flags & KRDMA_WIRE_WRITTEN ? KRDMA_MESSAGE_WRITTEN : 0,
+		.region = msg->message.grant,
+	};
+	krdma_addr_to_user(&sess->dst, &mail->head.peer);
+	memcpy(mail->head.data, msg->message.data, msg->message.length);
+	memset(mail->head.data + msg->message.length, 0,
+	       size - sizeof(mail->head) - msg->message.length);
+	return mail;
+}
+
+/* There is room for it, which it has taken. */
+static void krdma_message_store(struct krdma_session *sess, struct krdma_sender *sender,
+				struct krdma_rx *rx, const struct krdma_msg *msg)
+{
+	struct krdma_mail *mail = krdma_mail_new(sess, sender->box, msg);
+	struct krdma_box *box = sender->box;
+	u16 status = KRDMA_WIRE_OK;
+
+	if (!mail) {
+		krdma_box_leave(box, 1);
+		krdma_message_taken(sess, rx, msg->tag, KRDMA_WIRE_NOMEM);
+		return;
+	}
+	spin_lock(&box->lock);
+	if (box->over || sender->closed) {
+		status = KRDMA_WIRE_STALE;
+		box->used--;
+	} else {
+		list_add_tail(&mail->node, &box->mails);
+		box->nmails++;
+		krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, 1);
+		krdma_stat_inc(KRDMA_STAT_DELIVERIES);
+		krdma_box_wake(box);
+	}
+	spin_unlock(&box->lock);
+	if (status)
+		kfree(mail);
+	krdma_message_taken(sess, rx, msg->tag, status);
+}
+
+/**
+ * krdma_inbox_message - a message has come
+ * @sess: session
+ * @rx: receive that it is in; posted again when it is taken
+ * @msg: the message, decoded
+ *
+ * Context: rx_work.
+ */
+void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
+			 const struct krdma_msg *msg)
+{
+	struct krdma_sender *sender;
+	bool store = false, stale;
+
+	if (!sess->inbound || !sess->ch->messages || msg->tag > KRDMA_PLACES) {
+		krdma_session_protocol(sess, "a message without a place");
+		return;
+	}
+	if (test_and_set_bit(msg->tag, sess->places)) {
+		krdma_session_protocol(sess, "a message in a place that is taken");
+		return;
+	}
+	sender = krdma_sender_find(sess, msg->message.grant, msg->message.generation);
+	if (!sender) {
+		krdma_message_taken(sess, rx, msg->tag, KRDMA_WIRE_STALE);
+		return;
+	}
+	spin_lock(&sender->box->lock);
+	stale = sender->closed || sender->box->over;
+	if (!stale && list_empty(&sender->box->waiting) && sender->box->used < KRDMA_BOX_MESSAGES) {
+		sender->box->used++;
+		store = true;
+	} else if (!stale) {
+		rx->tag = msg->tag;
+		list_add_tail(&rx->node, &sender->held);
+		if (list_empty(&sender->node))
+			list_add_tail(&sender->node, &sender->box->waiting);
+		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, 1);
+	}
+	spin_unlock(&sender->box->lock);
+	if (stale)
+		krdma_message_taken(sess, rx, msg->tag, KRDMA_WIRE_STALE);
+	else if (store)
+		krdma_message_store(sess, sender, rx, msg);
+	krdma_sender_put(sender);
+}
+
+/* One of those that are held, and room for it; NULL if there is none, or none is. */
+static struct krdma_rx *krdma_sender_next(struct krdma_sender *sender)
+{
+	struct krdma_box *box = sender->box;
+	struct krdma_rx *rx = NULL;
+
+	spin_lock(&box->lock);
+	if (!sender->closed && box->used < KRDMA_BOX_MESSAGES)
+		rx = list_first_entry_or_null(&sender->held, struct krdma_rx, node);
+	if (rx) {
+		box->used++;
+		list_del(&rx->node);
+		/* The next one is the next time's. */
+		if (list_empty(&sender->held))
+			list_del_init(&sender->node);
+		else
+			list_move_tail(&sender->node, &box->waiting);
+		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
+	}
+	krdma_box_turn(box);
+	spin_unlock(&box->lock);
+	return rx;
+}
+
+static struct krdma_sender *krdma_turn_next(struct krdma_session *sess)
+{
+	struct krdma_sender *sender;
+
+	spin_lock_bh(&sess->lock);
+	sender = list_first_entry_or_null(&sess->turns, struct krdma_sender, turn);
+	if (sender)
+		list_del_init(&sender->turn);
+	spin_unlock_bh(&sess->lock);
+	return sender;
+}
+
+/**
+ * krdma_inbox_turns - there is room for messages that are held
+ * @sess: session
+ *
+ * Context: rx_work.
+ */
+void krdma_inbox_turns(struct krdma_session *sess)
+{
+	struct krdma_msg *msg = sess->rx_msg;
+	struct krdma_sender *sender;
+	struct krdma_rx *rx;
+	const char *why;
+
+	while ((sender = krdma_turn_next(sess))) {
+		rx = krdma_sender_next(sender);
+		/* It has been decoded before. */
+		if (rx && !WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, msg, &why)))
+			krdma_message_store(sess, sender, rx, msg);
+		krdma_sender_put(sender);
+	}
+}
+
+/**
+ * krdma_inbox_answer - answer the messages that are taken
+ * @sess: session
+ * @all: also if they are few
+ *
+ * Context: rx_work.
+ */
+void krdma_inbox_answer(struct krdma_session *sess, bool all)
+{
+	struct krdma_msg *msg = sess->rx_msg;
+	u32 i;
+
+	if (READ_ONCE(sess->ntaken) < (all ? 1 : KRDMA_TAKEN_MANY))
+		return;
+	memset(msg, 0, sizeof(*msg));
+	msg->type = KRDMA_WIRE_MESSAGE;
+	spin_lock_bh(&sess->lock);
+	msg->message_answer.count = sess->ntaken;
+	memcpy(msg->message_answer.taken, sess->taken, sess->ntaken * sizeof(*sess->taken));
+	for (i = 0; i < sess->ntaken; i++)
+		clear_bit(sess->taken[i].tag, sess->places);
+	sess->ntaken = 0;
+	spin_unlock_bh(&sess->lock);
+	msg->tag = msg->message_answer.taken[0].tag;
+	krdma_answer(sess, msg);
+}
+
+/* ---- files ---- */
+
+static bool krdma_box_readable(struct krdma_box *box)
+{
+	return !list_empty_careful(&box->mails) || READ_ONCE(box->over);
+}
+
+/* As many as there are and fit. Return: bytes, 0 if there are none, or an errno */
+static ssize_t krdma_inbox_take(struct krdma_box *box, struct iov_iter *to)
+{
+	struct krdma_mail *mail;
+	ssize_t moved = 0, rc = 0;
+	size_t copied;
+	u32 n = 0;
+
+	while ((mail = krdma_box_pop(box, iov_iter_count(to)))) {
+		if (IS_ERR(mail)) {
+			rc = PTR_ERR(mail);
+			break;
+		}
+		copied = copy_to_iter(&mail->head, mail->head.size, to);
+		if (copied != mail->head.size) {
+			iov_iter_revert(to, copied);
+			krdma_box_put_back(box, mail);
+			rc = -EFAULT;
+			break;
+		}
+		moved += copied;
+		n++;
+		kfree(mail);
+	}
+	if (n)
+		krdma_box_leave(box, n);
+	return moved ?: rc;
+}
+
+static ssize_t krdma_inbox_read(struct kiocb *iocb, struct iov_iter *to)
+{
+	bool wait = !(iocb->ki_flags & IOCB_NOWAIT) && !(iocb->ki_filp->f_flags & O_NONBLOCK);
+	struct krdma_box *box = iocb->ki_filp->private_data;
+	bool over;
+	ssize_t rc;
+
+	for (;;) {
+		/* ORDER: what came before the end is read before the end. */
+		over = READ_ONCE(box->over);
+		rc = krdma_inbox_take(box, to);
+		if (rc || over)
+			return rc;
+		if (!wait)
+			return -EAGAIN;
+		if (wait_event_interruptible(box->wait, krdma_box_readable(box)))
+			return -ERESTARTSYS;
+	}
+}
+
+static __poll_t krdma_inbox_poll(struct file *file, poll_table *wait)
+{
+	struct krdma_box *box = file->private_data;
+	__poll_t mask = 0;
+
+	poll_wait(file, &box->wait, wait);
+	if (krdma_box_readable(box))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (READ_ONCE(box->over))
+		mask |= EPOLLHUP;
+	return mask;
+}
+
+static int krdma_inbox_release(struct inode *inode, struct file *file)
+{
+	krdma_box_put(file->private_data);
+	return 0;
+}
+
+static const struct file_operations krdma_inbox_fops = {
+	.owner = THIS_MODULE,
+	.read_iter = krdma_inbox_read,
+	.poll = krdma_inbox_poll,
+	.release = krdma_inbox_release,
+	.llseek = noop_llseek,
+};
+
+/**
+ * krdma_inbox_open - a file to read the messages to an export from
+ * @exp: export
+ * @nonblock: read does not wait
+ * @why: explanation
+ *
+ * Context: process.
+ * Return: the file, or an ERR_PTR
+ */
+struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why)
+{
+	struct krdma_box *box = exp->box;
+	struct file *file;
+
+	if (!box)
+		return ERR_PTR(krdma_explain(why, -EACCES, "'%s' is not published for messages",
+					     exp->name));
+	file = anon_inode_getfile("[krdma_inbox]", &krdma_inbox_fops, box,
+				  O_RDONLY | (nonblock ? O_NONBLOCK : 0));
+	if (IS_ERR(file))
+		return file;
+	kref_get(&box->ref);
+	stream_open(file_inode(file), file);
+	file->f_mode |= FMODE_NOWAIT;
+	return file;
+}
