@@ -44,7 +44,8 @@ struct command {
 
 /* cmd_*.c */
 extern const struct command cmd_atomic, cmd_bench, cmd_devices, cmd_digest, cmd_export, cmd_get,
-	cmd_help, cmd_listen, cmd_ls, cmd_ping, cmd_put, cmd_status, cmd_version;
+	cmd_help, cmd_listen, cmd_ls, cmd_ping, cmd_put, cmd_recv, cmd_send, cmd_status,
+	cmd_version;
 
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */
@@ -120,10 +121,10 @@ int parse_seconds(const char *text, uint64_t *ns);
 uint32_t timeout_to_ms(uint64_t ns);
 
 /*
- * Connect to the first address of the host that answers, by a session that may be
- * shared or is private. Return: 0 or -1.
+ * Connect to the first address of the host that answers, by a session with these
+ * KRDMA_CONNECT_*. Return: 0 or -1.
  */
-int remote_connect(struct krdma *krdma, const char *host, bool alone, uint64_t timeout_ns,
+int remote_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
 		   uint32_t *session, struct krdma_sockaddr *peer);
 
 /**
@@ -140,8 +141,11 @@ struct remote {
 	uint64_t length;
 };
 
-/* Return: the exit status; a failure has been reported. */
-int remote_open(struct remote *remote, const struct target *target, uint32_t rights, bool alone,
+/*
+ * KRDMA_CONNECT_*; that for messages follows from the rights. Return: the exit status; a
+ * failure has been reported.
+ */
+int remote_open(struct remote *remote, const struct target *target, uint32_t rights, uint32_t flags,
 		uint64_t timeout_ns);
 /* The same export once more, over another private session. Return: the exit status. */
 int remote_open_again(const struct remote *remote, const struct target *target, uint32_t rights,
@@ -194,7 +198,7 @@ void json_add_rights(struct json_object *object, const char *key, uint32_t right
 #define SIZE_TEXT 24
 const char *size_text(uint64_t bytes, char text[SIZE_TEXT]);
 /* Rights as text: "read,write". */
-#define RIGHTS_TEXT 40
+#define RIGHTS_TEXT 48
 const char *rights_text(uint32_t rights, char text[RIGHTS_TEXT]);
 
 /* lists.c */

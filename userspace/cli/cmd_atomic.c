@@ -80,7 +80,7 @@ static int atomic_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("atomic %s %s", opts.opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add", opts.text);
-	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_ATOMIC, false, opts.timeout_ns);
+	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_ATOMIC, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
 	if (opts.opcode == KRDMA_OP_CMP_SWAP)

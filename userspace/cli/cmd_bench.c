@@ -84,7 +84,9 @@ static unsigned int lane_depth(const struct bench_options *opts, uint64_t size)
 static void make_ops(const struct bench *bench, uint64_t size, unsigned int depth)
 {
 	const struct bench_options *opts = &bench->opts;
-	const uint64_t remote_places = bench->remote.length / size;
+	/* Messages have no place there. */
+	const uint64_t remote_places = opts->opcode == KRDMA_OP_SEND ? 1 :
+								       bench->remote.length / size;
 	const uint64_t local_places = bench->memory_size / size;
 	const unsigned int sessions = opts->sessions ? (unsigned int)opts->sessions : 1;
 	unsigned int i;
@@ -200,6 +202,12 @@ static void print_heading(const struct bench_options *opts)
 		       opts->gbits ? "Gb/sec" : "MiB/sec", opts->gbits ? "Gb/sec" : "MiB/sec");
 }
 
+/* The longest operation that can be done. */
+static uint64_t bench_most(const struct bench *bench)
+{
+	return bench->opts.opcode == KRDMA_OP_SEND ? KRDMA_MESSAGE_MAX : bench->remote.length;
+}
+
 static int bench_rows(const struct bench *bench, struct json_object *rows)
 {
 	const struct bench_options *opts = &bench->opts;
@@ -210,7 +218,7 @@ static int bench_rows(const struct bench *bench, struct json_object *rows)
 
 	if (!json_asked)
 		print_heading(opts);
-	for (size = first; size <= last && size <= bench->remote.length; size *= 2) {
+	for (size = first; size <= last && size <= bench_most(bench); size *= 2) {
 		rc = bench_row(bench, size, rows);
 		if (rc)
 			return rc;
@@ -228,6 +236,7 @@ static const struct operation {
 	{ "read", KRDMA_OP_READ, KRDMA_RIGHT_READ },
 	{ "write", KRDMA_OP_WRITE, KRDMA_RIGHT_WRITE },
 	{ "atomic", KRDMA_OP_FETCH_ADD, KRDMA_RIGHT_ATOMIC },
+	{ "send", KRDMA_OP_SEND, KRDMA_RIGHT_MESSAGE },
 };
 
 /* By its name, or the beginning of it. */
@@ -354,7 +363,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 	if (opts->latency && opts->gbits)
 		return usage_error("--latency and --report_gbits exclude each other");
 	if (argc - optind != 2)
-		return usage_error("'read', 'write' or 'atomic' and a target are needed");
+		return usage_error("'read', 'write', 'atomic' or 'send' and a target are needed");
 	return -1;
 }
 
@@ -370,7 +379,8 @@ static int bench_regions(struct bench *bench, const struct target *target)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
 	if (opts->flags & KRDMA_OP_VERIFY)
 		rights |= KRDMA_RIGHT_READ;
-	rc = remote_open(&bench->remote, target, rights, opts->sessions > 0, opts->timeout_ns);
+	rc = remote_open(&bench->remote, target, rights,
+			 opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0, opts->timeout_ns);
 	bench->regions[0] = bench->remote.region.id;
 	for (i = 1; !rc && i < opts->sessions; i++)
 		rc = remote_open_again(&bench->remote, target, rights, opts->timeout_ns,
@@ -447,7 +457,7 @@ static int bench_run(int argc, char **argv)
 		return rc;
 	operation = operation_find(argv[optind]);
 	if (!operation)
-		return usage_error("'%s' is none of read, write and atomic", argv[optind]);
+		return usage_error("'%s' is none of read, write, atomic and send", argv[optind]);
 	opts->opcode = operation->opcode;
 	opts->right = operation->right;
 	if (opts->opcode == KRDMA_OP_FETCH_ADD) {
@@ -455,9 +465,16 @@ static int bench_run(int argc, char **argv)
 			return usage_error("an atomic operation has 8 bytes: no -s, -a or -b");
 		opts->size = ATOMIC_BYTES;
 	}
+	if (opts->opcode == KRDMA_OP_SEND) {
+		if (!opts->size_given)
+			opts->size = KRDMA_MESSAGE_MAX;
+		if (opts->both || opts->size > KRDMA_MESSAGE_MAX)
+			return usage_error("a message has %d bytes at most, and there is no -b",
+					   KRDMA_MESSAGE_MAX);
+	}
 	if ((opts->flags & KRDMA_OP_UNPLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
 		return usage_error("--unplaced is for 'write'");
-	if ((opts->flags & KRDMA_OP_VERIFY) && opts->opcode == KRDMA_OP_FETCH_ADD)
+	if ((opts->flags & KRDMA_OP_VERIFY) && opts->opcode > KRDMA_OP_WRITE)
 		return usage_error("--verify is for 'read' and 'write'");
 	if (parse_target(argv[optind + 1], &target))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
@@ -467,7 +484,7 @@ static int bench_run(int argc, char **argv)
 	rc = bench_regions(&bench, &target);
 	if (rc)
 		return rc;
-	if ((opts->all ? SIZE_MIN : opts->size) > bench.remote.length)
+	if ((opts->all ? SIZE_MIN : opts->size) > bench_most(&bench))
 		return fail("the range has %s, an operation needs %s",
 			    size_text(bench.remote.length, has), size_text(opts->size, need));
 	bench.lanes = (opts->sessions ? (unsigned int)opts->sessions : 1) * (opts->both ? 2 : 1);
@@ -486,9 +503,10 @@ static int bench_run(int argc, char **argv)
 
 const struct command cmd_bench = {
 	.name = "bench",
-	.usage = "krdma bench [OPTIONS] read|write|atomic HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+	.usage = "krdma bench [OPTIONS] read|write|atomic|send HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 	.summary = "measure bandwidth or latency; 'write' overwrites the range, 'atomic' adds 0",
-	.help = "  -s, --size SIZE   bytes of an operation (default 64K; 8 with 'atomic')\n"
+	.help = "  -s, --size SIZE   bytes of an operation (default 64K; 8 with 'atomic'; with\n"
+		"                    'send' 4K, the most, to 'krdma recv --discard NAME')\n"
 		"  -a, --all         all sizes from 2 to 8M, powers of two, as far as they fit\n"
 		"  -n, --iters N     operations for a row (default 5000, 1000 with --latency)\n"
 		"  -D, --duration S  seconds for a row, instead of -n\n"

@@ -162,7 +162,7 @@ static int put_run(int argc, char **argv)
 	job.length = bytes_left(job.fd, &st);
 
 	rights = KRDMA_RIGHT_WRITE | (opts.verify ? KRDMA_RIGHT_READ : 0);
-	rc = remote_open(&remote, &target, rights, false, opts.timeout_ns);
+	rc = remote_open(&remote, &target, rights, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;
@@ -197,7 +197,7 @@ static int get_run(int argc, char **argv)
 	else if (json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, false, opts.timeout_ns);
+	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
 	job.remote = &remote;

@@ -57,7 +57,7 @@ static int digest_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("digest %s", opts.text);
-	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_READ, false, opts.timeout_ns);
+	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
 	krdma_op_digest(&op, remote.region.id, remote.offset, remote.length, &number);

@@ -158,7 +158,7 @@ static int ping_run(int argc, char **argv)
 	subject_set("ping %s", opts.host);
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	if (remote_connect(krdma, opts.host, false, opts.timeout_ns, &session, &peer)) {
+	if (remote_connect(krdma, opts.host, 0, opts.timeout_ns, &session, &peer)) {
 		rc = fail_krdma();
 	} else {
 		sigaction(SIGINT, &action, NULL);

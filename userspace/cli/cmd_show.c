@@ -65,7 +65,7 @@ static int ls_run(int argc, char **argv)
 
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	if (remote_connect(krdma, argv[optind], false, timeout_ns, &session, &peer)) {
+	if (remote_connect(krdma, argv[optind], 0, timeout_ns, &session, &peer)) {
 		rc = fail_krdma();
 	} else {
 		root = json_root();

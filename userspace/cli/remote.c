@@ -10,20 +10,16 @@ uint32_t timeout_to_ms(uint64_t ns)
 	return (uint32_t)((ns + 999999) / 1000000);
 }
 
-int remote_connect(struct krdma *krdma, const char *host, bool alone, uint64_t timeout_ns,
+int remote_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
 		   uint32_t *session, struct krdma_sockaddr *peer)
 {
 	const uint32_t timeout_ms = timeout_to_ms(timeout_ns);
 	struct krdma_sockaddr addrs[ADDRS_MAX];
 	int count = krdma_resolve(host, addrs, ADDRS_MAX);
-	int i, rc;
+	int i;
 
 	for (i = 0; i < count; i++) {
-		if (alone)
-			rc = krdma_connect_private(krdma, &addrs[i], timeout_ms, session);
-		else
-			rc = krdma_connect(krdma, &addrs[i], timeout_ms, session);
-		if (rc)
+		if (krdma_connect_flags(krdma, &addrs[i], flags, timeout_ms, session))
 			continue;
 		*peer = addrs[i];
 		if (!peer->port)
@@ -34,12 +30,14 @@ int remote_connect(struct krdma *krdma, const char *host, bool alone, uint64_t t
 }
 
 static int open_region(struct krdma *krdma, const struct target *target, uint32_t rights,
-		       bool alone, uint64_t timeout_ns, struct krdma_region *region)
+		       uint32_t flags, uint64_t timeout_ns, struct krdma_region *region)
 {
 	struct krdma_sockaddr peer;
 	uint32_t session;
 
-	if (remote_connect(krdma, target->host, alone, timeout_ns, &session, &peer) ||
+	if (rights & KRDMA_RIGHT_MESSAGE)
+		flags |= KRDMA_CONNECT_MESSAGES;
+	if (remote_connect(krdma, target->host, flags, timeout_ns, &session, &peer) ||
 	    krdma_open_region(krdma, session, target->name, rights, timeout_to_ms(timeout_ns),
 			      region)) {
 		fail_krdma();
@@ -48,14 +46,14 @@ static int open_region(struct krdma *krdma, const struct target *target, uint32_
 	return DONE;
 }
 
-int remote_open(struct remote *remote, const struct target *target, uint32_t rights, bool alone,
+int remote_open(struct remote *remote, const struct target *target, uint32_t rights, uint32_t flags,
 		uint64_t timeout_ns)
 {
 	char text[SIZE_TEXT];
 
 	if (krdma_new(&remote->krdma))
 		return fail_krdma();
-	if (open_region(remote->krdma, target, rights, alone, timeout_ns, &remote->region)) {
+	if (open_region(remote->krdma, target, rights, flags, timeout_ns, &remote->region)) {
 		krdma_free(remote->krdma);
 		return FAILED;
 	}
@@ -78,7 +76,7 @@ int remote_open_again(const struct remote *remote, const struct target *target, 
 {
 	struct krdma_region again;
 
-	if (open_region(remote->krdma, target, rights, true, timeout_ns, &again))
+	if (open_region(remote->krdma, target, rights, KRDMA_CONNECT_PRIVATE, timeout_ns, &again))
 		return FAILED;
 	if (again.length != remote->region.length)
 		return fail("'%s' has changed its length meanwhile", target->name);

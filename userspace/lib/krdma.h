@@ -273,6 +273,38 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
 int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
 		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id);
 
+/**
+ * krdma_inbox() - a file to read the messages to an export from
+ * @krdma: the handle
+ * @export: id of an export with KRDMA_RIGHT_MESSAGE
+ * @flags: 0, or KRDMA_INBOX_NONBLOCK
+ *
+ * read(2) gives whole messages, each a struct krdma_message, as many as there are and as
+ * fit; krdma_message_next() goes from one to the next. poll(2), epoll(7) and io_uring work
+ * on it as on a pipe. At the end of the export comes the end of the file.
+ *
+ * Return: a file descriptor that the caller closes, close-on-exec; -EACCES if the export
+ * has not that right, or another negative errno.
+ */
+int krdma_inbox(struct krdma *krdma, uint32_t export, uint32_t flags);
+
+/**
+ * krdma_message_next() - the next message of what was read from an inbox
+ * @buf: what was read, at a multiple of 8
+ * @bytes: how much that was
+ * @message: NULL for the first, else the one before
+ *
+ * Return: the message, or NULL behind the last.
+ */
+static inline const struct krdma_message *krdma_message_next(const void *buf, size_t bytes,
+							     const struct krdma_message *message)
+{
+	const char *at = message ? (const char *)message + message->size : (const char *)buf;
+
+	return at < (const char *)buf + bytes ? (const struct krdma_message *)(const void *)at :
+						NULL;
+}
+
 /* ---- Using what a peer publishes ---- */
 
 /**
@@ -288,16 +320,18 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 		  uint32_t *session);
 
 /**
- * krdma_connect_private() - the same, with a session that no other handle gets
+ * krdma_connect_flags() - the same, with a session of a certain kind
  * @krdma: the handle
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @flags: KRDMA_CONNECT_PRIVATE: no other handle gets it; KRDMA_CONNECT_MESSAGES:
+ *	messages can be sent in it
  * @timeout_ms: give up after this many milliseconds; 0 for the default
  * @session: where the session's id goes
  *
  * Return: as krdma_connect().
  */
-int krdma_connect_private(struct krdma *krdma, const struct krdma_sockaddr *dst,
-			  uint32_t timeout_ms, uint32_t *session);
+int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
+			uint32_t timeout_ms, uint32_t *session);
 
 /**
  * krdma_ping() - one round trip to the peer's module
@@ -444,6 +478,36 @@ static inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_
 	op->offset = offset;
 	op->addr = (uintptr_t)digest;
 	op->length = length;
+}
+
+/**
+ * krdma_op_send() - a message to the owner of a region
+ * @op: the operation, all of it is written
+ * @region: id of the region, open with KRDMA_RIGHT_MESSAGE in a session for messages
+ * @addr: what it says
+ * @length: bytes, 0 to KRDMA_MESSAGE_MAX
+ * @value: a number that goes with it
+ */
+static inline void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr,
+				 uint64_t length, uint64_t value)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_SEND;
+	op->region = region;
+	op->addr = (uintptr_t)addr;
+	op->length = length;
+	op->operand = value;
+}
+
+/**
+ * krdma_op_message() - tell the owner when the bytes of a WRITE are there
+ * @op: a WRITE to a region that is open with KRDMA_RIGHT_MESSAGE as well
+ * @value: the number in the message, which has no bytes
+ */
+static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
+{
+	op->flags |= KRDMA_OP_MESSAGE;
+	op->operand = value;
 }
 
 /**

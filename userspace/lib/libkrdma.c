@@ -174,8 +174,16 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 	return do_export(krdma, name, &arg, id);
 }
 
-static int do_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
-		      uint32_t timeout_ms, uint32_t *session)
+int krdma_inbox(struct krdma *krdma, uint32_t export, uint32_t flags)
+{
+	struct krdma_inbox arg = { .size = sizeof(arg), .flags = flags, .export = export };
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_INBOX, &arg);
+
+	return rc ? rc : arg.fd;
+}
+
+int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
+			uint32_t timeout_ms, uint32_t *session)
 {
 	struct krdma_connect arg = {
 		.size = sizeof(arg),
@@ -193,13 +201,7 @@ static int do_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uin
 int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
 		  uint32_t *session)
 {
-	return do_connect(krdma, dst, 0, timeout_ms, session);
-}
-
-int krdma_connect_private(struct krdma *krdma, const struct krdma_sockaddr *dst,
-			  uint32_t timeout_ms, uint32_t *session)
-{
-	return do_connect(krdma, dst, KRDMA_CONNECT_PRIVATE, timeout_ms, session);
+	return krdma_connect_flags(krdma, dst, 0, timeout_ms, session);
 }
 
 int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,

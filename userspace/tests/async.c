@@ -310,7 +310,7 @@ int main(void)
 		memory[i] = (char)(i * 7 + i / 256);
 
 	if (krdma_new(&krdma) || krdma_resolve("h", &addr, 1) != 1 ||
-	    krdma_connect_private(krdma, &addr, 0, &session) ||
+	    krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_PRIVATE, 0, &session) ||
 	    krdma_open_region(krdma, session, "place", 0, 0, &region) ||
 	    krdma_register_buffer(krdma, memory, sizeof(memory), KRDMA_BUFFER_WRITABLE, &buffer))
 		give_up("set up");

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma recv: publish a name for messages, and print them. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* Messages read at a time. */
+#define BATCH 64
+
+enum {
+	OPT_DISCARD = OPT_LONG_ONLY,
+	OPT_RAW,
+	OPT_TIMEOUT
+};
+
+struct recv_options {
+	const char *name;
+	uint64_t size;       /* 0: no memory to be written or read */
+	uint64_t count;      /* 0: no end */
+	uint64_t timeout_ns; /* 0: none */
+	bool discard;
+	bool raw;
+};
+
+/* Return: -1 to go on, else the exit status. */
+static int recv_options(int argc, char **argv, struct recv_options *opts)
+{
+	static const struct option options[] = {
+		{ "count", required_argument, NULL, 'n' },
+		{ "size", required_argument, NULL, 's' },
+		{ "discard", no_argument, NULL, OPT_DISCARD },
+		{ "raw", no_argument, NULL, OPT_RAW },
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		COMMON_LONG,
+	};
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":n:s:" COMMON_SHORT, options, NULL)) != -1) {
+		switch (c) {
+		case 'n':
+			if (parse_count(optarg, UINT64_MAX, &opts->count) || !opts->count)
+				return usage_error("'%s' is not a number of messages", optarg);
+			break;
+		case 's':
+			if (parse_size(optarg, &opts->size))
+				return usage_error("'%s' is not a size", optarg);
+			break;
+		case OPT_DISCARD:
+			opts->discard = true;
+			break;
+		case OPT_RAW:
+			opts->raw = true;
+			break;
+		case OPT_TIMEOUT:
+			if (parse_seconds(optarg, &opts->timeout_ns))
+				return usage_error("'%s' is not a time in seconds", optarg);
+			break;
+		default:
+			rc = common_option(&cmd_recv, argv, c);
+			if (rc >= 0)
+				return rc;
+		}
+	}
+	if (argc - optind != 1)
+		return usage_error("one name is needed");
+	if (opts->raw + opts->discard + json_asked > 1)
+		return usage_error("--raw, --discard and --json exclude each other");
+	opts->name = argv[optind];
+	return -1;
+}
+
+/* What is not printed as it is would be mistaken for something else, or worse. */
+static void print_bytes(const unsigned char *at, uint32_t length)
+{
+	for (; length--; at++)
+		if (*at >= ' ' && *at < 0x7f && *at != '\\')
+			putchar(*at);
+		else
+			printf("\\x%02x", *at);
+}
+
+static bool printable(const unsigned char *at, uint32_t length)
+{
+	while (length--)
+		if (at[length] < ' ' || at[length] >= 0x7f)
+			return false;
+	return true;
+}
+
+static void print_json(const struct krdma_message *m)
+{
+	struct json_object *root = json_root();
+	char hex[2 * KRDMA_MESSAGE_MAX + 1];
+	uint32_t i;
+
+	json_add_addr(root, "peer", &m->peer);
+	json_add_count(root, "uid", m->uid);
+	json_add_count(root, "session", m->session);
+	json_add_count(root, "value", m->value);
+	json_object_object_add(root, "written",
+			       json_object_new_boolean(m->flags & KRDMA_MESSAGE_WRITTEN));
+	json_add_count(root, "bytes", m->length);
+	if (printable(m->data, m->length)) {
+		json_object_object_add(root, "text",
+				       json_object_new_string_len((const char *)m->data,
+								  (int)m->length));
+	} else {
+		for (i = 0; i < m->length; i++)
+			snprintf(hex + 2 * i, 3, "%02x", m->data[i]);
+		json_add_text(root, "hex", hex);
+	}
+	json_finish(root);
+}
+
+static void print_message(const struct recv_options *opts, const struct krdma_message *m)
+{
+	char text[KRDMA_ADDR_TEXT];
+
+	if (opts->discard)
+		return;
+	if (json_asked) {
+		print_json(m);
+		return;
+	}
+	if (opts->raw) {
+		fwrite(m->data, 1, m->length, stdout);
+		return;
+	}
+	printf("%s uid %u value %llu%s%s", krdma_format_addr(&m->peer, text), m->uid,
+	       (unsigned long long)m->value, m->flags & KRDMA_MESSAGE_WRITTEN ? " written" : "",
+	       m->length ? ": " : "");
+	print_bytes(m->data, m->length);
+	putchar('\n');
+}
+
+/* Reads what is there. Return: messages, or -1 */
+static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
+{
+	static _Alignas(8) char buf[BATCH * (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)];
+	const struct krdma_message *m;
+	ssize_t bytes;
+	int n = 0;
+
+	bytes = read(inbox, buf, sizeof(buf));
+	if (bytes < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	for (m = NULL; (m = krdma_message_next(buf, (size_t)bytes, m)); n++)
+		if ((uint64_t)n < most)
+			print_message(opts, m);
+	return n;
+}
+
+/* Return: the exit status. */
+static int recv_messages(const struct recv_options *opts, int inbox, int signals)
+{
+	struct pollfd fds[] = { { .fd = inbox, .events = POLLIN },
+				{ .fd = signals, .events = POLLIN } };
+	const uint32_t ms = timeout_to_ms(opts->timeout_ns);
+	uint64_t left = opts->count ? opts->count : UINT64_MAX;
+	int rc;
+
+	while (left) {
+		rc = poll(fds, ARRAY_SIZE(fds), ms ? (int)ms : -1);
+		if (rc < 0)
+			return fail("poll: %s", strerror(errno));
+		if (!rc)
+			return fail("no message has come in time");
+		if (fds[1].revents)
+			return finish_output(DONE);
+		rc = recv_read(opts, inbox, left);
+		if (rc < 0)
+			return fail("the inbox can't be read: %s", strerror(errno));
+		left -= (uint64_t)rc < left ? (uint64_t)rc : left;
+		/* As they come, for who reads them from a pipe. */
+		rc = finish_output(DONE);
+		if (rc)
+			return rc;
+	}
+	return DONE;
+}
+
+/* What is published lives until the process ends. Return: the inbox, or -1. */
+static int publish(struct krdma *krdma, const struct recv_options *opts)
+{
+	uint32_t rights = KRDMA_RIGHT_MESSAGE, id;
+	uint64_t size = opts->size ? opts->size : 1;
+	int fd, rc;
+
+	if (opts->size)
+		rights |= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	fd = krdma_memfd(opts->name, size);
+	if (fd < 0)
+		return -1;
+	rc = krdma_export_memfd(krdma, opts->name, fd, 0, size, rights, 0, &id);
+	close(fd);
+	return rc ? -1 : krdma_inbox(krdma, id, KRDMA_INBOX_NONBLOCK);
+}
+
+static int recv_run(int argc, char **argv)
+{
+	struct recv_options opts = { 0 };
+	struct krdma *krdma;
+	sigset_t signals;
+	int rc, inbox, fd;
+
+	rc = recv_options(argc, argv, &opts);
+	if (rc >= 0)
+		return rc;
+	subject_set("recv %s", opts.name);
+	stop_signals_block(&signals);
+	fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	if (fd < 0)
+		return fail("signalfd: %s", strerror(errno));
+	if (krdma_new(&krdma))
+		return fail_krdma();
+	inbox = publish(krdma, &opts);
+	if (inbox < 0) {
+		rc = fail_krdma();
+	} else {
+		fprintf(stderr, "receiving as %s\n", opts.name);
+		rc = recv_messages(&opts, inbox, fd);
+		close(inbox);
+	}
+	krdma_free(krdma);
+	close(fd);
+	return rc;
+}
+
+const struct command cmd_recv = {
+	.name = "recv",
+	.usage = "krdma recv [OPTIONS] NAME",
+	.summary = "publish a name for messages and print them, until SIGINT or SIGTERM",
+	.help = "Says 'receiving as NAME' on standard error as soon as peers can send. A message\n"
+		"is a line: the sender's address and user, the value, and the bytes, where they are\n"
+		"not printable as \\xHH.\n\n"
+		"  -n, --count N     end after N messages\n"
+		"  -s, --size SIZE   memory as well that peers may read and write\n"
+		"  --raw             print the bytes of the messages and nothing else\n"
+		"  --discard         print nothing: for 'krdma bench send'\n"
+		"  --timeout SECONDS fail when no message has come for so long\n",
+	.run = recv_run,
+};
