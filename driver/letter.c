@@ -56,7 +56,7 @@ void krdma_letter_queue(struct krdma_xfer *x, struct krdma_done *done)
 		return;
 	}
 	list_move_tail(&x->node, &region->senders);
-	krdma_xfer_wait(x, KRDMA_WAIT_CREDIT);
+	krdma_xfer_wait(x, KRDMA_WAIT_RECEIVER);
 	krdma_region_mail(region);
 }
 
@@ -99,9 +99,9 @@ static bool krdma_letter_fill(struct krdma_channel *ch, struct krdma_letter *l,
 	}
 	list_del_init(&l->node);
 	list_del_init(&x->node);
-	krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
 	x->mail = KRDMA_MAIL_SENT;
 	x->posted = x->length;
+	krdma_stat_inc(KRDMA_STAT_MESSAGES_SENT);
 	x->letter = l;
 	l->xfer = x;
 	l->region = x->region;

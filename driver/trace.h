@@ -24,12 +24,12 @@
 	__print_symbolic(w, { KRDMA_WAIT_SLOT, "slot" }, { KRDMA_WAIT_KEY, "key" }, \
 			 { KRDMA_WAIT_CREDIT, "credit" }, { KRDMA_WAIT_WIRE, "wire" }, \
 			 { KRDMA_WAIT_PLACEMENT, "placement" }, { KRDMA_WAIT_TURN, "turn" }, \
-			 { KRDMA_WAIT_DIGEST, "digest" })
+			 { KRDMA_WAIT_DIGEST, "digest" }, { KRDMA_WAIT_RECEIVER, "receiver" })
 
 #define krdma_show_opcode(o) \
 	__print_symbolic(o, { KRDMA_OP_READ, "READ" }, { KRDMA_OP_WRITE, "WRITE" }, \
 			 { KRDMA_OP_FETCH_ADD, "FETCH_ADD" }, { KRDMA_OP_CMP_SWAP, "CMP_SWAP" }, \
-			 { KRDMA_OP_DIGEST, "DIGEST" })
+			 { KRDMA_OP_DIGEST, "DIGEST" }, { KRDMA_OP_SEND, "SEND" })
 
 TRACE_EVENT(krdma_session_state,
 	TP_PROTO(u64 session, int old, int state, int err),

@@ -5,6 +5,7 @@
  *
  *	errors	what must be refused, and how; objects ended in any order
  *	numbers	atomics, where there are any, digests, transfers that are verified or unplaced
+ *	mails	messages to this module itself, over the address @self
  *	stress	many transfers, cancelled and timed out at random, some submitted again
  *		from ->done; each has to end exactly once
  *	loop	transfers until one fails, in a thread; what came of it is in
@@ -41,6 +42,8 @@ static char *address = "10.77.0.2";
 module_param(address, charp, 0444);
 static char *name = "scratch";
 module_param(name, charp, 0444);
+static char *self = "10.77.0.1";
+module_param(self, charp, 0444);
 static char *what = "errors";
 module_param(what, charp, 0444);
 static unsigned int depth = 64;
@@ -629,6 +632,167 @@ static bool numbers(void)
 	return ok;
 }
 
+/* ---- mails ---- */
+
+/* More than the queue has room for. */
+#define MAILS 700
+
+static atomic_t mails_got, mails_bad;
+static bool mails_slow;
+
+static void mail_received(void *priv, const struct krdma_received *m)
+{
+	u32 n = atomic_read(&mails_got), i;
+	const u8 *data = m->data;
+	bool bad = priv != &mails_got || m->value != n || m->peer.ss_family != AF_INET ||
+		   !uid_eq(m->uid, GLOBAL_ROOT_UID) || !m->session;
+
+	might_sleep();
+	if (m->written)
+		bad |= m->length;
+	else
+		bad |= m->length != n * 37 % 4097;
+	for (i = 0; i < m->length; i++)
+		bad |= data[i] != pattern(n, 0, i);
+	if (bad && !atomic_inc_return(&mails_bad))
+		pr_err("krdma_kapi_test: message %u has value %llu, length %u\n", n, m->value,
+		       m->length);
+	if (bad)
+		atomic_inc(&mails_bad);
+	if (mails_slow)
+		msleep(20);
+	atomic_inc(&mails_got);
+}
+
+static void mail_fill(struct krdma_remote *r, u32 n)
+{
+	struct slot *s = &slots[n % depth];
+	u32 i, length = n * 37 % 4097;
+	u8 *at = kmap_local_page(s->page[0]);
+
+	for (i = 0; i < min_t(u32, length, PAGE_SIZE); i++)
+		at[i] = pattern(n, 0, i);
+	kunmap_local(at);
+	slot_fill(s, KRDMA_IO_SEND);
+	s->io.remote = r;
+	s->io.offset = 0;
+	s->io.length = length;
+	s->io.operand = n;
+	s->io.timeout = KTIME_MAX;
+	/* Some tell of a WRITE instead. */
+	if (n % 5 == 4) {
+		s->io.op = KRDMA_IO_WRITE;
+		s->io.message = true;
+		s->io.length = 64 + n;
+	}
+}
+
+static bool mails_arrive(u32 n)
+{
+	unsigned long until = jiffies + PATIENCE;
+
+	while (atomic_read(&mails_got) != n && time_before(jiffies, until))
+		schedule_timeout_uninterruptible(HZ / 100 + 1);
+	return want(atomic_read(&mails_got) == n);
+}
+
+static bool mails_send(struct krdma_remote *r, u32 total)
+{
+	u32 i, k, n = 0;
+	bool ok = true;
+
+	while (ok && n < total) {
+		k = min(depth, total - n);
+		slots_begin(k);
+		for (i = 0; i < k; i++)
+			mail_fill(r, n + i);
+		for (i = 0; i < k; i++)
+			krdma_io_submit(&slots[(n + i) % depth].io);
+		ok = slots_wait();
+		for (i = 0; i < k; i++) {
+			struct krdma_io *io = &slots[(n + i) % depth].io;
+
+			ok &= want(!io->status && io->moved == io->length);
+		}
+		n += k;
+	}
+	return ok && mails_arrive(total) && want(!atomic_read(&mails_bad));
+}
+
+static int mail_one(struct krdma_remote *r, enum krdma_io_op op, u64 length, bool message)
+{
+	slot_fill(&slots[0], op);
+	slots[0].io.remote = r;
+	slots[0].io.offset = 0;
+	slots[0].io.length = length;
+	slots[0].io.message = message;
+	return one();
+}
+
+static bool mails(void)
+{
+	struct krdma_remote *r = NULL, *w = NULL;
+	struct krdma_publication *pub;
+	struct krdma_peer *p = NULL;
+	struct sockaddr_storage dst;
+	bool ok = true;
+	u32 i, got;
+
+	ok &= want(krdma_publish(client, "kapi-mail", slots[0].page, SLOT_BYTES,
+				 KRDMA_ALLOW_MESSAGE, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_publish(client, "kapi-mail", slots[0].page, SLOT_BYTES, RW, mail_received,
+				 NULL) == ERR_PTR(-EINVAL));
+	pub = krdma_publish(client, "kapi-mail", big.page, PAGE_SIZE, RW | KRDMA_ALLOW_MESSAGE,
+			    mail_received, &mails_got);
+	ok &= want(!IS_ERR(pub)) &&
+	      want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst));
+	if (ok)
+		p = krdma_peer_connect(client, &dst, NULL, KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES,
+				       0);
+	ok = ok && want(!IS_ERR_OR_NULL(p));
+	if (ok) {
+		r = krdma_remote_open(p, "kapi-mail", 0, 0, NULL, NULL);
+		w = krdma_remote_open(p, "kapi-mail", RW, 0, NULL, NULL);
+		ok = want(!IS_ERR(r)) && want(!IS_ERR(w));
+	}
+	if (!ok)
+		goto out;
+	ok &= want(mail_one(r, KRDMA_IO_SEND, 4097, false) == -EINVAL);
+	ok &= want(mail_one(r, KRDMA_IO_SEND, 8, true) == -EINVAL);
+	ok &= want(mail_one(r, KRDMA_IO_READ, 8, true) == -EINVAL);
+	ok &= want(mail_one(w, KRDMA_IO_SEND, 8, false) == -EACCES);
+	ok &= want(mail_one(w, KRDMA_IO_WRITE, 8, true) == -EACCES);
+	ok &= want(krdma_remote_open(peer, name, KRDMA_ALLOW_MESSAGE, 0, NULL, NULL) ==
+		   ERR_PTR(-EACCES));
+	/* A WRITE that had to ask for its key would come late. */
+	ok &= want(!mail_one(r, KRDMA_IO_WRITE, 8, false));
+	ok = ok && mails_send(r, MAILS);
+
+	/* Taken back while they wait: nobody is told any more. */
+	mails_slow = true;
+	atomic_set(&mails_got, 0);
+	slots_begin(depth);
+	for (i = 0; i < depth; i++)
+		mail_fill(r, i);
+	for (i = 0; i < depth; i++)
+		krdma_io_submit(&slots[i].io);
+	ok &= want(!krdma_unpublish(pub));
+	pub = NULL;
+	got = atomic_read(&mails_got);
+	ok &= slots_wait();
+	for (i = 0; i < depth; i++)
+		ok &= want(!slots[i].io.status || slots[i].io.status == -ESTALE);
+	schedule_timeout_uninterruptible(HZ / 10);
+	ok &= want(atomic_read(&mails_got) == got && got < depth);
+	ok &= want(!atomic_read(&mails_bad));
+out:
+	krdma_remote_close(w);
+	krdma_remote_close(r);
+	krdma_peer_disconnect(p);
+	krdma_unpublish(pub);
+	return ok;
+}
+
 /* ---- loop ---- */
 
 static int loop(void *unused)
@@ -714,6 +878,8 @@ static int __init test_init(void)
 		rc = errors() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "numbers")) {
 		rc = numbers() ? 0 : -EIO;
+	} else if (!rc && !strcmp(what, "mails")) {
+		rc = mails() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "joined")) {
 		rc = joined() ? 0 : -EIO;
 	} else if (!rc) {

@@ -114,6 +114,10 @@ on -n B kill "$EXPORT_PID"
 wait "$BACKGROUND_PID"
 export_on B scratch --size 16M
 new_mark
+check_loads "messages come in order, until they are not wanted any more" "$TEST" what=mails \
+	depth="$DEPTH"
+check "the module goes" rmmod krdma_kapi_test
+new_mark
 check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
 check "the module goes" rmmod krdma_kapi_test
 new_mark

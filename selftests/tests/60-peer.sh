@@ -42,13 +42,21 @@ exports='
 	for n in tight tight2 tight3 tight4; do publish $n --size 5M --max-segments 1; done
 	for n in gone1 gone2 gone3; do publish $n --size 1M; done
 	for n in 0 1 2 3 4 5; do publish more$n --size 4K; done
+	# One that reads its messages, and one that is not let write what it has read.
+	krdma recv mail --size 64K --discard 2>mail.log &
+	echo $! >mail.pid
+	mkfifo pipe
+	sleep 100000 <>pipe &
+	echo $! >sleep.pid
+	krdma recv full --raw 2>full.log >pipe &
+	echo $! >full.pid
 	wait'
-exports_count=16
+exports_count=18
 # shellcheck disable=SC2016 # the same
 kill_exporter='on -n B sh -c '\''kill -9 $(cat /run/peer/$0.pid)'\'
 
 exports_are_there() {
-	[ "$(on -n B sh -c 'cat /run/peer/*.log | grep -c ^exported')" = "$exports_count" ]
+	[ "$(on -n B sh -c 'cat /run/peer/*.log | grep -c "^exported\|^receiving"')" = "$exports_count" ]
 }
 
 # No grant and no segment, of any export.
@@ -90,6 +98,7 @@ run_case() {
 	ping) "${krdma[@]}" ping -c 1 --timeout $PATIENCE "$at" ;;
 	put) "${krdma[@]}" put -q --timeout $PATIENCE "$dir/file" "$at/x" ;;
 	patient) "${krdma[@]}" put -q --timeout 60 "$dir/file" "$at/x" ;;
+	send) "${krdma[@]}" send --timeout $PATIENCE "$at/x" hello ;;
 	twice)
 		"${krdma[@]}" put -q "$dir/file" "$at/x" && "${krdma[@]}" put -q "$dir/file" "$at/x"
 		;;

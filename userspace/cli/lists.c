@@ -279,6 +279,7 @@ static const struct field export_fields[] = {
 	{ "pinned_bytes", FIELD_SIZE, false },  { "uid", FIELD_COUNT, true },
 	{ "grants", FIELD_COUNT, false },       { "segments", FIELD_COUNT, false },
 	{ "max_segments", FIELD_COUNT, false }, { "recalls", FIELD_COUNT, false },
+	{ "messages", FIELD_COUNT, true },      { "senders_waiting", FIELD_COUNT, false },
 };
 
 static void export_fill(struct json_object *object, const void *entry)
@@ -295,6 +296,8 @@ static void export_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "segments", info->segments);
 	json_add_count(object, "max_segments", info->max_segments);
 	json_add_count(object, "recalls", info->recalls);
+	json_add_count(object, "messages", info->messages);
+	json_add_count(object, "senders_waiting", info->senders_waiting);
 }
 
 const struct list list_exports = {
@@ -356,14 +359,14 @@ const struct list list_peer_exports = {
 
 static const char *const opcode_names[] = {
 	[KRDMA_OP_READ] = "read",    [KRDMA_OP_WRITE] = "write",   [KRDMA_OP_FETCH_ADD] = "add",
-	[KRDMA_OP_CMP_SWAP] = "cas", [KRDMA_OP_DIGEST] = "digest",
+	[KRDMA_OP_CMP_SWAP] = "cas", [KRDMA_OP_DIGEST] = "digest", [KRDMA_OP_SEND] = "send",
 };
 
 static const char *const wait_names[] = {
 	[KRDMA_WAIT_SLOT] = "slot",           [KRDMA_WAIT_KEY] = "key",
 	[KRDMA_WAIT_CREDIT] = "credit",       [KRDMA_WAIT_WIRE] = "wire",
 	[KRDMA_WAIT_PLACEMENT] = "placement", [KRDMA_WAIT_TURN] = "turn",
-	[KRDMA_WAIT_DIGEST] = "digest",
+	[KRDMA_WAIT_DIGEST] = "digest",       [KRDMA_WAIT_RECEIVER] = "receiver",
 };
 
 static const struct field transfer_fields[] = {

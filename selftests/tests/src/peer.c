@@ -131,11 +131,11 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void question(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, questions and answers. */
-	static const u8 sizes[2][10] = { { 0, 21, 24, 88, 40, 24, 40, 24, 24, 40 },
-					 { 0, 21, 32, 40, 56, 24, 24, 24, 24, 32 } };
+	static const u8 sizes[2][11] = { { 0, 21, 24, 88, 40, 24, 40, 24, 24, 40, 40 },
+					 { 0, 21, 32, 40, 56, 24, 24, 24, 24, 32, 32 } };
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= DIGEST ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= MESSAGE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case ANSWER | PING:
@@ -165,6 +165,7 @@ void question(struct conn *c, struct msg *m, u8 type)
 	case ANSWER | REVOKE:
 	case DIGEST:
 	case ANSWER | DIGEST:
+	case MESSAGE:
 		put(m, 16, 4, c->grant ?: 1);
 		put(m, 20, 4, c->generation ?: 1);
 		if (type == SEGS || type == DIGEST)
@@ -173,6 +174,11 @@ void question(struct conn *c, struct msg *m, u8 type)
 			put(m, 24, 4, 1);
 		if (type == (ANSWER | SEGS))
 			put(m, 48, 4, 4096);
+		break;
+	case ANSWER | MESSAGE:
+		put(m, 8, 4, 1);
+		put(m, 16, 4, 1);
+		put(m, 24, 4, 1);
 		break;
 	}
 }
@@ -199,7 +205,7 @@ static const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][10] = {
+	} sizes[2][11] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -208,7 +214,8 @@ static const char *sane(const struct msg *m)
 		  [RECALL] = { 32, 8, 1, 64 },
 		  [REVOKE] = { 24 },
 		  [BYE] = { 24 },
-		  [DIGEST] = { 40 } },
+		  [DIGEST] = { 40 },
+		  [MESSAGE] = { 40, 1, 0, 4096 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 32, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -216,15 +223,18 @@ static const char *sane(const struct msg *m)
 		  [CLOSE] = { 24 },
 		  [RECALL] = { 24 },
 		  [REVOKE] = { 24 },
-		  [DIGEST] = { 32 } },
+		  [DIGEST] = { 32 },
+		  [MESSAGE] = { 24, 8, 1, 64 } },
 	};
 	u32 type = m->b[0] & 0x7f, answer = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
+	/* Where the count is. */
+	u32 at = type == MESSAGE ? 16 : 24;
 
 	if (m->len < HEADER || get(m, 4, 4) != m->len)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 12, 4))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > DIGEST || !sizes[answer][type].fixed)
+	if (type > MESSAGE || !sizes[answer][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));
@@ -237,9 +247,9 @@ static const char *sane(const struct msg *m)
 	if (m->len != sizes[answer][type].fixed + n * sizes[answer][type].each ||
 	    n < sizes[answer][type].min || n > sizes[answer][type].max)
 		return bad("type %#x of %u bytes", m->b[0], m->len);
-	if (sizes[answer][type].each > 1 && get(m, 24, 4) != n)
-		return bad("type %#x counts %u, not %u", m->b[0], (u32)get(m, 24, 4), n);
-	if ((sizes[answer][type].each > 1 && get(m, 28, 4)) || (type == BYE && get(m, 20, 4)))
+	if (sizes[answer][type].each > 1 && get(m, at, 4) != n)
+		return bad("type %#x counts %u, not %u", m->b[0], (u32)get(m, at, 4), n);
+	if ((sizes[answer][type].each > 1 && get(m, at + 4, 4)) || (type == BYE && get(m, 20, 4)))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
 	return NULL;
 }
@@ -448,16 +458,18 @@ static void conn_param(struct conn *c, struct rdma_conn_param *param)
 /* The accept, as the initiator has to check it. */
 static const char *check_accept(struct conn *c)
 {
-	static const u8 zero[12];
-	u32 window = get_bytes(c->priv + 36, 2);
+	static const u8 zero[10];
+	u32 window = get_bytes(c->priv + 36, 2), places = get_bytes(c->priv + 44, 2);
 
 	if (c->priv_len < HELLO || get_bytes(c->priv, 4) != MAGIC || c->priv[4] != 1)
 		return "the accept is no hello";
 	if (iwarp && c->priv_len != HELLO)
 		return bad("the accept has %u bytes", c->priv_len);
-	if (c->priv[5] || memcmp(c->priv + 44, zero, 12) || get_bytes(c->priv + 32, 4) ||
-	    get_bytes(c->priv + 6, 2) || get_bytes(c->priv + 8, 8))
-		return "the accept has a channel, features, an uid or reserved bytes";
+	if (c->priv[5] || memcmp(c->priv + 46, zero, 10) || get_bytes(c->priv + 32, 4) ||
+	    get_bytes(c->priv + 6, 2))
+		return "the accept has a channel, an uid or reserved bytes";
+	if (get_bytes(c->priv + 8, 8) != c->messages || !places != !c->messages || places > 64)
+		return "the accept has features that were not wanted, or not those";
 	if (memcmp(c->priv + 24, c->hello + 24, 8))
 		return "the accept has another session";
 	if (window < 2 || window > 256 || get_bytes(c->priv + 38, 2) < MSG_MAX)
@@ -486,6 +498,8 @@ const char *conn_connect(struct conn *c)
 	why = make_qp(c);
 	if (why)
 		return why;
+	if (c->messages)
+		put_bytes(c->hello + 8, 8, 1);
 	conn_param(c, &param);
 	if (rdma_connect(c->id, &param))
 		return bad("no connect: %m");
@@ -499,6 +513,7 @@ const char *conn_connect(struct conn *c)
 	}
 	why = check_accept(c) ?: qp_ready(c);
 	c->window = get_bytes(c->priv + 36, 2);
+	c->places = get_bytes(c->priv + 44, 2);
 	if (why || iwarp)
 		return why;
 	if (c->early) {

@@ -6,6 +6,7 @@
  * peer.c		connections, messages, results
  * peer_initiator.c	the side that connects
  * peer_attack.c	the same, breaking the rules
+ * peer_message.c	the same, with messages
  * peer_owner.c		the side that accepts
  */
 #ifndef PEER_H
@@ -46,6 +47,7 @@ enum {
 	REVOKE,
 	BYE,
 	DIGEST,
+	MESSAGE,
 	ANSWER = 0x80
 };
 enum {
@@ -73,13 +75,14 @@ enum {
 enum {
 	READ = 1,
 	WRITE = 2,
-	ATOMIC = 4
+	ATOMIC = 4,
+	MSGS = 16
 };
 
 /* Room for more than may be sent. */
 struct msg {
 	u32 len;
-	u8 b[4096];
+	u8 b[4200];
 };
 
 struct key {
@@ -102,7 +105,7 @@ struct patch {
 
 #define RX_COUNT   (2 * WINDOW + 1)
 #define TX_COUNT   16
-#define TX_SIZE    4096
+#define TX_SIZE    4224
 #define SEND_MAX   400
 #define TX_AT      (RX_COUNT * MSG_MAX)
 #define INLINE_MAX 80 /* siw takes no more */
@@ -127,8 +130,9 @@ struct conn {
 	u8 rnr;   /* RNR retry count that the other side is to use */
 	u8 rnr_timer;
 	bool no_receives;
-	bool no_rtu; /* never say that the connection is established; not on iWARP */
-	bool early;  /* a PING before that is said; the same */
+	bool messages; /* the feature is wanted */
+	bool no_rtu;   /* never say that the connection is established; not on iWARP */
+	bool early;    /* a PING before that is said; the same */
 
 	/* What the other side said. */
 	int event; /* the last of rdma_cm */
@@ -145,6 +149,7 @@ struct conn {
 	enum ibv_wc_status op_status; /* of the last of them */
 	u32 tag;
 	u32 window; /* of the other side */
+	u32 places;
 
 	/* An export that is open. */
 	u64 length;
@@ -225,6 +230,7 @@ const char *within(s64 since, int least, int most);
 const char *kill_exporter(const char *name);
 const char *verify_data(struct conn *c, const void *arg);
 void misbehave(void);
+void messages(void);
 
 int initiator_main(void);
 int owner_main(void);

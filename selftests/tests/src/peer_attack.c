@@ -31,7 +31,9 @@ static const struct hello {
 	{ "msg_max 1023", 38, 2, 1023, 56, MALFORMED },
 	{ "msg_max 0", 38, 2, 0, 56, MALFORMED },
 	{ "msg_max 65535", 38, 2, 65535, 56, 0 },
-	{ "the first of the last reserved bytes", 44, 1, 1, 56, MALFORMED },
+	{ "65 places", 44, 2, 65, 56, MALFORMED },
+	{ "the first of the last reserved bytes", 46, 1, 1, 56, MALFORMED },
+	{ "features that nobody knows", 8, 8, 0xfffffffffffffffe, 56, 0 },
 	{ "the last of the last reserved bytes", 55, 1, 1, 56, MALFORMED },
 	{ "uid -1", 32, 4, 0xffffffff, 56, 0 },
 	{ "no private data", 0, 0, 0, 0, MALFORMED },
@@ -99,10 +101,10 @@ static const struct patch violations[] = {
 	{ "a status in a question", PING, 2, 2, 1 },
 	{ "a status in a BYE", BYE, 2, 2, 1 },
 	{ "type 0", PING, 0, 1, 0 },
-	{ "type 10", PING, 0, 1, 10 },
+	{ "type 11", PING, 0, 1, 11 },
 	{ "type 0x7f", PING, 0, 1, 0x7f },
 	{ "type 0x80", PING, 0, 1, 0x80 },
-	{ "type 0x8a", PING, 0, 1, 0x8a },
+	{ "type 0x8b", PING, 0, 1, 0x8b },
 	{ "type 0xff", PING, 0, 1, 0xff },
 	{ "an answer to a PING never asked", ANSWER | PING },
 	{ "an answer to a LIST", ANSWER | LIST },
@@ -148,6 +150,7 @@ static const struct patch violations[] = {
 	{ "OPEN of a name with a newline", OPEN, 27, 1, '\n' },
 	{ "OPEN with bytes behind the name", OPEN, 87, 1, 'x' },
 	{ "OPEN with an unknown right", OPEN, 16, 4, 8 },
+	{ "OPEN with another one", OPEN, 16, 4, 32 },
 	{ "OPEN with all rights of 32 bits", OPEN, 16, 4, 0xffffffff },
 	{ "RECALL, which is the owner's to ask", RECALL },
 	{ "REVOKE, which is the owner's to ask", REVOKE },
@@ -647,4 +650,5 @@ void misbehave(void)
 		     "a question before the connection is established");
 	else
 		result(attempt(early, NULL), "a question before the connection is established");
+	messages();
 }

@@ -29,7 +29,7 @@ static const struct owner_case {
 	const char *name;
 	/*
 	 * ls, ping, put; patient: put with a long deadline; verify: put and get;
-	 * twice: put, and once more
+	 * twice: put, and once more; send: a message
 	 */
 	const char *command;
 	u8 status;
@@ -225,6 +225,13 @@ static void guess_key(struct conn *c, const struct msg *q, struct msg *a)
 	rdma_disconnect(c->id);
 }
 
+/* The answer to another message than the one that was sent. */
+static void other_place(struct conn *c, const struct msg *q, struct msg *a)
+{
+	put(a, 8, 4, find_case(c)->arg);
+	put(a, 24, 4, find_case(c)->arg);
+}
+
 #define A(type)   (ANSWER | (type))
 #define QUICK     10
 #define VIOLATION "bye 6"
@@ -255,6 +262,7 @@ static void guess_key(struct conn *c, const struct msg *q, struct msg *a)
 		}                                          \
 	}
 #define BAD_LIST(name_, ...) PATCHED("list-" name_, "ls", LIST, __VA_ARGS__)
+#define BAD_MAIL(name_, ...) PATCHED("message-" name_, "send", MESSAGE, __VA_ARGS__)
 #define BAD_OPEN(name_, ...) PATCHED("open-" name_, "put", OPEN, __VA_ARGS__)
 #define BAD_SEGS(name_, ...) PATCHED("segs-" name_, "put", SEGS, __VA_ARGS__)
 /* A question that fails: no reason to end the session. */
@@ -301,11 +309,14 @@ static const struct owner_case cases[] = {
 	ACCEPTS("reserved", 5, 1, 1),
 	ACCEPTS("channel-1", 6, 2, 1),
 	ACCEPTS("feature", 8, 8, 1),
+	ACCEPTS("other-feature", 8, 8, 2),
+	ACCEPTS("places", 44, 2, 1),
 	ACCEPTS("session", 24, 8, 0x77777777),
 	ACCEPTS("uid", 32, 4, 1),
 	ACCEPTS("window-1", 36, 2, 1),
 	ACCEPTS("window-257", 36, 2, 257),
 	ACCEPTS("msg-max-1023", 38, 2, 1023),
+	ACCEPTS("places-65", 44, 2, 65),
 	ACCEPTS("last-reserved", 55, 1, 1),
 	ACCEPTS("empty", 0, 0, 0, 1),
 	{ "accept-window-2", "verify", 0, QUICK, ".", LINGERS, { "", ACCEPT, 36, 2, 2 } },
@@ -404,6 +415,27 @@ static const struct owner_case cases[] = {
 	/* The WRITE may have arrived before: then the next one finds the silence. */
 	{ "segs-silent", "twice", 1, 20, ".", ENDED, .on = SEGS, .twist = fall_silent,
 	  .no_iwarp = "on iWARP the error state ends the stream, which is no silence" },
+
+	/* MESSAGE */
+	{ "message", "send", 0, QUICK, ".", LINGERS },
+	{ "accept-no-places", "send", 1, QUICK, ".", ENDED, { "", ACCEPT, 44, 2, 0 } },
+	{ "accept-no-messages", "send", 1, QUICK, ".", ENDED, { "", ACCEPT, 8, 8, 0 } },
+	BAD_MAIL("tag", 8, 4, 2),
+	BAD_MAIL("entry-tag-0", 24, 4, 0),
+	BAD_MAIL("entry-status-9", 28, 2, 9),
+	BAD_MAIL("entry-reserved", 30, 2, 1),
+	BAD_MAIL("count-2", 16, 4, 2),
+	BAD_MAIL("count-0", 16, 4, 0, 24, true),
+	BAD_MAIL("reserved", 20, 4, 1),
+	BAD_MAIL("failed", 2, 2, NOMEM, HEADER, true),
+	BAD_MAIL("cut", 0, 0, 0, 31, true),
+	TWIST("message-other-place", "send", 1, VIOLATION, MESSAGE, other_place, 2),
+	TWIST("message-place-5", "send", 1, VIOLATION, MESSAGE, other_place, 5),
+	TWIST("message-place-max", "send", 1, VIOLATION, MESSAGE, other_place, 0xffffffff),
+	TWIST("message-twice", "send", 0, VIOLATION, MESSAGE, twice, 0),
+	{ "message-stale", "send", 1, QUICK, "revoked", LINGERS, { "", A(MESSAGE), 28, 2, STALE } },
+	{ "message-nomem", "send", 1, QUICK, "memory", LINGERS, { "", A(MESSAGE), 28, 2, NOMEM } },
+	SLOW("message-never", "send", QUICK, "deadline", "bye [07]", MESSAGE, nothing, 0),
 
 	/* CLOSE: krdma does not wait for it */
 	TWIST("close-never", "put", 0, "bye [07]", CLOSE, nothing, 0),
@@ -536,6 +568,11 @@ static void good_answer(struct served *s, const struct msg *q, struct msg *a)
 		put(a, 16, 8, get(q, 16, 8));
 		put(a, 24, 8, n);
 		break;
+	case MESSAGE:
+		header(a, A(MESSAGE), 32, get(q, 8, 4));
+		put(a, 16, 4, 1);
+		put(a, 24, 4, get(q, 8, 4));
+		break;
 	default:
 		header(a, q->b[0] | ANSWER, 24, get(q, 8, 4));
 		memcpy(a->b + 16, q->b + 16, 8);
@@ -562,6 +599,11 @@ static const char *greet(struct served *s)
 	c->no_receives = is->how == NO_RECEIVES;
 	memcpy(c->hello + 24, s->request + 24, 8);
 	c->window = get_bytes(s->request + 36, 2);
+	/* Whoever wants to send messages may. */
+	if (s->request[8] & 1) {
+		put_bytes(c->hello + 8, 8, 1);
+		put_bytes(c->hello + 44, 2, 4);
+	}
 	if (is->patch.type == ACCEPT) {
 		put_bytes(c->hello + is->patch.at, is->patch.size, is->patch.value);
 		if (is->patch.len)
