@@ -479,6 +479,8 @@ static int bench_run(int argc, char **argv)
 	if (parse_target(argv[optind + 1], &target))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   argv[optind + 1]);
+	if (opts->opcode == KRDMA_OP_SEND && (target.offset || target.length))
+		return usage_error("with 'send' the target has no offset and no length");
 	subject_set("bench %s %s", operation->name, argv[optind + 1]);
 
 	rc = bench_regions(&bench, &target);

@@ -9,8 +9,8 @@
 
 #include "cli.h"
 
-/* Messages read at a time. */
-#define BATCH 64
+/* Messages read at a time: all that the queue of an export has room for. */
+#define BATCH 256
 
 enum {
 	OPT_DISCARD = OPT_LONG_ONLY,
@@ -138,7 +138,7 @@ static void print_message(const struct recv_options *opts, const struct krdma_me
 	putchar('\n');
 }
 
-/* Reads what is there. Return: messages, or -1 */
+/* Reads what is there. Return: messages, or -1; a failure has been reported. */
 static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
 {
 	static _Alignas(8) char buf[BATCH * (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)];
@@ -147,8 +147,13 @@ static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
 	int n = 0;
 
 	bytes = read(inbox, buf, sizeof(buf));
-	if (bytes < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (bytes <= 0) {
+		fail("the inbox can't be read: %s",
+		     bytes ? strerror(errno) : "the export has ended");
+		return -1;
+	}
 	for (m = NULL; (m = krdma_message_next(buf, (size_t)bytes, m)); n++)
 		if ((uint64_t)n < most)
 			print_message(opts, m);
@@ -170,16 +175,19 @@ static int recv_messages(const struct recv_options *opts, int inbox, int signals
 			return fail("poll: %s", strerror(errno));
 		if (!rc)
 			return fail("no message has come in time");
+		/* Even if a signal ends it: their senders were told that they are in the queue. */
+		if (fds[0].revents) {
+			rc = recv_read(opts, inbox, left);
+			if (rc < 0)
+				return FAILED;
+			left -= (uint64_t)rc < left ? (uint64_t)rc : left;
+			/* As they come, for who reads them from a pipe. */
+			rc = finish_output(DONE);
+			if (rc)
+				return rc;
+		}
 		if (fds[1].revents)
-			return finish_output(DONE);
-		rc = recv_read(opts, inbox, left);
-		if (rc < 0)
-			return fail("the inbox can't be read: %s", strerror(errno));
-		left -= (uint64_t)rc < left ? (uint64_t)rc : left;
-		/* As they come, for who reads them from a pipe. */
-		rc = finish_output(DONE);
-		if (rc)
-			return rc;
+			return DONE;
 	}
 	return DONE;
 }

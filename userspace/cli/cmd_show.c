@@ -117,8 +117,8 @@ const struct command cmd_devices = {
 
 /* ---- The module ---- */
 
-static const char *const feature_names[] = { "rdma",   "async",  "uring",  "vectors", "after",
-					     "cancel", "atomic", "digest", "unplaced" };
+static const char *const feature_names[] = { "rdma",   "async",  "uring",  "vectors",  "after",
+					     "cancel", "atomic", "digest", "unplaced", "messages" };
 
 static const struct field module_fields[] = {
 	{ "version", FIELD_TEXT, false },     { "features", FIELD_LIST, false },

@@ -276,7 +276,7 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 /**
  * krdma_inbox() - a file to read the messages to an export from
  * @krdma: the handle
- * @export: id of an export with KRDMA_RIGHT_MESSAGE
+ * @id: of an export with KRDMA_RIGHT_MESSAGE
  * @flags: 0, or KRDMA_INBOX_NONBLOCK
  *
  * read(2) gives whole messages, each a struct krdma_message, as many as there are and as
@@ -286,7 +286,7 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
  * Return: a file descriptor that the caller closes, close-on-exec; -EACCES if the export
  * has not that right, or another negative errno.
  */
-int krdma_inbox(struct krdma *krdma, uint32_t export, uint32_t flags);
+int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags);
 
 /**
  * krdma_message_next() - the next message of what was read from an inbox

@@ -174,9 +174,9 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 	return do_export(krdma, name, &arg, id);
 }
 
-int krdma_inbox(struct krdma *krdma, uint32_t export, uint32_t flags)
+int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags)
 {
-	struct krdma_inbox arg = { .size = sizeof(arg), .flags = flags, .export = export };
+	struct krdma_inbox arg = { .size = sizeof(arg), .flags = flags, .export = id };
 	int rc = krdma__ioctl(krdma, KRDMA_IOC_INBOX, &arg);
 
 	return rc ? rc : arg.fd;

@@ -465,6 +465,272 @@ verifies()
 }
 check "put --verify and get --verify" verifies
 
+# ---- send and recv ----
+
+# receiving ARGUMENT...: krdma recv, until it says that peers can send. What it prints goes
+# to the file heard.
+receiving()
+{
+	local ready
+
+	: > log
+	mkfifo line
+	LD_PRELOAD=$fake "$krdma" recv "$@" > "${heard:-heard}" 2> line &
+	receiver=$!
+	exec 9< line
+	rm line
+	read -r -t 60 -u 9 ready
+	[ "$ready" = 'receiving as new' ]
+}
+# received STATUS: it ends with the status; its output is in out, what it said later in err
+received()
+{
+	local got
+
+	timeout 60 cat <&9 > err || kill -KILL $receiver
+	exec 9<&-
+	wait $receiver
+	got=$?
+	cp heard out
+	[ "$got" = "$1" ] || { echo "# exit status $got: krdma recv"; return 1; }
+	[ ! -e exports/new ]
+}
+# between COMMAND...: what it sends, a recv that stands finds all at once when it goes on
+between()
+{
+	local rc
+
+	kill -STOP $receiver
+	"$@"
+	rc=$?
+	kill -CONT $receiver
+	return $rc
+}
+# says LINE...: these lines are in out, and no others; each is of a message from this user
+says()
+{
+	printf "10.0.0.1 uid $(id -u) value %s\n" "$@" | cmp - out
+}
+# lines TEXT...: one on each line
+lines() { printf '%s\n' "$@"; }
+# jsons: as json, with a document on each line; d is the list of them
+jsons()
+{
+	python3 -c '
+import json, sys
+d = [json.loads(line) for line in open("out")]
+assert all(m["schema"] == 1 for m in d)
+assert eval(sys.argv[1]), d' "$1"
+}
+# A message as the kernel gives it, from anybody: python's bytes, flags, an address
+letter()
+{
+	(cd exports && python3 -c '
+import socket, struct, sys
+data, flags, addr = eval(sys.argv[1]), int(sys.argv[2]), socket.inet_pton(socket.AF_INET6, sys.argv[3])
+size = (64 + len(data) + 7) // 8 * 8
+head = struct.pack("=IIQQIIHHI16sII", size, len(data), 2**63, 9, 1234, flags,
+		   socket.AF_INET6, 7471, 0, addr, 5, 0)
+to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+to.sendto((head + data).ljust(size, b"\0"), ".new")' "$@")
+}
+# The end of the inbox, as if the export were gone
+no_more()
+{
+	(cd exports && python3 -c '
+import socket
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"", ".new")')
+}
+
+argument()
+{
+	receiving new -n 2 && grep -q '^export new length 1 rights 16 flags 1 seals 6 ' log &&
+		run 0 send h/new 'hello there' && [ ! -s out ] && [ ! -s err ] &&
+		grep -q '^connect 10.0.0.2 .* messages$' log && grep -q '^open new rights 16$' log &&
+		run 0 send h/new '' && received 0 && [ ! -s err ] && says '0: hello there' 0
+}
+check "send of an argument, recv -n" argument
+value()
+{
+	receiving new -n 2 && run 0 send h/new --value 18446744073709551615 x &&
+		run 0 send --value 0x2a h/new '' && received 0 && says '18446744073709551615: x' 42
+}
+check "send --value" value
+stdin()
+{
+	printf 'a\\b\n\0\177~ \303\251' > odd
+	receiving new -n 2 && run 0 send h/new < odd && run 0 send h/new < /dev/null && received 0 &&
+		says '0: a\x5cb\x0a\x00\x7f~ \xc3\xa9' 0
+}
+check "send of standard input, with bytes that recv does not print" stdin
+raw()
+{
+	head -c 4096 data > longest
+	receiving new -n 4 --raw && run 0 send h/new < longest && run 0 send h/new '' &&
+		run 0 send h/new < odd && run 0 send h/new "$(printf 'x%.0s' {1..4096})" && received 0 &&
+		cat longest odd <(printf 'x%.0s' {1..4096}) | cmp - out
+}
+check "messages of 4096 bytes, recv --raw" raw
+too_long()
+{
+	receiving new -n 1 &&
+		fails 1 'a message has 4096 bytes at most' send h/new "$(printf 'x%.0s' {1..4097})" &&
+		fails 1 'a message has 4096 bytes at most' send h/new < <(head -c 4097 data) &&
+		fails 1 'a message has 4096 bytes at most' send h/new < <(cat data) &&
+		run 0 send h/new short && received 0 && says '0: short'
+}
+check "messages of 4097 bytes" too_long
+by_line()
+{
+	receiving new -n 5 && run 0 send h/new --lines --value 7 < <(printf 'one\n\ntwo\0\n three\nfour') &&
+		[ ! -s out ] && received 0 && says '7: one' 7 '7: two\x00' '7:  three' '7: four'
+}
+check "send --lines" by_line
+no_lines() { receiving new && run 0 send h/new --lines < /dev/null && kill $receiver && received 0 && [ ! -s out ]; }
+check "send --lines of nothing" no_lines
+long_line()
+{
+	receiving new -n 1 &&
+		fails 1 'a message has 4096 bytes at most' send h/new --lines \
+			< <(echo good && printf 'x%.0s' {1..4097} && printf '\nlater\n') &&
+		received 0 && says '0: good'
+}
+check "send --lines up to a line that is too long" long_line
+many()
+{
+	receiving new -n 2000 --raw && run 0 send h/new --lines < <(seq -w 2000) && received 0 &&
+		seq -w 2000 | tr -d '\n' | cmp - out
+}
+check "more messages than there is room for come once, in their order" many
+json_send()
+{
+	receiving new -n 4 --discard && run 0 send h/new hello -j &&
+		json 'd == {"schema": 1, "target": "h/new", "messages": 1, "bytes": 5}' &&
+		run 0 send h/new -j --lines < <(lines a bc '') &&
+		json 'd["messages"] == 3 and d["bytes"] == 3' && received 0
+}
+check "send -j" json_send
+op_of_send_fails()
+{
+	receiving new -n 1 && KRDMA_FAKE_FAIL_OP=2:104 fails 1 \
+		"krdma: send h/new: operation 2 on 'new' failed on purpose" \
+		send h/new --lines -j < <(lines 1 2 3) && [ ! -s out ] && received 0 && says '0: 1'
+}
+check "a message of send fails: the kernel's sentence" op_of_send_fails
+nobody_reads()
+{
+	receiving new && between fails 1 "'new' takes no message: Connection timed out" \
+		send h/new --lines --timeout 0.1 < <(yes) && kill $receiver && received 0
+}
+check "send --timeout while the queue is full" nobody_reads
+check "send to memory alone" fails 1 "'small' is not for messages" send h/small x
+check "send to nobody" fails 1 "the peer has no export 'none'" send h/none x
+check "send to an offset" fails 2 "'h/small@8' is not of the form HOST[:PORT]/NAME (" send h/small@8 x
+check "send to a range" fails 2 "'h/small@0+8' is not of the form" send h/small@0+8 x
+check "send to a host" fails 2 "'h' is not of the form" send h x
+check "send to nothing" fails 2 'a target is needed, and one message at most' send
+check "send of two messages" fails 2 'one message at most' send h/small x y
+check "send --lines of an argument" fails 2 '--lines is for standard input' send --lines h/small x
+check "send --value of a word" fails 2 "'x' is not a number" send --value x h/small
+check "send --timeout of a word" fails 2 "'x' is not a time" send --timeout x h/small
+
+recv_json()
+{
+	receiving new -j -n 4 && run 0 send h/new --value 9007199254740993 'a"\b' &&
+		run 0 send h/new '' && run 0 send h/new $'\xc3\xa9' && run 0 send h/new $'tab\t' &&
+		received 0 && jsons 'd[0] == {"schema": 1, "peer": "10.0.0.1", "uid": '"$(id -u)"',
+			"session": 3, "value": 2**53 + 1, "written": False, "bytes": 4, "text": "a\"\\b"}' &&
+		jsons '[m["bytes"] for m in d] == [4, 0, 2, 4] and d[1]["text"] == ""' &&
+		jsons '[m.get("hex") for m in d] == [None, None, "c3a9", "74616209"]' &&
+		jsons '["text" in m for m in d] == [True, True, False, False]'
+}
+check "recv --json" recv_json
+recv_pretty()
+{
+	receiving new -p -n 1 && run 0 send h/new < longest && received 0 && [ "$(wc -l < out)" -gt 5 ] &&
+		json 'bytes.fromhex(d["hex"]) == open("longest", "rb").read()'
+}
+check "recv --pretty of 4096 bytes" recv_pretty
+anybody()
+{
+	receiving new -n 2 && letter 'b"there"' 0 fd00::7 && letter 'b""' 1 fd00::8 && received 0 &&
+		[ "$(cat out)" = "$(lines '[fd00::7]:7471 uid 1234 value 9223372036854775808: there' \
+			'[fd00::8]:7471 uid 1234 value 9223372036854775808 written')" ] &&
+		receiving new -n 1 -j && letter 'b""' 1 fd00::8 && received 0 &&
+		json 'd["written"] and (d["peer"], d["session"]) == ("[fd00::8]:7471", 9)'
+}
+check "recv tells who has sent, and that bytes were written" anybody
+enough()
+{
+	receiving new -n 2 && between run 0 send h/new --lines < <(lines 1 2 3 4) && received 0 &&
+		says '0: 1' '0: 2'
+}
+check "recv -n of more that are there" enough
+in_time()
+{
+	run 1 recv new --timeout 0.05 && [ ! -s out ] && [ ! -e exports/new ] &&
+		[ "$(cat err)" = "$(lines 'receiving as new' 'krdma: recv new: no message has come in time')" ]
+}
+check "recv --timeout" in_time
+last_words()
+{
+	receiving new && between eval "run 0 send h/new --lines < <(lines a b) && kill -$1 \$receiver" &&
+		received 0 && [ ! -s err ] && says '0: a' '0: b'
+}
+check "SIGTERM ends recv, after what is there" last_words TERM
+check "so does SIGINT" last_words INT
+at_once()
+{
+	receiving new && run 0 send h/new first && timeout 60 tail -n +1 -f heard | grep -qm1 first &&
+		kill $receiver && received 0
+}
+check "recv prints a message when it comes" at_once
+memory()
+{
+	receiving new -n 1 -s 64K && grep -q '^export new length 65536 rights 19 ' log && run 0 ls h &&
+		grep -q '^new  *64.0 KiB  *read,write,message$' out && run 0 put -q small_file h/new@8 &&
+		run 0 get -q h/new@8+10 - && cmp out small_file && run 0 send h/new x && received 0 &&
+		says '0: x'
+}
+check "recv -s" memory
+no_memory()
+{
+	receiving new -n 1 && run 0 ls h -j && json '[e["rights"] for e in d["exports"]
+			if e["name"] == "new"] == [["message"]]' &&
+		fails 1 "'new' is for messages only" get h/new copy &&
+		fails 1 "'new' is read-only" put small_file h/new@0+1 && run 0 send h/new x && received 0
+}
+check "recv without memory" no_memory
+discards()
+{
+	receiving new -n 3 --discard && run 0 send h/new --lines < <(lines 1 2 3) && received 0 &&
+		[ ! -s out ] && [ ! -s err ]
+}
+check "recv --discard" discards
+recv_full()
+{
+	: > heard
+	heard=/dev/full receiving new && run 0 send h/new x && received 1 &&
+		[ "$(cat err)" = \
+			'krdma: recv new: cannot write to standard output: No space left on device' ]
+}
+check "recv with output that can't be written" recv_full
+gone()
+{
+	receiving new && run 0 send h/new last && no_more && received 1 && says '0: last' &&
+		[ "$(cat err)" = "krdma: recv new: the inbox can't be read: the export has ended" ]
+}
+check "recv when its export ends" gone
+check "recv as a name that is taken" fails 1 "recv small: the name 'small' is taken" recv small
+check "recv --raw --json" fails 2 '--raw, --discard and --json exclude each other' recv --raw -j new
+check "recv --raw --discard" fails 2 'exclude each other' recv --raw --discard new
+check "recv --discard --pretty" fails 2 'exclude each other' recv --discard -p new
+check "recv as nobody" fails 2 'one name is needed' recv
+check "recv as two" fails 2 'one name is needed' recv new newer
+check "recv -n 0" fails 2 "'0' is not a number of messages" recv -n 0 new
+check "recv -s 0" fails 2 "'0' is not a size" recv -s 0 new
+check "recv --timeout of a word" fails 2 "'x' is not a time" recv --timeout x new
+
 # ---- ping and bench ----
 
 pings()
@@ -580,6 +846,44 @@ check "bench --depth of too many" fails 2 "'1025' is not a depth" bench read h/s
 check "bench atomic" eval 'run 0 bench atomic h/scratch -n 20 -t 4 && grep -q "^ 8 " out'
 check "bench atomic of a size" fails 2 '8 bytes' bench atomic h/scratch -s 16
 check "bench -b of a read-only export" fails 1 "'model' is read-only" bench read h/model -b
+# bench_sends COUNT SIZE ARGUMENT...: bench with these sends so many messages, of so many bytes
+# in all, and nothing is lost
+bench_sends()
+{
+	local count=$1 size=$2
+
+	shift 2
+	receiving new -n $((count + 1)) --raw && run 0 bench "$@" && cp out table && cp log sent &&
+		run 0 send h/new last && received 0 && [ "$(tail -c 4 out)" = last ] &&
+		[ "$(wc -c < out)" = $((size + 4)) ]
+}
+bench_send()
+{
+	bench_sends 208 851968 send h/new -n 200 -t 8 && grep -q '^ 4096  *200 ' table &&
+		grep -q '^connect .* timeout 0 messages$' sent && grep -q '^open new rights 16$' sent &&
+		grep -q 'operations 208 under_way_max 8 ' sent
+}
+check "bench send" bench_send
+send_sizes()
+{
+	bench_sends 132 90090 s h/new -a -n 10 -t 1 -l 1 &&
+		[ "$(awk 'NR > 1 { printf "%s ", $1 }' table)" = '2 4 8 16 32 64 128 256 512 1024 2048 4096 ' ]
+}
+check "bench send -a" send_sizes
+send_sessions()
+{
+	bench_sends 116 1160 send h/new -s 10 -n 100 -t 8 -q 2 &&
+		[ "$(grep -c '^connect .* private messages$' sent)" = 2 ]
+}
+check "bench send -s 10 -q 2" send_sessions
+check "bench send --engine uring" bench_sends 116 7424 send h/new -s 64 -n 100 -t 16 --engine uring
+check "bench send --pinned --latency" bench_sends 21 1344 send h/new -s 64 -n 20 --pinned --latency
+check "bench send to memory alone" fails 1 "'small' is not for messages" bench send h/small
+check "bench send of a size" fails 2 'a message has 4096 bytes at most' bench send h/small -s 4097
+check "bench send -b" fails 2 'there is no -b' bench send h/small -b
+check "bench send to a range" fails 2 'no offset and no length' bench send h/small@0+8
+check "bench send --verify" fails 2 "--verify is for 'read' and 'write'" bench send h/small --verify
+check "bench send --unplaced" fails 2 "--unplaced is for 'write'" bench send h/small --unplaced
 duration()
 {
 	KRDMA_FAKE_DELAY_MS=10 run 0 bench write h/scratch -D 0.3 -j &&
@@ -609,7 +913,8 @@ check "global options" eval 'run 0 -j dev && json "d[\"devices\"]"'
 check "help" eval 'run 0 help && grep -q "^  bench " out'
 check "-h" eval 'run 0 -h && grep -q "^  bench " out'
 check "--version" eval 'run 0 --version && grep -q "^krdma [0-9]" out'
-for command in listen export ls put get ping bench status devices help version; do
+for command in listen export ls put get digest atomic send recv ping bench status devices help \
+	version; do
 	check "help $command" eval "run 0 help $command && grep -q '^Usage: krdma $command' out"
 	check "$command --help" eval "run 0 $command --help && grep -q '^Usage: krdma $command' out"
 	check "$command with a bad option" fails 2 "bad option '--frob' (see 'krdma help $command')" \

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The ioctls of /dev/krdma_mover over plain files, to be preloaded under krdma:
- * an export is a file in $KRDMA_FAKE_DIR, its rights are those of the file. The
- * host 'h' has the address 10.0.0.2, 'h2' has fd00::2 and then 10.0.0.2.
+ * an export NAME is a file in $KRDMA_FAKE_DIR, its rights are those of the file; who
+ * may execute it may send messages, to the socket .NAME beside it. A datagram is a
+ * struct krdma_message, an empty one the end of the inbox. The host 'h' has the address
+ * 10.0.0.2, 'h2' has fd00::2 and then 10.0.0.2.
  *
  *   KRDMA_FAKE_FAIL_OP=N:ERRNO      the Nth operation of the process fails
  *   KRDMA_FAKE_BUFFER_MAX=BYTES     larger buffers do not fit (ENOMEM)
@@ -32,7 +34,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,6 +49,7 @@
 #define OBJECTS   64
 #define OPS       2048
 #define TRANSFERS 150 /* more than one call of the library fetches */
+#define LETTER    (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)
 
 enum kind {
 	NONE,
@@ -55,7 +61,7 @@ enum kind {
 
 struct object {
 	enum kind kind;
-	uint32_t rights;
+	uint32_t rights; /* of a session or buffer: its flags */
 	uint64_t addr;
 	uint64_t length;
 	int fd;
@@ -88,6 +94,8 @@ static unsigned int pending_count, ended_count;
 static unsigned int under_way_max, batch_max;
 static int event_fd = -1;
 static bool adapter_runs;
+static int inbox_fd = -1;
+static bool inbox_over;
 
 static void say(const char *fmt, ...)
 {
@@ -146,6 +154,25 @@ static void export_path(char *path, size_t size, const char *name)
 	snprintf(path, size, "%s/%s", directory(), name);
 }
 
+/* By the number of the directory: its path may be too long for a socket. */
+static void socket_path(struct sockaddr_un *addr, const char *path)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = openat(AT_FDCWD, directory(), O_PATH | O_CLOEXEC);
+	addr->sun_family = AF_UNIX;
+	snprintf(addr->sun_path, sizeof(addr->sun_path), "/proc/self/fd/%d/.%s", fd,
+		 strrchr(path, '/') + 1);
+}
+
+static uint32_t file_rights(mode_t mode)
+{
+	return (mode & 0400 ? KRDMA_RIGHT_READ : 0) |
+	       (mode & 0200 ? KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC : 0) |
+	       (mode & 0100 ? KRDMA_RIGHT_MESSAGE : 0);
+}
+
 static unsigned int number(const char *name, unsigned int otherwise)
 {
 	const char *text = getenv(name);
@@ -155,7 +182,8 @@ static unsigned int number(const char *name, unsigned int otherwise)
 
 static int do_query(struct krdma_query *arg)
 {
-	arg->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_URING;
+	arg->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_URING |
+			KRDMA_FEATURE_MESSAGES;
 	arg->ops_max = number("KRDMA_FAKE_OPS_MAX", OPS);
 	arg->vector_max = KRDMA_VECTOR_MAX;
 	arg->incarnation = 0x1234;
@@ -172,23 +200,34 @@ static int do_connect(struct krdma_connect *arg)
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	inet_ntop(arg->dst.family, arg->dst.addr, text, sizeof(text));
-	say("connect %s port %u scope %u timeout %u%s\n", text, arg->dst.port, arg->dst.scope_id,
-	    arg->timeout_ms, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "");
+	say("connect %s port %u scope %u timeout %u%s%s\n", text, arg->dst.port, arg->dst.scope_id,
+	    arg->timeout_ms, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
+	    arg->flags & KRDMA_CONNECT_MESSAGES ? " messages" : "");
 	if (getenv("KRDMA_FAKE_REFUSE") && !refused) {
 		refused = true;
 		return give(ECONNREFUSED, "nobody listens at %s", text);
 	}
 	arg->id = object_new(SESSION);
+	objects[arg->id].rights = arg->flags;
 	return 0;
+}
+
+/* What is said of an export that has not these rights. */
+static const char *lacks(uint32_t rights)
+{
+	if (rights & KRDMA_RIGHT_MESSAGE)
+		return "not for messages";
+	return rights & KRDMA_RIGHT_READ ? "for messages only" : "read-only";
 }
 
 static int do_open(struct krdma_open *arg)
 {
+	const struct object *session = object_get(arg->session, SESSION);
 	struct object *region;
 	struct stat st;
 	uint32_t id;
 
-	if (!object_get(arg->session, SESSION))
+	if (!session)
 		return give(ENOENT, "no session %u", arg->session);
 	id = object_new(REGION);
 	region = &objects[id];
@@ -197,12 +236,12 @@ static int do_open(struct krdma_open *arg)
 		region->kind = NONE;
 		return give(ENOENT, "the peer has no export '%s'", arg->name);
 	}
-	region->rights = KRDMA_RIGHT_READ;
-	if (st.st_mode & 0200)
-		region->rights |= KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC;
+	region->rights = file_rights(st.st_mode);
+	if (!(session->rights & KRDMA_CONNECT_MESSAGES))
+		region->rights &= ~KRDMA_RIGHT_MESSAGE;
 	if (arg->rights & ~region->rights) {
 		region->kind = NONE;
-		return give(EACCES, "'%s' is read-only", arg->name);
+		return give(EACCES, "'%s' is %s", arg->name, lacks(arg->rights & ~region->rights));
 	}
 	region->fd = openat(AT_FDCWD, region->path,
 			    (region->rights & KRDMA_RIGHT_WRITE) ? O_RDWR : O_RDONLY);
@@ -230,8 +269,22 @@ static int do_buffer(struct krdma_buffer *arg)
 	return 0;
 }
 
+static void export_end(struct object *export)
+{
+	struct sockaddr_un addr;
+
+	unlink(export->path);
+	if (export->rights & KRDMA_RIGHT_MESSAGE) {
+		socket_path(&addr, export->path);
+		sendto(export->fd, "", 0, MSG_DONTWAIT, (struct sockaddr *)&addr, sizeof(addr));
+		unlink(addr.sun_path);
+		close(export->fd);
+	}
+}
+
 static int do_export(struct krdma_export *arg)
 {
+	struct sockaddr_un addr;
 	struct object *export;
 	int seals = 0, fd;
 
@@ -246,7 +299,9 @@ static int do_export(struct krdma_export *arg)
 	export = &objects[arg->id];
 	export_path(export->path, sizeof(export->path), arg->name);
 	fd = openat(AT_FDCWD, export->path, O_RDWR | O_CREAT | O_EXCL,
-		    (arg->rights & KRDMA_RIGHT_WRITE) ? 0600 : 0400);
+		    (arg->rights & KRDMA_RIGHT_READ ? 0400 : 0) |
+			    (arg->rights & KRDMA_RIGHT_WRITE ? 0200 : 0) |
+			    (arg->rights & KRDMA_RIGHT_MESSAGE ? 0100 : 0));
 	if (fd < 0) {
 		export->kind = NONE;
 		return give(EEXIST, "the name '%s' is taken", arg->name);
@@ -258,6 +313,13 @@ static int do_export(struct krdma_export *arg)
 	if (ftruncate(fd, (off_t)arg->length))
 		abort();
 	close(fd);
+	export->rights = arg->rights;
+	if (arg->rights & KRDMA_RIGHT_MESSAGE) {
+		export->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		socket_path(&addr, export->path);
+		if (bind(export->fd, (struct sockaddr *)&addr, sizeof(addr)))
+			abort();
+	}
 	say("export %s length %llu rights %u flags %u seals %d max_segments %u\n", arg->name,
 	    (unsigned long long)arg->length, arg->rights, arg->flags, seals, arg->max_segments);
 	return 0;
@@ -270,7 +332,7 @@ static int do_destroy(struct krdma_destroy *arg)
 	if (!object || object->kind == NONE)
 		return give(ENOENT, "no object %u", arg->id);
 	if (object->kind == EXPORT)
-		unlink(object->path);
+		export_end(object);
 	say("destroy kind %d\n", object->kind);
 	object->kind = NONE;
 	return 0;
@@ -312,13 +374,22 @@ static bool op_shall_fail(int *error)
 	return operations == n;
 }
 
+static uint32_t op_right(const struct krdma_op *op)
+{
+	if (op->opcode == KRDMA_OP_SEND)
+		return KRDMA_RIGHT_MESSAGE;
+	if (op->opcode == KRDMA_OP_READ || op->opcode == KRDMA_OP_DIGEST)
+		return KRDMA_RIGHT_READ;
+	return KRDMA_RIGHT_WRITE | (op->flags & KRDMA_OP_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
+}
+
 /* What the kernel finds before it starts any operation. */
 static int check_op(const struct krdma_op *op)
 {
 	const struct object *region = object_get(op->region, REGION);
 	const struct object *buffer = object_get(op->buffer, BUFFER);
 
-	if (op->flags & ~(KRDMA_OP_BUFFER | KRDMA_OP_VERIFY))
+	if (op->flags & ~(KRDMA_OP_BUFFER | KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE))
 		return give(EOPNOTSUPP, "the fake has no such operation");
 	if (!region)
 		return give(ENOENT, "no region %u", op->region);
@@ -328,11 +399,15 @@ static int check_op(const struct krdma_op *op)
 		if (op->opcode == KRDMA_OP_READ && !(buffer->rights & KRDMA_BUFFER_WRITABLE))
 			return give(EACCES, "the buffer is not writable");
 	}
+	if (op_right(op) & ~region->rights)
+		return give(EACCES, "the region is %s", lacks(op_right(op) & ~region->rights));
+	if (op->opcode == KRDMA_OP_SEND) {
+		if (op->length > KRDMA_MESSAGE_MAX || op->offset)
+			return give(EINVAL, "the message is too long, or has an offset");
+		return 0;
+	}
 	if (op->offset + op->length > region->length || !op->length)
 		return give(ERANGE, "outside of the region");
-	if (op->opcode != KRDMA_OP_READ && op->opcode != KRDMA_OP_DIGEST &&
-	    !(region->rights & KRDMA_RIGHT_WRITE))
-		return give(EACCES, "the region is read-only");
 	return 0;
 }
 
@@ -364,6 +439,35 @@ static void run_number(const struct object *region, const struct krdma_op *op, u
 		abort();
 }
 
+/* Waits for room as long as the operation may last. Return: 0, or an errno. */
+static int run_message(const struct object *region, const struct krdma_op *op, const void *data)
+{
+	const uint32_t length = op->opcode == KRDMA_OP_SEND ? (uint32_t)op->length : 0;
+	const struct timeval limit = { .tv_sec = (time_t)(op->timeout_ns / 1000000000),
+				       .tv_usec = (long)(op->timeout_ns / 1000 % 1000000) };
+	_Alignas(8) char letter[LETTER] = { 0 };
+	struct krdma_message *message = (void *)letter;
+	struct sockaddr_un addr;
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	message->size = (uint32_t)(sizeof(*message) + length + 7) / 8 * 8;
+	message->length = length;
+	message->value = op->operand;
+	message->session = 3;
+	message->uid = getuid();
+	message->flags = op->opcode == KRDMA_OP_WRITE ? KRDMA_MESSAGE_WRITTEN : 0;
+	message->peer = (struct krdma_sockaddr){ .family = AF_INET, .addr = { 10, 0, 0, 1 } };
+	message->region = op->region;
+	memcpy(message->data, data, length);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	socket_path(&addr, region->path);
+	if (sendto(fd, letter, message->size, 0, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		return errno == EAGAIN ? ETIMEDOUT : ESTALE;
+	return 0;
+}
+
 static void run_op(const struct krdma_op *op, struct krdma_completion *completion)
 {
 	const struct object *region = &objects[op->region];
@@ -387,12 +491,23 @@ static void run_op(const struct krdma_op *op, struct krdma_completion *completio
 		completion->result = op->length;
 		return;
 	}
-	if (op->opcode == KRDMA_OP_READ)
+	if (op->opcode == KRDMA_OP_SEND)
+		moved = (ssize_t)op->length;
+	else if (op->opcode == KRDMA_OP_READ)
 		moved = pread(region->fd, (void *)(uintptr_t)addr, op->length, (off_t)op->offset);
 	else
 		moved = pwrite(region->fd, (void *)(uintptr_t)addr, op->length, (off_t)op->offset);
 	if (moved != (ssize_t)op->length)
 		abort();
+	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OP_MESSAGE) {
+		error = run_message(region, op, (const void *)(uintptr_t)addr);
+		if (error) {
+			completion->status = -error;
+			give(error, "'%s' takes no message: %s", strrchr(region->path, '/') + 1,
+			     strerror(error));
+			return;
+		}
+	}
 	completion->result = op->length;
 }
 
@@ -602,6 +717,40 @@ static ssize_t do_read(void *to, size_t size)
 	return (ssize_t)(count * sizeof(ended[0]));
 }
 
+/* ---- Messages ---- */
+
+static int do_inbox(struct krdma_inbox *arg)
+{
+	const struct object *export = object_get(arg->export, EXPORT);
+
+	if (!export)
+		return give(ENOENT, "no export %u", arg->export);
+	if (!(export->rights & KRDMA_RIGHT_MESSAGE))
+		return give(EACCES, "the export is not for messages");
+	inbox_fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
+	inbox_over = false;
+	if (arg->flags & KRDMA_INBOX_NONBLOCK)
+		fcntl(inbox_fd, F_SETFL, O_NONBLOCK);
+	arg->fd = inbox_fd;
+	return 0;
+}
+
+/* All messages that are there and fit. */
+static ssize_t read_inbox(char *to, size_t size)
+{
+	size_t used = 0;
+	ssize_t got;
+
+	while (!inbox_over && (!used || size - used >= LETTER)) {
+		got = recv(inbox_fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
+		if (got < 0)
+			return used ? (ssize_t)used : -1;
+		inbox_over = !got;
+		used += (size_t)got;
+	}
+	return (ssize_t)used;
+}
+
 /* ---- io_uring: a ring in plain memory, of which entries end when they are submitted ---- */
 
 static struct {
@@ -773,8 +922,7 @@ static int list_files(struct krdma_list *arg)
 			continue;
 		snprintf(entries[n].name, sizeof(entries[n].name), "%.63s", entry->d_name);
 		entries[n].length = (uint64_t)st.st_size;
-		entries[n].rights = KRDMA_RIGHT_READ;
-		entries[n++].rights |= st.st_mode & 0200 ? KRDMA_RIGHT_WRITE : 0;
+		entries[n++].rights = file_rights(st.st_mode) & ~KRDMA_RIGHT_ATOMIC;
 	}
 	if (dir)
 		closedir(dir);
@@ -826,6 +974,8 @@ static int dispatch(unsigned long request, void *arg)
 		return do_buffer(arg);
 	case KRDMA_IOC_EXPORT:
 		return do_export(arg);
+	case KRDMA_IOC_INBOX:
+		return do_inbox(arg);
 	case KRDMA_IOC_OPEN:
 		return do_open(arg);
 	case KRDMA_IOC_SUBMIT:
@@ -869,6 +1019,8 @@ ssize_t read(int fd, void *to, size_t size)
 	ssize_t got;
 	int error;
 
+	if (fd == inbox_fd && fd >= 0)
+		return read_inbox(to, size);
 	if (fd != device_fd || fd < 0)
 		return real_read(fd, to, size);
 	pthread_mutex_lock(&lock);
@@ -928,6 +1080,11 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 
 static __attribute__((destructor)) void at_exit(void)
 {
+	uint32_t i;
+
+	for (i = 1; i < OBJECTS; i++)
+		if (objects[i].kind == EXPORT)
+			export_end(&objects[i]);
 	if (submits_max || under_way_max)
 		say("submits_max %u operations %lu under_way_max %u batch_max %u\n", submits_max,
 		    operations, under_way_max, batch_max);

@@ -33,7 +33,6 @@ static const struct hello {
 	{ "msg_max 65535", 38, 2, 65535, 56, 0 },
 	{ "65 places", 44, 2, 65, 56, MALFORMED },
 	{ "the first of the last reserved bytes", 46, 1, 1, 56, MALFORMED },
-	{ "features that nobody knows", 8, 8, 0xfffffffffffffffe, 56, 0 },
 	{ "the last of the last reserved bytes", 55, 1, 1, 56, MALFORMED },
 	{ "uid -1", 32, 4, 0xffffffff, 56, 0 },
 	{ "no private data", 0, 0, 0, 0, MALFORMED },
