@@ -492,7 +492,7 @@ static void krdma_api_message(void *priv, const struct krdma_message *message)
 		.uid = make_kuid(&init_user_ns, message->uid),
 		.written = message->flags & KRDMA_MESSAGE_WRITTEN,
 		.length = message->length,
-		.data = message->data,
+		.data = message + 1,
 	};
 
 	krdma_addr_from_user(&message->peer, &received.peer, false, NULL);

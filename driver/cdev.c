@@ -445,7 +445,7 @@ static int krdma_ioc_inbox(struct krdma_call *call)
 
 	if (cmd->flags & ~KRDMA_INBOX_NONBLOCK)
 		return -EOPNOTSUPP;
-	h = krdma_handle_get(call->ctx, cmd->export, KRDMA_HANDLE_EXPORT, &call->why);
+	h = krdma_handle_get(call->ctx, cmd->id, KRDMA_HANDLE_EXPORT, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	file = krdma_inbox_open(h->exp, cmd->flags & KRDMA_INBOX_NONBLOCK, &call->why);

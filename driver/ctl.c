@@ -13,6 +13,9 @@
 #include "krdma.h"
 #include "trace.h"
 
+/* Messages after which answers are not kept back any longer. */
+#define KRDMA_RX_MANY 16
+
 /* ---- our questions ---- */
 
 /**
@@ -418,7 +421,6 @@ static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 	/* It has places of its own. */
 	if (msg->type == KRDMA_WIRE_MESSAGE) {
 		krdma_inbox_message(sess, rx, msg);
-		krdma_inbox_answer(sess, false);
 		return;
 	}
 	why = krdma_question_begin(sess, msg->tag);
@@ -458,6 +460,13 @@ static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess)
 	return rx;
 }
 
+/* Answers that were kept back for others to join them, or for posted work. */
+static void krdma_ctl_answer_due(struct krdma_session *sess)
+{
+	krdma_inbox_answer(sess);
+	krdma_region_recalls_answer(sess);
+}
+
 /**
  * krdma_ctl_rx_work - handle received messages, in order
  * @work: of a session
@@ -470,6 +479,7 @@ void krdma_ctl_rx_work(struct work_struct *work)
 	struct krdma_msg *msg = sess->rx_msg;
 	const char *why = NULL;
 	struct krdma_rx *rx;
+	u32 n = 0;
 
 	while ((rx = krdma_ctl_next(sess))) {
 		krdma_stat_inc(KRDMA_STAT_MESSAGES_RECEIVED);
@@ -485,10 +495,13 @@ void krdma_ctl_rx_work(struct work_struct *work)
 			krdma_ctl_answered(sess, rx, msg);
 		else
 			krdma_ctl_question(sess, rx, msg);
+		/* However busy the peer keeps this. */
+		if (++n % KRDMA_RX_MANY == 0) {
+			krdma_ctl_answer_due(sess);
+			cond_resched();
+		}
 	}
-	krdma_inbox_turns(sess);
-	krdma_inbox_answer(sess, true);
-	krdma_region_recalls_answer(sess);
+	krdma_ctl_answer_due(sess);
 }
 
 /**

@@ -5,12 +5,12 @@
  *
  * A queue (struct krdma_box) has room for KRDMA_BOX_MESSAGES. What finds none stays in
  * the receive that it came in, and is not answered: that keeps the sender's place, of
- * which it has few. As soon as there is room those who wait have it in turn, one message
- * each (krdma_box_turn); their sessions' rx_work does the rest. Who comes later waits
- * behind them, so messages of a grant keep their order.
+ * which it has few. As soon as there is room the queue's own work gives it to those who
+ * wait, one message each in turn; not the work of a session, of which the peer says how
+ * busy it is. Who comes later waits behind them, so messages of a grant keep their order.
  *
- *	box->lock	what is in a queue, and who waits for room in it
- *	  session->lock	whose turn it is, and what is to be answered
+ * rx_work never sleeps for the memory of a message, which the exporter's memory cgroup
+ * pays for: if there is none at once, that is left to the same work.
  */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
@@ -26,8 +26,6 @@
 
 /* Room in a queue, messages. */
 #define KRDMA_BOX_MESSAGES 256
-/* Answers that are not kept back any longer for others to join them. */
-#define KRDMA_TAKEN_MANY 16
 
 /* A message. */
 struct krdma_mail {
@@ -37,32 +35,39 @@ struct krdma_mail {
 
 /* The queue of an export. */
 struct krdma_box {
-	struct kref ref; /* the export, its files, those who send to it */
-	spinlock_t lock;
+	struct kref ref; /* the export, its files, those who send to it, deliver_work */
+	spinlock_t lock; /* all below, but what does not change */
 	struct list_head mails;
 	u32 nmails;
 	u32 used;                 /* of the room: those, and such as are being stored */
-	struct list_head waiting; /* krdma_sender.node: who has messages but no room */
+	struct list_head waiting; /* krdma_sender.node: whose messages are held */
 	bool over;                /* the export is gone */
-	wait_queue_head_t wait;
-	struct mem_cgroup *memcg; /* pays for what is in it; holds a reference */
-	krdma_receive_fn fn;      /* of a module, instead of files */
+	wait_queue_head_t wait;   /* readers */
+	wait_queue_head_t idle;   /* a grant that ends: nothing of it is being delivered */
+	struct mutex reading;     /* who takes messages; outside the lock */
+	struct work_struct deliver_work;
+	struct krdma_msg *msg; /* its scratch */
+	struct mem_cgroup *memcg;
+	krdma_receive_fn fn; /* of a module, instead of files */
 	void *priv;
 	struct work_struct work;
 };
 
 /* A grant that may send to a queue. */
 struct krdma_sender {
-	struct kref ref; /* the grant, being its turn, rx_work while it is at it */
+	struct kref ref; /* the grant, rx_work or deliver_work while they are at it */
 	struct krdma_box *box;
 	struct krdma_session *sess; /* while not closed */
 	u32 grant;
 	u32 generation;
-	bool closed;           /* box->lock */
+	u32 rights;
+	bool closed;           /* box->lock, as all below */
+	bool busy;             /* deliver_work is at a message of it */
 	struct list_head node; /* box->waiting */
-	struct list_head held; /* krdma_rx.node, box->lock */
-	struct list_head turn; /* session->turns, session->lock */
+	struct list_head held; /* krdma_rx.node */
 };
+
+static void krdma_deliver_work(struct work_struct *work);
 
 /* ---- queues ---- */
 
@@ -75,6 +80,7 @@ static void krdma_box_release(struct kref *ref)
 		kfree(mail);
 	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -(u64)box->nmails);
 	mem_cgroup_put(box->memcg);
+	kfree(box->msg);
 	kfree(box);
 }
 
@@ -90,62 +96,41 @@ void krdma_box_put(struct krdma_box *box)
 		kref_put(&box->ref, krdma_box_release);
 }
 
-/* There is room, and somebody waits: it is the turn of the one who waits longest. */
-static void krdma_box_turn(struct krdma_box *box)
+/* If there is room, and somebody waits for it. */
+static void krdma_box_deliver(struct krdma_box *box)
 {
-	struct krdma_sender *sender;
-	struct krdma_session *sess;
-
 	lockdep_assert_held(&box->lock);
-	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
-	if (!sender || box->used >= KRDMA_BOX_MESSAGES)
+	if (list_empty(&box->waiting) || box->used >= KRDMA_BOX_MESSAGES)
 		return;
-	/* It leaves the list before its session goes. */
-	sess = sender->sess;
-	spin_lock_bh(&sess->lock);
-	if (sess->state == KRDMA_SESSION_UP) {
-		if (list_empty(&sender->turn)) {
-			kref_get(&sender->ref);
-			list_add_tail(&sender->turn, &sess->turns);
-		}
-		queue_work(krdma_wq, &sess->rx_work);
-	}
-	spin_unlock_bh(&sess->lock);
+	kref_get(&box->ref);
+	/* Not the last: whoever calls has one. */
+	if (!queue_work(krdma_wq, &box->deliver_work))
+		kref_put(&box->ref, krdma_box_release);
 }
 
-static void krdma_box_leave(struct krdma_box *box, u32 n)
-{
-	spin_lock(&box->lock);
-	box->used -= n;
-	krdma_box_turn(box);
-	spin_unlock(&box->lock);
-}
-
-/* The first message; NULL, or an ERR_PTR if it has more than @room bytes. */
-static struct krdma_mail *krdma_box_pop(struct krdma_box *box, size_t room)
+/* The first message, which stays; NULL if there is none. */
+static struct krdma_mail *krdma_box_first(struct krdma_box *box)
 {
 	struct krdma_mail *mail;
 
+	lockdep_assert_held(&box->reading);
 	spin_lock(&box->lock);
 	mail = list_first_entry_or_null(&box->mails, struct krdma_mail, node);
-	if (mail && mail->head.size > room) {
-		mail = ERR_PTR(-EMSGSIZE);
-	} else if (mail) {
-		list_del(&mail->node);
-		box->nmails--;
-		krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
-	}
 	spin_unlock(&box->lock);
 	return mail;
 }
 
-static void krdma_box_put_back(struct krdma_box *box, struct krdma_mail *mail)
+static void krdma_box_take(struct krdma_box *box, struct krdma_mail *mail)
 {
+	lockdep_assert_held(&box->reading);
 	spin_lock(&box->lock);
-	list_add(&mail->node, &box->mails);
-	box->nmails++;
-	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, 1);
+	list_del(&mail->node);
+	box->nmails--;
+	box->used--;
+	krdma_box_deliver(box);
 	spin_unlock(&box->lock);
+	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
+	kfree(mail);
 }
 
 /* A module's function, with one message after the other. */
@@ -154,12 +139,13 @@ static void krdma_box_work(struct work_struct *work)
 	struct krdma_box *box = container_of(work, struct krdma_box, work);
 	struct krdma_mail *mail;
 
-	while (!READ_ONCE(box->over) && (mail = krdma_box_pop(box, SIZE_MAX))) {
+	mutex_lock(&box->reading);
+	while (!READ_ONCE(box->over) && (mail = krdma_box_first(box))) {
 		box->fn(box->priv, &mail->head);
-		kfree(mail);
-		krdma_box_leave(box, 1);
+		krdma_box_take(box, mail);
 		cond_resched();
 	}
+	mutex_unlock(&box->reading);
 }
 
 /* ORDER: under the lock, so that no work is queued when the queue is over. */
@@ -186,13 +172,22 @@ struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv)
 
 	if (!box)
 		return NULL;
+	box->msg = kzalloc(sizeof(*box->msg), GFP_KERNEL_ACCOUNT);
+	if (!box->msg) {
+		kfree(box);
+		return NULL;
+	}
 	kref_init(&box->ref);
 	spin_lock_init(&box->lock);
 	INIT_LIST_HEAD(&box->mails);
 	INIT_LIST_HEAD(&box->waiting);
 	init_waitqueue_head(&box->wait);
+	init_waitqueue_head(&box->idle);
+	mutex_init(&box->reading);
 	INIT_WORK(&box->work, krdma_box_work);
-	box->memcg = get_mem_cgroup_from_mm(current->mm);
+	INIT_WORK(&box->deliver_work, krdma_deliver_work);
+	/* A module's messages are the kernel's. */
+	box->memcg = fn ? NULL : get_mem_cgroup_from_mm(current->mm);
 	box->fn = fn;
 	box->priv = priv;
 	return box;
@@ -269,12 +264,12 @@ int krdma_sender_open(struct krdma_grant *grant)
 	kref_init(&sender->ref);
 	INIT_LIST_HEAD(&sender->node);
 	INIT_LIST_HEAD(&sender->held);
-	INIT_LIST_HEAD(&sender->turn);
 	sender->box = grant->exp->box;
 	kref_get(&sender->box->ref);
 	sender->sess = grant->sess;
 	sender->grant = grant->id;
 	sender->generation = grant->generation;
+	sender->rights = grant->rights;
 	rc = xa_err(xa_store(&grant->sess->senders, grant->id, sender, GFP_KERNEL));
 	if (rc)
 		krdma_sender_put(sender);
@@ -314,9 +309,29 @@ static void krdma_message_taken(struct krdma_session *sess, struct krdma_rx *rx,
 	spin_unlock_bh(&sess->lock);
 }
 
+static void krdma_taken_answer(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	if (sess->ntaken && sess->state == KRDMA_SESSION_UP)
+		queue_work(krdma_wq, &sess->rx_work);
+	spin_unlock_bh(&sess->lock);
+}
+
+static bool krdma_sender_idle(struct krdma_sender *sender)
+{
+	bool idle;
+
+	spin_lock(&sender->box->lock);
+	idle = !sender->busy;
+	spin_unlock(&sender->box->lock);
+	return idle;
+}
+
 /**
  * krdma_sender_close - a grant ends
  * @grant: grant; its messages that found no room are refused
+ *
+ * Waits for no peer, but while the exporter's memory cgroup gives memory, or not.
  *
  * Context: process; the session's service, or down_work.
  */
@@ -325,7 +340,6 @@ void krdma_sender_close(struct krdma_grant *grant)
 	struct krdma_sender *sender = grant->sender;
 	struct krdma_session *sess = grant->sess;
 	struct krdma_rx *rx, *next;
-	bool turn;
 	LIST_HEAD(held);
 
 	if (!sender)
@@ -335,38 +349,31 @@ void krdma_sender_close(struct krdma_grant *grant)
 	sender->closed = true;
 	list_splice_init(&sender->held, &held);
 	list_del_init(&sender->node);
-	/* It may have been its turn. */
-	krdma_box_turn(sender->box);
 	spin_unlock(&sender->box->lock);
+	/* ORDER: then nobody looks at the session any more, nor at its receives. */
+	wait_event(sender->box->idle, krdma_sender_idle(sender));
 
-	spin_lock_bh(&sess->lock);
-	turn = !list_empty(&sender->turn);
-	list_del_init(&sender->turn);
-	spin_unlock_bh(&sess->lock);
-	if (turn)
-		krdma_sender_put(sender);
 	list_for_each_entry_safe(rx, next, &held, node) {
 		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
 		krdma_message_taken(sess, rx, rx->tag, KRDMA_WIRE_STALE);
 	}
-	spin_lock_bh(&sess->lock);
-	if (sess->ntaken && sess->state == KRDMA_SESSION_UP)
-		queue_work(krdma_wq, &sess->rx_work);
-	spin_unlock_bh(&sess->lock);
+	krdma_taken_answer(sess);
 	krdma_sender_put(sender);
 }
 
 /* ---- messages ---- */
 
 static struct krdma_mail *krdma_mail_new(const struct krdma_session *sess, struct krdma_box *box,
-					 const struct krdma_msg *msg)
+					 const struct krdma_msg *msg, gfp_t gfp)
 {
 	u32 size = ALIGN(sizeof(struct krdma_message) + msg->message.length, sizeof(u64));
 	struct mem_cgroup *memcg;
 	struct krdma_mail *mail;
+	u8 *data;
 
+	gfp |= __GFP_NOWARN | (box->memcg ? __GFP_ACCOUNT : 0);
 	memcg = set_active_memcg(box->memcg);
-	mail = kmalloc(offsetof(struct krdma_mail, head) + size, GFP_KERNEL_ACCOUNT);
+	mail = kmalloc(offsetof(struct krdma_mail, head) + size, gfp);
 	set_active_memcg(memcg);
 	if (!mail)
 		return NULL;
@@ -380,29 +387,23 @@ static struct krdma_mail *krdma_mail_new(const struct krdma_session *sess, struc
 		.region = msg->message.grant,
 	};
 	krdma_addr_to_user(&sess->dst, &mail->head.peer);
-	memcpy(mail->head.data, msg->message.data, msg->message.length);
-	memset(mail->head.data + msg->message.length, 0,
-	       size - sizeof(mail->head) - msg->message.length);
+	data = (u8 *)(&mail->head + 1);
+	memcpy(data, msg->message.data, msg->message.length);
+	memset(data + msg->message.length, 0, size - sizeof(mail->head) - msg->message.length);
 	return mail;
 }
 
-/* There is room for it, which it has taken. */
-static void krdma_message_store(struct krdma_session *sess, struct krdma_sender *sender,
-				struct krdma_rx *rx, const struct krdma_msg *msg)
+/* There is room for it, which it has taken; NULL: but no memory. Return: its status */
+static u16 krdma_mail_store(struct krdma_sender *sender, struct krdma_mail *mail)
 {
-	struct krdma_mail *mail = krdma_mail_new(sess, sender->box, msg);
 	struct krdma_box *box = sender->box;
-	u16 status = KRDMA_WIRE_OK;
+	bool stale;
 
-	if (!mail) {
-		krdma_box_leave(box, 1);
-		krdma_message_taken(sess, rx, msg->tag, KRDMA_WIRE_NOMEM);
-		return;
-	}
 	spin_lock(&box->lock);
-	if (box->over || sender->closed) {
-		status = KRDMA_WIRE_STALE;
+	stale = box->over || sender->closed;
+	if (stale || !mail) {
 		box->used--;
+		krdma_box_deliver(box);
 	} else {
 		list_add_tail(&mail->node, &box->mails);
 		box->nmails++;
@@ -411,9 +412,49 @@ static void krdma_message_store(struct krdma_session *sess, struct krdma_sender 
 		krdma_box_wake(box);
 	}
 	spin_unlock(&box->lock);
-	if (status)
+	if (stale)
 		kfree(mail);
-	krdma_message_taken(sess, rx, msg->tag, status);
+	return stale ? KRDMA_WIRE_STALE : mail ? KRDMA_WIRE_OK : KRDMA_WIRE_NOMEM;
+}
+
+static void krdma_message_hold(struct krdma_sender *sender, struct krdma_rx *rx, u32 tag)
+{
+	struct krdma_box *box = sender->box;
+
+	lockdep_assert_held(&box->lock);
+	rx->tag = tag;
+	list_add_tail(&rx->node, &sender->held);
+	if (list_empty(&sender->node))
+		list_add_tail(&sender->node, &box->waiting);
+	krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, 1);
+	krdma_box_deliver(box);
+}
+
+/* Stored at once, held (true), or refused with a status. */
+static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
+			      const struct krdma_msg *msg, u16 *status)
+{
+	struct krdma_mail *mail = krdma_mail_new(sender->sess, sender->box, msg, GFP_NOWAIT);
+	struct krdma_box *box = sender->box;
+	bool hold = false, store = false;
+
+	spin_lock(&box->lock);
+	if (box->over || sender->closed) {
+		*status = KRDMA_WIRE_STALE;
+	} else if (!mail || sender->busy || !list_empty(&box->waiting) ||
+		   box->used >= KRDMA_BOX_MESSAGES) {
+		krdma_message_hold(sender, rx, msg->tag);
+		hold = true;
+	} else {
+		box->used++;
+		store = true;
+	}
+	spin_unlock(&box->lock);
+	if (store)
+		*status = krdma_mail_store(sender, mail);
+	else
+		kfree(mail);
+	return hold;
 }
 
 /**
@@ -427,8 +468,9 @@ static void krdma_message_store(struct krdma_session *sess, struct krdma_sender 
 void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 			 const struct krdma_msg *msg)
 {
+	u16 status = KRDMA_WIRE_STALE;
 	struct krdma_sender *sender;
-	bool store = false, stale;
+	bool hold = false;
 
 	if (!sess->inbound || !sess->ch->messages || msg->tag > KRDMA_PLACES) {
 		krdma_session_protocol(sess, "a message without a place");
@@ -439,101 +481,91 @@ void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 		return;
 	}
 	sender = krdma_sender_find(sess, msg->message.grant, msg->message.generation);
-	if (!sender) {
-		krdma_message_taken(sess, rx, msg->tag, KRDMA_WIRE_STALE);
+	if (sender && (msg->message.flags & KRDMA_WIRE_WRITTEN) &&
+	    !(sender->rights & KRDMA_RIGHT_WRITE)) {
+		krdma_sender_put(sender);
+		krdma_session_protocol(sess, "a message of a WRITE that was not granted");
 		return;
 	}
-	spin_lock(&sender->box->lock);
-	stale = sender->closed || sender->box->over;
-	if (!stale && list_empty(&sender->box->waiting) && sender->box->used < KRDMA_BOX_MESSAGES) {
-		sender->box->used++;
-		store = true;
-	} else if (!stale) {
-		rx->tag = msg->tag;
-		list_add_tail(&rx->node, &sender->held);
-		if (list_empty(&sender->node))
-			list_add_tail(&sender->node, &sender->box->waiting);
-		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, 1);
+	if (sender) {
+		hold = krdma_message_try(sender, rx, msg, &status);
+		krdma_sender_put(sender);
 	}
-	spin_unlock(&sender->box->lock);
-	if (stale)
-		krdma_message_taken(sess, rx, msg->tag, KRDMA_WIRE_STALE);
-	else if (store)
-		krdma_message_store(sess, sender, rx, msg);
-	krdma_sender_put(sender);
+	if (!hold)
+		krdma_message_taken(sess, rx, msg->tag, status);
 }
 
-/* One of those that are held, and room for it; NULL if there is none, or none is. */
-static struct krdma_rx *krdma_sender_next(struct krdma_sender *sender)
+/* One that is held, and room for it: NULL if there is none, or none is. */
+static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, struct krdma_sender **who)
 {
-	struct krdma_box *box = sender->box;
+	struct krdma_sender *sender;
 	struct krdma_rx *rx = NULL;
 
 	spin_lock(&box->lock);
-	if (!sender->closed && box->used < KRDMA_BOX_MESSAGES)
-		rx = list_first_entry_or_null(&sender->held, struct krdma_rx, node);
-	if (rx) {
-		box->used++;
+	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
+	if (sender && box->used < KRDMA_BOX_MESSAGES) {
+		rx = list_first_entry(&sender->held, struct krdma_rx, node);
 		list_del(&rx->node);
-		/* The next one is the next time's. */
+		/* The next one is the next turn's. */
 		if (list_empty(&sender->held))
 			list_del_init(&sender->node);
 		else
 			list_move_tail(&sender->node, &box->waiting);
-		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
+		box->used++;
+		sender->busy = true;
+		kref_get(&sender->ref);
+		*who = sender;
 	}
-	krdma_box_turn(box);
 	spin_unlock(&box->lock);
+	if (rx)
+		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
 	return rx;
 }
 
-static struct krdma_sender *krdma_turn_next(struct krdma_session *sess)
+static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx)
 {
-	struct krdma_sender *sender;
-
-	spin_lock_bh(&sess->lock);
-	sender = list_first_entry_or_null(&sess->turns, struct krdma_sender, turn);
-	if (sender)
-		list_del_init(&sender->turn);
-	spin_unlock_bh(&sess->lock);
-	return sender;
-}
-
-/**
- * krdma_inbox_turns - there is room for messages that are held
- * @sess: session
- *
- * Context: rx_work.
- */
-void krdma_inbox_turns(struct krdma_session *sess)
-{
-	struct krdma_msg *msg = sess->rx_msg;
-	struct krdma_sender *sender;
-	struct krdma_rx *rx;
+	struct krdma_box *box = sender->box;
+	struct krdma_mail *mail = NULL;
 	const char *why;
 
-	while ((sender = krdma_turn_next(sess))) {
-		rx = krdma_sender_next(sender);
-		/* It has been decoded before. */
-		if (rx && !WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, msg, &why)))
-			krdma_message_store(sess, sender, rx, msg);
+	/* It has been decoded before. */
+	if (!WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, box->msg, &why)))
+		mail = krdma_mail_new(sender->sess, box, box->msg, GFP_KERNEL | __GFP_NORETRY);
+	krdma_message_taken(sender->sess, rx, rx->tag, krdma_mail_store(sender, mail));
+	krdma_taken_answer(sender->sess);
+	/* ORDER: its session is not looked at any more. */
+	spin_lock(&box->lock);
+	sender->busy = false;
+	spin_unlock(&box->lock);
+	wake_up_all(&box->idle);
+}
+
+static void krdma_deliver_work(struct work_struct *work)
+{
+	struct krdma_box *box = container_of(work, struct krdma_box, deliver_work);
+	struct krdma_sender *sender;
+	struct krdma_rx *rx;
+
+	while ((rx = krdma_deliver_next(box, &sender))) {
+		krdma_deliver(sender, rx);
 		krdma_sender_put(sender);
+		cond_resched();
 	}
+	krdma_box_put(box);
 }
 
 /**
  * krdma_inbox_answer - answer the messages that are taken
  * @sess: session
- * @all: also if they are few
  *
  * Context: rx_work.
  */
-void krdma_inbox_answer(struct krdma_session *sess, bool all)
+void krdma_inbox_answer(struct krdma_session *sess)
 {
 	struct krdma_msg *msg = sess->rx_msg;
 	u32 i;
 
-	if (READ_ONCE(sess->ntaken) < (all ? 1 : KRDMA_TAKEN_MANY))
+	if (!READ_ONCE(sess->ntaken))
 		return;
 	memset(msg, 0, sizeof(*msg));
 	msg->type = KRDMA_WIRE_MESSAGE;
@@ -559,29 +591,21 @@ static bool krdma_box_readable(struct krdma_box *box)
 static ssize_t krdma_inbox_take(struct krdma_box *box, struct iov_iter *to)
 {
 	struct krdma_mail *mail;
-	ssize_t moved = 0, rc = 0;
+	ssize_t moved = 0;
 	size_t copied;
-	u32 n = 0;
 
-	while ((mail = krdma_box_pop(box, iov_iter_count(to)))) {
-		if (IS_ERR(mail)) {
-			rc = PTR_ERR(mail);
-			break;
-		}
+	while ((mail = krdma_box_first(box))) {
+		if (mail->head.size > iov_iter_count(to))
+			return moved ?: -EMSGSIZE;
 		copied = copy_to_iter(&mail->head, mail->head.size, to);
 		if (copied != mail->head.size) {
 			iov_iter_revert(to, copied);
-			krdma_box_put_back(box, mail);
-			rc = -EFAULT;
-			break;
+			return moved ?: -EFAULT;
 		}
 		moved += copied;
-		n++;
-		kfree(mail);
+		krdma_box_take(box, mail);
 	}
-	if (n)
-		krdma_box_leave(box, n);
-	return moved ?: rc;
+	return moved;
 }
 
 static ssize_t krdma_inbox_read(struct kiocb *iocb, struct iov_iter *to)
@@ -591,10 +615,19 @@ static ssize_t krdma_inbox_read(struct kiocb *iocb, struct iov_iter *to)
 	bool over;
 	ssize_t rc;
 
+	if (!iov_iter_count(to))
+		return 0;
 	for (;;) {
 		/* ORDER: what came before the end is read before the end. */
 		over = READ_ONCE(box->over);
+		if (iocb->ki_flags & IOCB_NOWAIT) {
+			if (!mutex_trylock(&box->reading))
+				return -EAGAIN;
+		} else if (mutex_lock_interruptible(&box->reading)) {
+			return -ERESTARTSYS;
+		}
 		rc = krdma_inbox_take(box, to);
+		mutex_unlock(&box->reading);
 		if (rc || over)
 			return rc;
 		if (!wait)

@@ -11,7 +11,8 @@
  *	      krdma_listeners_lock	list of listeners, and their ids
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
- *	  box->lock		messages to an export
+ *	  box->reading		who takes messages out of a queue
+ *	    box->lock		messages to an export
  *	  ctx->reqs_lock	(BH) requests of a file
  *	    session->lock	(BH) everything of a session that moves
  *	    ctx->wait, its eventfd
@@ -233,7 +234,7 @@ struct krdma_region {
 	u64 next;                 /* segment behind the last one that was asked for */
 	struct list_head waiters; /* transfers that wait for a key */
 	struct list_head senders; /* transfers that wait for a place for their message */
-	struct list_head mail;    /* session->mail: it is the region's turn to send one */
+	struct list_head mail;    /* session->mail: some do */
 	u32 letters;              /* places that it has */
 	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
@@ -478,6 +479,7 @@ struct krdma_channel {
 	bool messages;                /* the initiator may send them */
 	struct krdma_letter *letters; /* KRDMA_PLACES; of which there are answers for: */
 	u32 places;
+	u32 places_used;
 	struct list_head letters_free;
 	struct krdma_msg *letter_msg; /* scratch, under the lock */
 
@@ -578,8 +580,7 @@ struct krdma_session {
 	u32 ngrants;
 	struct list_head segs;
 	u32 nsegs;
-	struct xarray senders;  /* krdma_sender by grant */
-	struct list_head turns; /* of those, with room for a message that is held */
+	struct xarray senders;                      /* krdma_sender by grant */
 	DECLARE_BITMAP(places, KRDMA_PLACES + 1);   /* messages without an answer, by tag */
 	struct krdma_msg_taken taken[KRDMA_PLACES]; /* to be answered */
 	u32 ntaken;
@@ -849,8 +850,7 @@ int krdma_sender_open(struct krdma_grant *grant);
 void krdma_sender_close(struct krdma_grant *grant);
 void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 			 const struct krdma_msg *msg);
-void krdma_inbox_turns(struct krdma_session *sess);
-void krdma_inbox_answer(struct krdma_session *sess, bool all);
+void krdma_inbox_answer(struct krdma_session *sess);
 struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
 
 /* export.c: exports and grants */

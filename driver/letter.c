@@ -4,10 +4,11 @@
  *
  * A message is copied into the letter of its place, so that its memory is of no more
  * concern once it is sent. It waits for a place on region->senders, in order; regions
- * with such take turns on session->mail, and none has more than KRDMA_REGION_LETTERS
- * places, so that one slow receiver does not hold up those of other exports. A place
- * is free again when the owner has answered, whatever became of the operation; and its
- * letter when the send has completed, too.
+ * with such take turns on session->mail. None has more than KRDMA_REGION_LETTERS places,
+ * nor more than are free, so that slow receivers do not hold up those of other exports:
+ * they have 32, 16, 8 and so on, and others one at least. A place is free again when the
+ * owner has answered, whatever became of the operation; and its letter when the send
+ * has completed, too.
  *
  * What is posted goes behind all that was posted before, so a message that tells of a
  * WRITE comes when its bytes are in the owner's memory (Documentation/uapi.rst).
@@ -27,13 +28,13 @@ static void krdma_letter_free(struct krdma_channel *ch, struct krdma_letter *l)
 		list_add_tail(&l->node, &ch->letters_free);
 }
 
-/* It is its turn when there is a place, if it may have one more. */
-static void krdma_region_mail(struct krdma_region *region)
+/* May it have one place more? */
+static bool krdma_region_place(const struct krdma_region *region)
 {
-	lockdep_assert_held(&region->sess->lock);
-	if (list_empty(&region->mail) && !list_empty(&region->senders) &&
-	    region->letters < KRDMA_REGION_LETTERS)
-		list_add_tail(&region->mail, &region->sess->mail);
+	const struct krdma_channel *ch = region->sess->ch;
+	u32 most = clamp_t(u32, ch->places - ch->places_used, 1, KRDMA_REGION_LETTERS);
+
+	return region->letters < most;
 }
 
 /**
@@ -57,7 +58,8 @@ void krdma_letter_queue(struct krdma_xfer *x, struct krdma_done *done)
 	}
 	list_move_tail(&x->node, &region->senders);
 	krdma_xfer_wait(x, KRDMA_WAIT_RECEIVER);
-	krdma_region_mail(region);
+	if (list_empty(&region->mail))
+		list_add_tail(&region->mail, &region->sess->mail);
 }
 
 static int krdma_letter_write(struct krdma_channel *ch, struct krdma_letter *l,
@@ -107,9 +109,28 @@ static bool krdma_letter_fill(struct krdma_channel *ch, struct krdma_letter *l,
 	l->region = x->region;
 	kref_get(&x->region->ref);
 	x->region->letters++;
+	ch->places_used++;
 	l->posted = true;
 	l->wr.next = NULL;
 	return true;
+}
+
+/* The next region that may have a place, and has a message for it. */
+static struct krdma_region *krdma_mail_next(struct krdma_session *sess, struct krdma_letter *l,
+					    ktime_t now, struct krdma_done *done)
+{
+	struct krdma_region *region, *next;
+	struct krdma_xfer *x;
+
+	list_for_each_entry_safe(region, next, &sess->mail, mail) {
+		if (!krdma_region_place(region))
+			continue;
+		while ((x = list_first_entry_or_null(&region->senders, struct krdma_xfer, node)))
+			if (krdma_letter_fill(sess->ch, l, x, now, done))
+				return region;
+		list_del_init(&region->mail);
+	}
+	return NULL;
 }
 
 static void krdma_letters_refused(struct krdma_channel *ch, struct ib_send_wr *wr)
@@ -137,20 +158,15 @@ void krdma_letters_post(struct krdma_session *sess, struct krdma_done *done)
 	const struct ib_send_wr *bad = NULL;
 	struct krdma_region *region;
 	struct krdma_letter *l;
-	struct krdma_xfer *x;
 	ktime_t now = ktime_get();
 
 	lockdep_assert_held(&sess->lock);
 	while ((l = list_first_entry_or_null(&ch->letters_free, struct krdma_letter, node)) &&
-	       (region = list_first_entry_or_null(&sess->mail, struct krdma_region, mail))) {
-		list_del_init(&region->mail);
-		x = list_first_entry_or_null(&region->senders, struct krdma_xfer, node);
-		if (x && krdma_letter_fill(ch, l, x, now, done)) {
-			*link = &l->wr;
-			link = &l->wr.next;
-			krdma_post_count(ch, 1);
-		}
-		krdma_region_mail(region);
+	       (region = krdma_mail_next(sess, l, now, done))) {
+		*link = &l->wr;
+		link = &l->wr.next;
+		krdma_post_count(ch, 1);
+		list_move_tail(&region->mail, &sess->mail);
 	}
 	if (!first)
 		return;
@@ -191,7 +207,7 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
 	l->region = NULL;
 	l->xfer = NULL;
 	region->letters--;
-	krdma_region_mail(region);
+	ch->places_used--;
 	krdma_letter_free(ch, l);
 	if (!x)
 		return region;

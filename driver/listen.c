@@ -78,6 +78,10 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		rc = -EPROTO;
 		why = "a second channel is not supported";
 	}
+	if (!rc && hello.places) {
+		rc = -EPROTO;
+		why = "places for messages in a request";
+	}
 	if (rc)
 		return krdma_reject(l, id,
 				    rc == -EPROTONOSUPPORT ? KRDMA_WIRE_REASON_VERSION :

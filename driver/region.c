@@ -839,6 +839,9 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	bool late, blind;
 	long left;
 
+	/* The peer may not know the right. */
+	if ((rights & KRDMA_RIGHT_MESSAGE) && !sess->ch->messages)
+		return ERR_PTR(krdma_region_no_messages(why));
 	spin_lock_bh(&sess->lock);
 	region = krdma_region_share(sess, name, rights);
 	spin_unlock_bh(&sess->lock);
@@ -895,10 +898,6 @@ out:
 				", nor that to read, which iWARP needs to confirm what is written");
 		break;
 	case -EOPNOTSUPP:
-		if (!blind && (rights & KRDMA_RIGHT_MESSAGE) && !sess->messages) {
-			krdma_region_no_messages(why);
-			break;
-		}
 		if (!blind) {
 			krdma_region_no_atomics(why);
 			break;

@@ -417,7 +417,6 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->recalls);
 	INIT_LIST_HEAD(&sess->segs);
 	INIT_LIST_HEAD(&sess->mail);
-	INIT_LIST_HEAD(&sess->turns);
 	xa_init(&sess->grants);
 	xa_init(&sess->senders);
 	init_completion(&sess->svc_done);

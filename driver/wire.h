@@ -59,7 +59,7 @@
 #define KRDMA_WIRE_ATOMIC_CPU 0x8U
 
 /* Features. The initiator may send MESSAGE. */
-#define KRDMA_WIRE_MESSAGES 0x1U
+#define KRDMA_WIRE_MESSAGES 0x1ULL
 
 /* Private data of the connect request and of the accept: 56 bytes. */
 struct krdma_wire_hello {

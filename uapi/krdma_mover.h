@@ -37,6 +37,8 @@
  *  - EIO: the peer's memory can't be reached
  *  - EILSEQ: what was moved is not the same at both ends
  *  - EBADF: no such file descriptor
+ *  - EMFILE, ENFILE: no room for one more
+ *  - EMSGSIZE: a read that is too short for the next message
  *  - EAGAIN: it would have to wait, and the file has O_NONBLOCK
  *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: of a listener's address, from rdma_cm
  *  - EINTR: a fatal signal; any signal in a wait for room, or for a completion
@@ -599,7 +601,7 @@ struct krdma_eventfd {
  * struct krdma_inbox - KRDMA_IOC_INBOX, a file to read the messages to an export from
  * @size: sizeof(struct krdma_inbox)
  * @flags: KRDMA_INBOX_NONBLOCK
- * @export: id of an export that has KRDMA_RIGHT_MESSAGE
+ * @id: an export that has KRDMA_RIGHT_MESSAGE
  * @fd: out: the file, close-on-exec
  *
  * Each read(2) gives as many whole messages as there are and as fit, each a struct
@@ -614,7 +616,7 @@ struct krdma_eventfd {
 struct krdma_inbox {
 	__u32 size;
 	__u32 flags;
-	__u32 export;
+	__u32 id;
 	__s32 fd;
 };
 
@@ -624,14 +626,14 @@ struct krdma_inbox {
 /**
  * struct krdma_message - a message, as read from an inbox
  * @size: bytes from here to the next message in what was read: a multiple of 8
- * @length: bytes of @data
+ * @length: bytes that were sent: they follow the struct, and zeroes up to @size
  * @value: as the sender gave it
  * @session: serial of the sender's session on this host
  * @uid: of the sender, as its kernel asserts
  * @flags: KRDMA_MESSAGE_*
  * @peer: address of the sender's host
  * @region: tells the regions of a session apart in which messages keep their order
- * @data: what was sent; behind it zeroes
+ * @reserved: 0
  */
 struct krdma_message {
 	__u32 size;
@@ -643,7 +645,6 @@ struct krdma_message {
 	struct krdma_sockaddr peer;
 	__u32 region;
 	__u32 reserved;
-	__u8 data[];
 };
 
 /* Kinds of KRDMA_IOC_LIST. */

@@ -763,7 +763,9 @@ static bool mails(void)
 	ok &= want(mail_one(w, KRDMA_IO_SEND, 8, false) == -EACCES);
 	ok &= want(mail_one(w, KRDMA_IO_WRITE, 8, true) == -EACCES);
 	ok &= want(krdma_remote_open(peer, name, KRDMA_ALLOW_MESSAGE, 0, NULL, NULL) ==
-		   ERR_PTR(-EACCES));
+		   ERR_PTR(-EOPNOTSUPP));
+	ok &= want(krdma_remote_open(p, "krdma-none", KRDMA_ALLOW_MESSAGE, 0, NULL, NULL) ==
+		   ERR_PTR(-ENOENT));
 	/* A WRITE that had to ask for its key would come late. */
 	ok &= want(!mail_one(r, KRDMA_IO_WRITE, 8, false));
 	ok = ok && mails_send(r, MAILS);

@@ -94,24 +94,25 @@ static bool printable(const unsigned char *at, uint32_t length)
 
 static void print_json(const struct krdma_message *m)
 {
+	const unsigned char *data = krdma_message_data(m);
 	struct json_object *root = json_root();
 	char hex[2 * KRDMA_MESSAGE_MAX + 1];
-	uint32_t i;
+	size_t i;
 
 	json_add_addr(root, "peer", &m->peer);
 	json_add_count(root, "uid", m->uid);
 	json_add_count(root, "session", m->session);
 	json_add_count(root, "value", m->value);
 	json_object_object_add(root, "written",
-			       json_object_new_boolean(m->flags & KRDMA_MESSAGE_WRITTEN));
+			       json_object_new_boolean((m->flags & KRDMA_MESSAGE_WRITTEN) != 0));
 	json_add_count(root, "bytes", m->length);
-	if (printable(m->data, m->length)) {
+	if (printable(data, m->length)) {
 		json_object_object_add(root, "text",
-				       json_object_new_string_len((const char *)m->data,
+				       json_object_new_string_len((const char *)data,
 								  (int)m->length));
 	} else {
 		for (i = 0; i < m->length; i++)
-			snprintf(hex + 2 * i, 3, "%02x", m->data[i]);
+			snprintf(hex + 2 * i, 3, "%02x", data[i]);
 		json_add_text(root, "hex", hex);
 	}
 	json_finish(root);
@@ -128,13 +129,13 @@ static void print_message(const struct recv_options *opts, const struct krdma_me
 		return;
 	}
 	if (opts->raw) {
-		fwrite(m->data, 1, m->length, stdout);
+		fwrite(krdma_message_data(m), 1, m->length, stdout);
 		return;
 	}
 	printf("%s uid %u value %llu%s%s", krdma_format_addr(&m->peer, text), m->uid,
 	       (unsigned long long)m->value, m->flags & KRDMA_MESSAGE_WRITTEN ? " written" : "",
 	       m->length ? ": " : "");
-	print_bytes(m->data, m->length);
+	print_bytes(krdma_message_data(m), m->length);
 	putchar('\n');
 }
 

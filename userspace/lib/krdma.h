@@ -305,6 +305,17 @@ static inline const struct krdma_message *krdma_message_next(const void *buf, si
 						NULL;
 }
 
+/**
+ * krdma_message_data() - what a message says
+ * @message: as read from an inbox
+ *
+ * Return: its bytes, of which there are message->length.
+ */
+static inline const unsigned char *krdma_message_data(const struct krdma_message *message)
+{
+	return (const unsigned char *)(message + 1);
+}
+
 /* ---- Using what a peer publishes ---- */
 
 /**

@@ -176,7 +176,7 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 
 int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags)
 {
-	struct krdma_inbox arg = { .size = sizeof(arg), .flags = flags, .export = id };
+	struct krdma_inbox arg = { .size = sizeof(arg), .flags = flags, .id = id };
 	int rc = krdma__ioctl(krdma, KRDMA_IOC_INBOX, &arg);
 
 	return rc ? rc : arg.fd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* libkrdma's asynchronous half, over tests/fake.c: no kernel module, no network. */
+/* libkrdma's asynchronous half and its messages, over tests/fake.c: no kernel module. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -131,6 +131,20 @@ static void test_helpers(void)
 				  .offset = (uintptr_t)pieces,
 				  .nranges = 2 };
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_ranges");
+
+	memset(&op, 0xff, sizeof(op));
+	krdma_op_send(&op, 7, memory, 100, UINT64_MAX);
+	want = (struct krdma_op){ .opcode = KRDMA_OP_SEND,
+				  .region = 7,
+				  .addr = (uintptr_t)memory,
+				  .length = 100,
+				  .operand = UINT64_MAX };
+	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_send");
+	op = none;
+	krdma_op_verify(&op);
+	krdma_op_message(&op, 42);
+	want = (struct krdma_op){ .flags = KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE, .operand = 42 };
+	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_message");
 }
 
 /* ---- Submit and reap ---- */
@@ -248,6 +262,101 @@ static void test_eventfd(void)
 	close(fd);
 }
 
+/* ---- Messages ---- */
+
+/* The next of those that were read, NULL if it is not like this. */
+static const struct krdma_message *is_next(const void *buf, ssize_t bytes,
+					   const struct krdma_message *before, uint64_t value,
+					   uint32_t length)
+{
+	const struct krdma_message *m = krdma_message_next(buf, (size_t)bytes, before);
+
+	if (!m || m->value != value || m->length != length)
+		return NULL;
+	return memcmp(krdma_message_data(m), memory, length) ? NULL : m;
+}
+
+/* To the region of an export of this process. */
+static void test_send(uint32_t mail, int inbox)
+{
+	static _Alignas(8) char buf[4 * (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)];
+	const uint32_t lengths[] = { 5, 0, KRDMA_MESSAGE_MAX };
+	struct pollfd set = { .fd = inbox, .events = POLLIN };
+	struct krdma_completion completions[3];
+	const struct krdma_message *m = NULL;
+	struct krdma_op ops[3];
+	ssize_t bytes;
+	uint32_t i;
+
+	check(read(inbox, buf, sizeof(buf)) < 0 && errno == EAGAIN && !poll(&set, 1, 0),
+	      "the inbox is empty");
+	for (i = 0; i < 3; i++)
+		krdma_op_send(&ops[i], mail, memory, lengths[i], 100 + i);
+	check(!krdma_submit(krdma, ops, completions, 3) && completions[2].result == lengths[2],
+	      "three messages are sent");
+	check(poll(&set, 1, 5000) == 1 && set.revents == POLLIN, "poll sees them");
+	bytes = read(inbox, buf, sizeof(buf));
+	for (i = 0; i < 3 && bytes > 0; i++) {
+		m = is_next(buf, bytes, m, 100 + i, lengths[i]);
+		if (!m || m->flags)
+			break;
+	}
+	check(i == 3 && !krdma_message_next(buf, (size_t)bytes, m), "one read gives them in order");
+
+	krdma_op_write(&ops[0], mail, 7, memory, 10);
+	krdma_op_message(&ops[0], 42);
+	check(krdma_submit_async(krdma, ops, 1) == 1 && reap_all(0) == 1,
+	      "a WRITE that tells of itself");
+	bytes = read(inbox, buf, sizeof(buf));
+	m = bytes > 0 ? is_next(buf, bytes, NULL, 42, 0) : NULL;
+	check(m && m->flags == KRDMA_MESSAGE_WRITTEN, "does so");
+
+	krdma_op_send(&ops[0], mail, memory, KRDMA_MESSAGE_MAX + 1, 0);
+	check(krdma_submit(krdma, ops, completions, 1) == -EINVAL, "a message that is too long");
+	krdma_op_send(&ops[0], region.id, memory, 1, 0);
+	check(krdma_submit(krdma, ops, completions, 1) == -EACCES, "one to memory alone");
+}
+
+static void test_messages(void)
+{
+	const uint32_t rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE;
+	struct krdma_region mail = { 0 }, deaf = { 0 };
+	struct krdma_completion completion;
+	struct krdma_sockaddr addr;
+	uint32_t id = 0, plain = 0, other = 0;
+	struct krdma_op op;
+	int fd, inbox;
+	char buf[128];
+
+	fd = krdma_memfd("mail", LENGTH);
+	if (fd < 0 || krdma_export_memfd(krdma, "mail", fd, 0, LENGTH, rights, 0, &id) ||
+	    krdma_export_memfd(krdma, "plain", fd, 0, LENGTH, KRDMA_RIGHT_READ, 0, &plain) ||
+	    krdma_resolve("h", &addr, 1) != 1 ||
+	    krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_MESSAGES, 0, &other))
+		give_up("exports for messages");
+	close(fd);
+	check(krdma_inbox(krdma, plain, 0) == -EACCES, "no inbox without the right");
+	inbox = krdma_inbox(krdma, id, KRDMA_INBOX_NONBLOCK);
+	check(inbox >= 0 && fcntl(inbox, F_GETFD) == FD_CLOEXEC, "an inbox");
+	check(!krdma_open_region(krdma, session, "mail", 0, 0, &deaf) &&
+		      !(deaf.rights & KRDMA_RIGHT_MESSAGE),
+	      "a session that is not for messages");
+	check(!krdma_open_region(krdma, other, "mail", rights, 0, &mail) &&
+		      (mail.rights & rights) == rights,
+	      "one that is");
+	test_send(mail.id, inbox);
+
+	krdma_op_send(&op, mail.id, memory, 8, 7);
+	check(!krdma_submit(krdma, &op, &completion, 1) && !krdma_destroy(krdma, id) &&
+		      read(inbox, buf, sizeof(buf)) == 72,
+	      "the last message outlives its export");
+	check(!read(inbox, buf, sizeof(buf)), "then comes the end of the file");
+	check(krdma_submit(krdma, &op, &completion, 1) == 1 && completion.status == -ESTALE,
+	      "nobody is there any more");
+	krdma_destroy(krdma, plain);
+	close(inbox);
+}
+
 /* ---- io_uring ---- */
 
 static void test_uring(void)
@@ -321,6 +430,8 @@ int main(void)
 	test_cancel();
 	test_eventfd();
 	test_uring();
+	/* The last: the fake keeps the number of its file. */
+	test_messages();
 	krdma_free(krdma);
 	unlink(path);
 	rmdir(directory);

@@ -168,9 +168,9 @@ static void socket_path(struct sockaddr_un *addr, const char *path)
 
 static uint32_t file_rights(mode_t mode)
 {
-	return (mode & 0400 ? KRDMA_RIGHT_READ : 0) |
-	       (mode & 0200 ? KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC : 0) |
-	       (mode & 0100 ? KRDMA_RIGHT_MESSAGE : 0);
+	return ((mode & 0400) ? KRDMA_RIGHT_READ : 0) |
+	       ((mode & 0200) ? KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC : 0) |
+	       ((mode & 0100) ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 static unsigned int number(const char *name, unsigned int otherwise)
@@ -299,9 +299,9 @@ static int do_export(struct krdma_export *arg)
 	export = &objects[arg->id];
 	export_path(export->path, sizeof(export->path), arg->name);
 	fd = openat(AT_FDCWD, export->path, O_RDWR | O_CREAT | O_EXCL,
-		    (arg->rights & KRDMA_RIGHT_READ ? 0400 : 0) |
-			    (arg->rights & KRDMA_RIGHT_WRITE ? 0200 : 0) |
-			    (arg->rights & KRDMA_RIGHT_MESSAGE ? 0100 : 0));
+		    ((arg->rights & KRDMA_RIGHT_READ) ? 0400 : 0) |
+			    ((arg->rights & KRDMA_RIGHT_WRITE) ? 0200 : 0) |
+			    ((arg->rights & KRDMA_RIGHT_MESSAGE) ? 0100 : 0));
 	if (fd < 0) {
 		export->kind = NONE;
 		return give(EEXIST, "the name '%s' is taken", arg->name);
@@ -380,7 +380,7 @@ static uint32_t op_right(const struct krdma_op *op)
 		return KRDMA_RIGHT_MESSAGE;
 	if (op->opcode == KRDMA_OP_READ || op->opcode == KRDMA_OP_DIGEST)
 		return KRDMA_RIGHT_READ;
-	return KRDMA_RIGHT_WRITE | (op->flags & KRDMA_OP_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
+	return KRDMA_RIGHT_WRITE | ((op->flags & KRDMA_OP_MESSAGE) ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 /* What the kernel finds before it starts any operation. */
@@ -460,7 +460,7 @@ static int run_message(const struct object *region, const struct krdma_op *op, c
 	message->flags = op->opcode == KRDMA_OP_WRITE ? KRDMA_MESSAGE_WRITTEN : 0;
 	message->peer = (struct krdma_sockaddr){ .family = AF_INET, .addr = { 10, 0, 0, 1 } };
 	message->region = op->region;
-	memcpy(message->data, data, length);
+	memcpy(message + 1, data, length);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	socket_path(&addr, region->path);
 	if (sendto(fd, letter, message->size, 0, (struct sockaddr *)&addr, sizeof(addr)) < 0)
@@ -721,10 +721,10 @@ static ssize_t do_read(void *to, size_t size)
 
 static int do_inbox(struct krdma_inbox *arg)
 {
-	const struct object *export = object_get(arg->export, EXPORT);
+	const struct object *export = object_get(arg->id, EXPORT);
 
 	if (!export)
-		return give(ENOENT, "no export %u", arg->export);
+		return give(ENOENT, "no export %u", arg->id);
 	if (!(export->rights & KRDMA_RIGHT_MESSAGE))
 		return give(EACCES, "the export is not for messages");
 	inbox_fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
@@ -732,6 +732,7 @@ static int do_inbox(struct krdma_inbox *arg)
 	if (arg->flags & KRDMA_INBOX_NONBLOCK)
 		fcntl(inbox_fd, F_SETFL, O_NONBLOCK);
 	arg->fd = inbox_fd;
+	say("inbox flags %u\n", arg->flags);
 	return 0;
 }
 

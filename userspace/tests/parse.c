@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What needs neither a kernel module nor a network: values, targets, addresses. */
+/* What needs neither a kernel module nor a network: values, targets, addresses, messages. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -254,6 +254,27 @@ static void test_prefixes(void)
 	}
 }
 
+/* ---- Messages ---- */
+
+static void test_messages(void)
+{
+	static const uint32_t sizes[] = { 64, 72, 4160, 64 };
+	static _Alignas(8) char buf[8192];
+	const struct krdma_message *m;
+	size_t i, bytes;
+
+	for (i = bytes = 0; i < ARRAY_SIZE(sizes); bytes += sizes[i++]) {
+		((struct krdma_message *)(void *)(buf + bytes))->size = sizes[i];
+		((struct krdma_message *)(void *)(buf + bytes))->value = i;
+	}
+	for (i = 0, m = NULL; (m = krdma_message_next(buf, bytes, m)) && m->value == i; i++)
+		;
+	check(!m && i == ARRAY_SIZE(sizes), "messages of", "a full buffer");
+	m = krdma_message_next(buf, 64, NULL);
+	check(m && !krdma_message_next(buf, 64, m), "messages of", "64 bytes");
+	check(!krdma_message_next(buf, 0, NULL), "messages of", "nothing");
+}
+
 /* ---- Statistics ---- */
 
 static bool near(double value, double expected)
@@ -291,6 +312,7 @@ int main(void)
 	test_targets();
 	test_addresses();
 	test_prefixes();
+	test_messages();
 	test_stats();
 	printf("1..%u\n", tests);
 	return failures ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -33,12 +33,14 @@ union args {
 	struct krdma_submit submit;
 	struct krdma_cancel cancel;
 	struct krdma_eventfd eventfd;
+	struct krdma_inbox inbox;
 	__u32 words[64];
 };
 
 static int fd;
 static bool have_peer;
 static __u32 session, region;
+static __u32 mail;            /* an export for messages */
 static unsigned char *memory; /* 16 pages, fine for anything */
 static struct krdma_op op;
 static struct krdma_completion comp;
@@ -204,6 +206,17 @@ static void good_eventfd(union args *a)
 	a->eventfd.fd = -1;
 }
 
+static void good_inbox(union args *a)
+{
+	a->inbox.id = mail;
+}
+
+static void undo_inbox(union args *a, int rc)
+{
+	if (!rc && close(a->inbox.fd))
+		kst_diag("%d is no file", a->inbox.fd);
+}
+
 /* All of them. */
 static const struct command {
 	const char *name;
@@ -228,8 +241,9 @@ static const struct command {
 	  offsetof(struct krdma_listen, reserved), false, false, good_listen, undo_listen },
 	{ "UNLISTEN", KRDMA_IOC_UNLISTEN, sizeof(struct krdma_unlisten), 4, 0, 0, false, false,
 	  good_unlisten, undo_unlisten },
-	{ "CONNECT", KRDMA_IOC_CONNECT, sizeof(struct krdma_connect), 4, KRDMA_CONNECT_PRIVATE, 0,
-	  true, true, good_connect, undo_connect },
+	{ "CONNECT", KRDMA_IOC_CONNECT, sizeof(struct krdma_connect), 4,
+	  KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0, true, true, good_connect,
+	  undo_connect },
 	{ "PING", KRDMA_IOC_PING, sizeof(struct krdma_ping), 4, 0,
 	  offsetof(struct krdma_ping, reserved), true, true, good_ping, undo_none },
 	{ "BUFFER", KRDMA_IOC_BUFFER, sizeof(struct krdma_buffer), 4, KRDMA_BUFFER_WRITABLE,
@@ -244,6 +258,8 @@ static const struct command {
 	  offsetof(struct krdma_cancel, reserved), true, false, good_cancel, undo_none },
 	{ "EVENTFD", KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd), 4, 0,
 	  offsetof(struct krdma_eventfd, reserved), false, false, good_eventfd, undo_none },
+	{ "INBOX", KRDMA_IOC_INBOX, sizeof(struct krdma_inbox), 4, KRDMA_INBOX_NONBLOCK, 0, true,
+	  false, good_inbox, undo_inbox },
 };
 
 /* ---- one call, at one place, and what it leaves ---- */
@@ -601,6 +617,9 @@ int main(int argc, char **argv)
 			  kst_connect(fd, 0, &session) ||
 			  kst_open_region(fd, session, "abi-peer", 0, &region, NULL)))
 		kst_bail("no region of node B: %s", kst_last_error(fd, NULL));
+
+	if (kst_export(fd, "abi-mail", memory + 8 * KST_PAGE, KST_PAGE, KRDMA_RIGHT_MESSAGE, &mail))
+		kst_bail("EXPORT: %s", kst_last_error(fd, NULL));
 
 	test_unknown();
 	for (i = 0; i < KST_ARRAY_SIZE(commands); i++) {

@@ -156,6 +156,7 @@ union garbage {
 	struct krdma_export export;
 	struct krdma_open open;
 	struct krdma_submit submit;
+	struct krdma_inbox inbox;
 };
 
 /* Makes a plausible op in the arena. */
@@ -178,6 +179,16 @@ static void garbage_op(struct krdma_op *op)
 		op->naddr = any_word();
 	if (chance(10))
 		op->flags |= KRDMA_OP_VERIFY;
+	/* A message, to somebody who never reads. */
+	if (chance(10)) {
+		op->opcode = KRDMA_OP_SEND;
+		op->offset = chance(90) ? 0 : any_length();
+		op->timeout_ns = 1 + any() % 5000000;
+		op->operand = any();
+	} else if (chance(5)) {
+		op->flags |= KRDMA_OP_MESSAGE;
+		op->timeout_ns = 1 + any() % 5000000;
+	}
 	/* One that tells a number, mostly one that is possible. */
 	if (chance(15)) {
 		op->opcode = KRDMA_OP_FETCH_ADD + any() % 3;
@@ -223,7 +234,9 @@ static void garbage_valid(unsigned long nr, union garbage *g)
 		g->listen.allow_count = chance(80) ? 0 : 1 + any() % 4;
 		break;
 	case KRDMA_IOC_CONNECT:
-		g->connect.flags = chance(10) ? KRDMA_CONNECT_PRIVATE : 0;
+		g->connect.flags = chance(10) ? KRDMA_CONNECT_PRIVATE :
+				   chance(30) ? KRDMA_CONNECT_MESSAGES :
+						0;
 		break;
 	case KRDMA_IOC_PING:
 		g->ping.length = any() % (KRDMA_PING_MAX + 1);
@@ -233,6 +246,8 @@ static void garbage_valid(unsigned long nr, union garbage *g)
 		break;
 	case KRDMA_IOC_EXPORT:
 		g->export.rights = 1 + any() % 7;
+		if (chance(50))
+			g->export.rights |= KRDMA_RIGHT_MESSAGE;
 		g->export.max_segments = any() % 2;
 		snprintf(g->export.name, sizeof(g->export.name), "garbage-%u", any() % 64);
 		break;
@@ -249,6 +264,9 @@ static void garbage_fix(unsigned long nr, union garbage *g)
 	switch (nr) {
 	case KRDMA_IOC_DESTROY:
 		g->destroy.id = any_id();
+		break;
+	case KRDMA_IOC_INBOX:
+		g->inbox.id = any_id();
 		break;
 	case KRDMA_IOC_LIST:
 		g->list.entries = any_pointer();
@@ -306,7 +324,7 @@ static void reopen(void)
 {
 	if (!have_peer)
 		return;
-	if (!session && kst_connect(fd, 0, &session))
+	if (!session && kst_connect(fd, KRDMA_CONNECT_MESSAGES, &session))
 		kst_bail("CONNECT: %s", kst_last_error(fd, NULL));
 	if (!region && kst_open_region(fd, session, "garbage-peer", 0, &region, NULL))
 		kst_bail("OPEN: %s", kst_last_error(fd, NULL));
@@ -329,6 +347,9 @@ static void garbage_made(unsigned long nr, union garbage *g)
 			unlisten_at(g->listen.addr);
 		else
 			listeners[nlisteners++] = g->listen.addr;
+		break;
+	case KRDMA_IOC_INBOX:
+		close(g->inbox.fd);
 		break;
 	case KRDMA_IOC_CONNECT:
 		keep(g->connect.id);
@@ -366,6 +387,7 @@ static void test_garbage(void)
 		{ KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit) },
 		{ KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel) },
 		{ KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd) },
+		{ KRDMA_IOC_INBOX, sizeof(struct krdma_inbox) },
 	};
 	unsigned int works[KST_ARRAY_SIZE(cmds)] = { 0 }, fails[KST_ARRAY_SIZE(cmds)] = { 0 };
 	unsigned int strange = 0, unsaid = 0, round, i, n;
@@ -439,7 +461,7 @@ int main(int argc, char **argv)
 	}
 	begin = kst_now();
 	have_peer = kst_peer_start();
-	if (have_peer && !kst_peer("export garbage-peer mem 65536 7 1"))
+	if (have_peer && !kst_peer("export garbage-peer mem 65536 23 1"))
 		kst_bail("node B can't export");
 	fd = kst_open();
 	arena = kst_map(ARENA_BYTES + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);

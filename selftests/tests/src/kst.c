@@ -172,7 +172,7 @@ int kst_connect(int fd, __u32 flags, __u32 *id)
 
 int kst_inbox(int fd, __u32 id, __u32 flags)
 {
-	struct krdma_inbox cmd = { .size = sizeof(cmd), .flags = flags, .export = id };
+	struct krdma_inbox cmd = { .size = sizeof(cmd), .flags = flags, .id = id };
 	int rc = kst_call(fd, KRDMA_IOC_INBOX, &cmd);
 
 	return rc ? rc : cmd.fd;

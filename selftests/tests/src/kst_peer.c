@@ -172,7 +172,7 @@ static const char *peer_message(struct peer_export *e, const struct krdma_messag
 		    kst_check((char *)e->mem + number % KST_MAIL_PLACES * KST_MAIL_BYTES, number,
 			      KST_MAIL_BYTES, sender) >= 0)
 			return "what it tells of is not there";
-	} else if (kst_check(m->data, number, m->length, sender) >= 0) {
+	} else if (kst_check(m + 1, number, m->length, sender) >= 0) {
 		return "its bytes";
 	}
 	if (sender >= KST_MAIL_FROM)

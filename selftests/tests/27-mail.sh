@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Messages from the command line, from one host to the other; src/message.c has the rest.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+helper json_at
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+# recv_on NODE NAME [OPTION]...: until peers can send; what it prints is in $BACKGROUND_LOG.
+recv_on() {
+	background "$1" krdma recv "${@:2}"
+	wait_for 30 grep -q "^receiving as $2$" "$BACKGROUND_LOG"
+}
+
+fresh_module
+listen_on B
+remember_leftovers
+
+recv_on B mail -n 4 -j -s 64K || not_ok "recv publishes a name"
+log=$BACKGROUND_LOG pid=$BACKGROUND_PID
+is "for messages, and memory" "$(krdma ls nodeB -j | json_at /exports/0/rights)" \
+	'[ "read", "write", "message" ]'
+check "send" krdma send nodeB/mail hello --value 7
+printf 'a line\n\n' >"$dir/lines"
+check_here "send --lines" krdma send --lines nodeB/mail <"$dir/lines"
+head -c 4096 /dev/urandom >"$dir/bytes"
+check_here "send of 4096 bytes" krdma send nodeB/mail <"$dir/bytes"
+check_here "recv ends with the last" wait "$pid"
+message() {
+	grep '^{' "$log" | sed -n "$1p" | json_at "$2"
+}
+is "the first has its text" "$(message 1 /text)" hello
+is "and its value" "$(message 1 /value)" 7
+is "and its user" "$(message 1 /uid)" 0
+check "and its host" grep -q '"peer" *: *"10.77.0.1:' "$log"
+is "the second came second" "$(message 2 /text)" "a line"
+is "the third is empty" "$(message 3 /bytes)" 0
+check "the last is what was sent" [ "$(message 4 /hex)" = "$(od -An -v -tx1 "$dir/bytes" | tr -d ' \n')" ]
+check_fails "who has left gets none" krdma send nodeB/mail hello
+recv_on B drain --discard || not_ok "recv --discard"
+check "bench send" krdma bench send nodeB/drain -n 500 -t 32 -s 1000
+is "all were sent" "$(counter A sends)" $((4 + 500 + 32))
+is "all were delivered" "$(counter B deliveries)" $((4 + 500 + 32))
+on -n B pkill -x krdma
+wait "$BACKGROUND_PID"
+check_nothing_left "nothing is left of them"
+
+done_testing
