@@ -99,7 +99,7 @@ static int kbench_run(void)
 	u32 depth = kb.run.depth, i;
 
 	for (i = 0; i < depth; i++)
-		kb.slot[i].io.op = kb.run.read ? KRDMA_IO_READ : KRDMA_IO_WRITE;
+		kb.slot[i].io.op = kb.run.op == RUN_READ ? KRDMA_IO_READ : KRDMA_IO_WRITE;
 	kb.err = 0;
 	atomic_set(&kb.left, kb.run.n - depth);
 	reinit_completion(&kb.done);
@@ -177,7 +177,7 @@ static int kbench_run_set(const char *val, const struct kernel_param *kp)
 	if (rc)
 		return rc;
 	/* Its places are pages; single times are for krdma_raw. */
-	if (kb.run.size != PAGE_SIZE || kb.run.way == RUN_TIME)
+	if (kb.run.size != PAGE_SIZE || kb.run.way == RUN_TIME || kb.run.op == RUN_SEND)
 		return -EINVAL;
 	if (!kb.remote)
 		rc = kbench_connect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The floor: WRITEs and READs with ib_post_send and a completion queue, and nothing
- * else. Not a part of krdma_mover; selftests/bench/insn and selftests/vm/compare
+ * The floor: WRITEs, READs and SENDs with ib_post_send and a completion queue, and
+ * nothing else. Not a part of krdma_mover; selftests/bench/insn and selftests/vm/compare
  * load it.
  *
  * Connects by rdma_cm, with one queue pair at each end, set up as krdma_mover does
@@ -16,7 +16,9 @@
  *	cat /sys/module/krdma_raw/parameters/run
  *
  * does 2048 operations of a page, 32 under way, and prints nanoseconds and how many
- * microseconds of them the processor was idle. A fifth word is another size, a power
+ * microseconds of them the processor was idle. "send", between two hosts, is a message of
+ * up to a page, which ends with one that the other end's completion handler sends back: a
+ * round trip of its software. A fifth word is another size, a power
  * of two: as many bytes as are under way have to fit into the memory, and one operation
  * into 1 MiB of it. The ways:
  *
@@ -54,6 +56,8 @@
 #define RAW_RD_ATOMIC   16
 #define RAW_SGE_MAX     32
 #define RAW_SEND_WR     192
+#define RAW_RECV_WR     (RUN_SLOTS + 1)
+#define RAW_REPLY       32
 
 static char *raw_side_name = "both";
 module_param_named(side, raw_side_name, charp, 0444);
@@ -91,6 +95,13 @@ struct raw_slot {
 	struct ib_sge sge;
 };
 
+/* A message that comes, and at the target the one that goes back. */
+struct raw_mail {
+	struct ib_cqe cqe;
+	struct ib_sge sge;
+	struct ib_sge reply;
+};
+
 /* Memory of the end that posts: pages in one piece. */
 struct raw_block {
 	struct page *page;
@@ -116,6 +127,8 @@ static struct {
 	struct rdma_cm_id *listener;
 	struct raw_end here, there;
 	struct raw_slot slot[RUN_SLOTS];
+	struct raw_mail mail[RUN_SLOTS];
+	struct ib_cqe reply_cqe;
 
 	struct raw_block block[RUN_SLOTS];
 	u32 nblocks;
@@ -164,6 +177,8 @@ static void raw_post(u32 slot, u32 n)
 	}
 }
 
+static void raw_ended(u32 slot);
+
 static void raw_op_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct raw_slot *slot = container_of(wc->wr_cqe, struct raw_slot, cqe);
@@ -174,10 +189,17 @@ static void raw_op_done(struct ib_cq *cq, struct ib_wc *wc)
 		complete(&raw.done);
 		return;
 	}
+	/* That of a message is its answer. */
+	if (raw.run.op != RUN_SEND)
+		raw_ended(slot - raw.slot);
+}
+
+static void raw_ended(u32 slot)
+{
 	raw.ended++;
 	if (raw.run.way == RUN_REFILL && raw.left) {
 		raw.left--;
-		raw_post(slot - raw.slot, 1);
+		raw_post(slot, 1);
 	} else if (raw.run.way == RUN_CHAIN && raw.left && !(raw.ended % raw.run.depth)) {
 		raw.left -= raw.run.depth;
 		raw_post(0, raw.run.depth);
@@ -208,7 +230,9 @@ static void raw_aim(bool chained)
 		slot->sge.length = size;
 		wr->remote_addr = le64_to_cpu(key->address) + at % raw.region_size;
 		wr->rkey = le32_to_cpu(key->rkey);
-		wr->wr.opcode = raw.run.read ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+		wr->wr.opcode = raw.run.op == RUN_READ  ? IB_WR_RDMA_READ :
+				raw.run.op == RUN_WRITE ? IB_WR_RDMA_WRITE :
+							  IB_WR_SEND;
 		wr->wr.next = chained && i + 1 < raw.run.depth ? &raw.slot[i + 1].wr.wr : NULL;
 	}
 }
@@ -305,6 +329,8 @@ static int raw_run_set(const char *val, const struct kernel_param *kp)
 		return rc;
 	if (!is_power_of_2(size) || size > raw.block_size ||
 	    (u64)raw.run.depth * size > raw.nblocks * raw.block_size)
+		return -EINVAL;
+	if (raw.run.op == RUN_SEND && (raw.side == RAW_BOTH || size > PAGE_SIZE))
 		return -EINVAL;
 	if (!raw.here.up)
 		return -ENOTCONN;
@@ -532,6 +558,87 @@ static int raw_hear_keys(void)
 	return raw.tell_err;
 }
 
+/* ---- messages that are answered ---- */
+
+static int raw_mail_post(struct raw_end *end, struct raw_mail *mail)
+{
+	struct ib_recv_wr wr = { .wr_cqe = &mail->cqe, .sg_list = &mail->sge, .num_sge = 1 };
+
+	return ib_post_recv(end->id->qp, &wr, NULL);
+}
+
+static void raw_reply_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+}
+
+/* At the target: a message goes back, the receive first. */
+static void raw_mail_back(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct raw_mail *mail = container_of(wc->wr_cqe, struct raw_mail, cqe);
+	struct ib_send_wr wr = {
+		.wr_cqe = &raw.reply_cqe,
+		.sg_list = &mail->reply,
+		.num_sge = 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+
+	if (wc->status == IB_WC_SUCCESS && !raw_mail_post(&raw.there, mail))
+		ib_post_send(raw.there.id->qp, &wr, NULL);
+}
+
+/* At the initiator: the answer. Which slot it was for does not matter: they are alike. */
+static void raw_mail_answered(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct raw_mail *mail = container_of(wc->wr_cqe, struct raw_mail, cqe);
+
+	if (wc->status == IB_WC_SUCCESS && !raw_mail_post(&raw.here, mail))
+		raw_ended(raw.ended % raw.run.depth);
+}
+
+/* In the first region, before it is used for anything else. */
+static int raw_mails_there(void)
+{
+	struct scatterlist *sg = raw.region[0].sgt.sgl;
+	int rc = 0;
+	u32 i;
+
+	raw.reply_cqe.done = raw_reply_done;
+	for (i = 0; i < RUN_SLOTS && !rc; i++) {
+		struct raw_mail *mail = &raw.mail[i];
+
+		/* Not the page with the keys. */
+		sg = sg_next(sg);
+		mail->cqe.done = raw_mail_back;
+		mail->sge.addr = sg_dma_address(sg);
+		mail->sge.length = PAGE_SIZE;
+		mail->sge.lkey = raw.there.pd->local_dma_lkey;
+		mail->reply = mail->sge;
+		mail->reply.length = RAW_REPLY;
+		rc = raw_mail_post(&raw.there, mail);
+	}
+	return rc;
+}
+
+/* At the end of the last block, where no small message is taken from. */
+static int raw_mails_here(void)
+{
+	int rc = 0;
+	u32 i;
+
+	for (i = 0; i < RUN_SLOTS && !rc; i++) {
+		struct raw_mail *mail = &raw.mail[i];
+
+		mail->cqe.done = raw_mail_answered;
+		mail->sge.addr =
+			raw.block[raw.nblocks - 1].dma + raw.block_size - (i + 1) * RAW_REPLY;
+		mail->sge.length = RAW_REPLY;
+		mail->sge.lkey = raw.here.pd->local_dma_lkey;
+		rc = raw_mail_post(&raw.here, mail);
+	}
+	return rc;
+}
+
 /* ---- connection ---- */
 
 static void raw_conn_param(struct rdma_cm_id *id, struct rdma_conn_param *param)
@@ -552,7 +659,7 @@ static int raw_end_setup(struct raw_end *end)
 		.qp_type = IB_QPT_RC,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.cap.max_send_wr = RAW_SEND_WR,
-		.cap.max_recv_wr = RUN_SLOTS,
+		.cap.max_recv_wr = RAW_RECV_WR + 1,
 		.cap.max_send_sge = min_t(u32, ib->attrs.max_send_sge, RAW_SGE_MAX),
 		.cap.max_recv_sge = 1,
 	};
@@ -564,7 +671,7 @@ static int raw_end_setup(struct raw_end *end)
 		end->pd = NULL;
 		return rc;
 	}
-	end->cq = ib_alloc_cq(ib, end, RAW_SEND_WR + RUN_SLOTS, 0, IB_POLL_SOFTIRQ);
+	end->cq = ib_alloc_cq(ib, end, RAW_SEND_WR + RAW_RECV_WR + 1, 0, IB_POLL_SOFTIRQ);
 	if (IS_ERR(end->cq)) {
 		int rc = PTR_ERR(end->cq);
 
@@ -581,6 +688,8 @@ static void raw_serve(struct raw_end *end)
 {
 	int rc = raw_register_all();
 
+	if (!rc)
+		rc = raw_mails_there();
 	if (!rc)
 		rc = raw_tell();
 	if (rc) {
@@ -684,7 +793,7 @@ static int raw_connect(void)
 	if (!rc)
 		rc = raw_end_setup(&raw.here);
 	if (!rc && raw.side == RAW_INITIATOR)
-		rc = raw_slots() ?: raw_listen_to_keys();
+		rc = raw_slots() ?: raw_listen_to_keys() ?: raw_mails_here();
 	if (rc)
 		return rc;
 	rdma_set_ack_timeout(id, RAW_ACK_TIMEOUT);

@@ -17,7 +17,13 @@
 #define RUN_SLOTS 32
 
 #define RUN_DESC \
-	"write|read refill|chain|wait|time DEPTH OPERATIONS [SIZE]; then nanoseconds and idle us"
+	"write|read|send refill|chain|wait|time DEPTH OPERATIONS [SIZE]; then nanoseconds and idle us"
+
+enum run_op {
+	RUN_WRITE,
+	RUN_READ,
+	RUN_SEND
+};
 
 enum run_way {
 	RUN_REFILL,
@@ -27,8 +33,8 @@ enum run_way {
 };
 
 struct run {
+	enum run_op op;
 	enum run_way way;
-	bool read;
 	u32 depth;
 	u32 n;
 	u32 size;
@@ -46,18 +52,18 @@ static inline u64 run_idle(void)
 static inline int run_parse(struct run *run, const char *val)
 {
 	static const char *const ways[] = { "refill", "chain", "wait", "time", NULL };
-	static const char *const ops[] = { "write", "read", NULL };
+	static const char *const ops[] = { "write", "read", "send", NULL };
 	char op[8], name[8];
-	int read, way;
+	int what, way;
 	u32 depth, n, size = PAGE_SIZE;
 
 	if (sscanf(val, "%7s %7s %u %u %u", op, name, &depth, &n, &size) < 4)
 		return -EINVAL;
-	read = match_string(ops, -1, op);
+	what = match_string(ops, -1, op);
 	way = match_string(ways, -1, name);
-	if (read < 0 || way < 0 || !depth || depth > RUN_SLOTS || !n || n % depth)
+	if (what < 0 || way < 0 || !depth || depth > RUN_SLOTS || !n || n % depth)
 		return -EINVAL;
-	run->read = read;
+	run->op = what;
 	run->way = way;
 	run->depth = depth;
 	run->n = n;
