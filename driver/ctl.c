@@ -13,7 +13,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-/* Messages after which answers are not kept back any longer. */
+/* Messages that rx_work handles at a time. */
 #define KRDMA_RX_MANY 16
 
 /* ---- our questions ---- */
@@ -460,11 +460,12 @@ static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess)
 	return rx;
 }
 
-/* Answers that were kept back for others to join them, or for posted work. */
-static void krdma_ctl_answer_due(struct krdma_session *sess)
+static void krdma_ctl_again(struct krdma_session *sess)
 {
-	krdma_inbox_answer(sess);
-	krdma_region_recalls_answer(sess);
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP)
+		queue_work(krdma_wq, &sess->rx_work);
+	spin_unlock_bh(&sess->lock);
 }
 
 /**
@@ -495,13 +496,14 @@ void krdma_ctl_rx_work(struct work_struct *work)
 			krdma_ctl_answered(sess, rx, msg);
 		else
 			krdma_ctl_question(sess, rx, msg);
-		/* However busy the peer keeps this. */
-		if (++n % KRDMA_RX_MANY == 0) {
-			krdma_ctl_answer_due(sess);
-			cond_resched();
+		/* However busy the peer keeps it: it ends, and begins anew. */
+		if (++n == KRDMA_RX_MANY) {
+			krdma_ctl_again(sess);
+			break;
 		}
 	}
-	krdma_ctl_answer_due(sess);
+	krdma_inbox_answer(sess);
+	krdma_region_recalls_answer(sess);
 }
 
 /**

@@ -39,12 +39,12 @@ struct krdma_box {
 	spinlock_t lock; /* all below, but what does not change */
 	struct list_head mails;
 	u32 nmails;
+	u32 out;                  /* taken out to be read, and not given up yet */
 	u32 used;                 /* of the room: those, and such as are being stored */
 	struct list_head waiting; /* krdma_sender.node: whose messages are held */
 	bool over;                /* the export is gone */
 	wait_queue_head_t wait;   /* readers */
 	wait_queue_head_t idle;   /* a grant that ends: nothing of it is being delivered */
-	struct mutex reading;     /* who takes messages; outside the lock */
 	struct work_struct deliver_work;
 	struct krdma_msg *msg; /* its scratch */
 	struct mem_cgroup *memcg;
@@ -108,29 +108,48 @@ static void krdma_box_deliver(struct krdma_box *box)
 		kref_put(&box->ref, krdma_box_release);
 }
 
-/* The first message, which stays; NULL if there is none. */
-static struct krdma_mail *krdma_box_first(struct krdma_box *box)
+/* The first message; NULL, or an ERR_PTR if it has more than @room bytes. */
+static struct krdma_mail *krdma_box_pop(struct krdma_box *box, size_t room)
 {
 	struct krdma_mail *mail;
 
-	lockdep_assert_held(&box->reading);
 	spin_lock(&box->lock);
 	mail = list_first_entry_or_null(&box->mails, struct krdma_mail, node);
+	if (mail && mail->head.size > room) {
+		mail = ERR_PTR(-EMSGSIZE);
+	} else if (mail) {
+		list_del(&mail->node);
+		box->nmails--;
+		box->out++;
+	}
 	spin_unlock(&box->lock);
 	return mail;
 }
 
-static void krdma_box_take(struct krdma_box *box, struct krdma_mail *mail)
+/* It was read. Until then it has its room: so a queue is bounded, whoever reads how. */
+static void krdma_box_read(struct krdma_box *box, struct krdma_mail *mail)
 {
-	lockdep_assert_held(&box->reading);
 	spin_lock(&box->lock);
-	list_del(&mail->node);
-	box->nmails--;
+	box->out--;
 	box->used--;
 	krdma_box_deliver(box);
+	/* Others may have to be told of the end. */
+	if (box->over)
+		wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
 	spin_unlock(&box->lock);
 	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
 	kfree(mail);
+}
+
+/* It could not be read: who comes next may. */
+static void krdma_box_back(struct krdma_box *box, struct krdma_mail *mail)
+{
+	spin_lock(&box->lock);
+	box->out--;
+	box->nmails++;
+	list_add(&mail->node, &box->mails);
+	wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM);
+	spin_unlock(&box->lock);
 }
 
 /* A module's function, with one message after the other. */
@@ -139,13 +158,11 @@ static void krdma_box_work(struct work_struct *work)
 	struct krdma_box *box = container_of(work, struct krdma_box, work);
 	struct krdma_mail *mail;
 
-	mutex_lock(&box->reading);
-	while (!READ_ONCE(box->over) && (mail = krdma_box_first(box))) {
+	while (!READ_ONCE(box->over) && (mail = krdma_box_pop(box, SIZE_MAX))) {
 		box->fn(box->priv, &mail->head);
-		krdma_box_take(box, mail);
+		krdma_box_read(box, mail);
 		cond_resched();
 	}
-	mutex_unlock(&box->reading);
 }
 
 /* ORDER: under the lock, so that no work is queued when the queue is over. */
@@ -183,7 +200,6 @@ struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv)
 	INIT_LIST_HEAD(&box->waiting);
 	init_waitqueue_head(&box->wait);
 	init_waitqueue_head(&box->idle);
-	mutex_init(&box->reading);
 	INIT_WORK(&box->work, krdma_box_work);
 	INIT_WORK(&box->deliver_work, krdma_deliver_work);
 	/* A module's messages are the kernel's. */
@@ -363,20 +379,29 @@ void krdma_sender_close(struct krdma_grant *grant)
 
 /* ---- messages ---- */
 
-static struct krdma_mail *krdma_mail_new(const struct krdma_session *sess, struct krdma_box *box,
-					 const struct krdma_msg *msg, gfp_t gfp)
+static u32 krdma_mail_size(u32 length)
 {
-	u32 size = ALIGN(sizeof(struct krdma_message) + msg->message.length, sizeof(u64));
-	struct mem_cgroup *memcg;
+	return ALIGN(sizeof(struct krdma_message) + length, sizeof(u64));
+}
+
+static struct krdma_mail *krdma_mail_alloc(struct krdma_box *box, u32 length, gfp_t gfp)
+{
+	struct mem_cgroup *memcg = set_active_memcg(box->memcg);
 	struct krdma_mail *mail;
-	u8 *data;
 
 	gfp |= __GFP_NOWARN | (box->memcg ? __GFP_ACCOUNT : 0);
-	memcg = set_active_memcg(box->memcg);
-	mail = kmalloc(offsetof(struct krdma_mail, head) + size, gfp);
+	mail = kmalloc(offsetof(struct krdma_mail, head) + krdma_mail_size(length), gfp);
 	set_active_memcg(memcg);
-	if (!mail)
-		return NULL;
+	return mail;
+}
+
+/* @mail: with room for it */
+static void krdma_mail_fill(struct krdma_mail *mail, const struct krdma_session *sess,
+			    const struct krdma_msg *msg)
+{
+	u32 size = krdma_mail_size(msg->message.length);
+	u8 *data = (u8 *)(&mail->head + 1);
+
 	mail->head = (struct krdma_message){
 		.size = size,
 		.length = msg->message.length,
@@ -387,10 +412,8 @@ static struct krdma_mail *krdma_mail_new(const struct krdma_session *sess, struc
 		.region = msg->message.grant,
 	};
 	krdma_addr_to_user(&sess->dst, &mail->head.peer);
-	data = (u8 *)(&mail->head + 1);
 	memcpy(data, msg->message.data, msg->message.length);
 	memset(data + msg->message.length, 0, size - sizeof(mail->head) - msg->message.length);
-	return mail;
 }
 
 /* There is room for it, which it has taken; NULL: but no memory. Return: its status */
@@ -434,26 +457,39 @@ static void krdma_message_hold(struct krdma_sender *sender, struct krdma_rx *rx,
 static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 			      const struct krdma_msg *msg, u16 *status)
 {
-	struct krdma_mail *mail = krdma_mail_new(sender->sess, sender->box, msg, GFP_NOWAIT);
 	struct krdma_box *box = sender->box;
-	bool hold = false, store = false;
+	bool hold = false, room = false;
+	struct krdma_mail *mail;
 
 	spin_lock(&box->lock);
 	if (box->over || sender->closed) {
 		*status = KRDMA_WIRE_STALE;
-	} else if (!mail || sender->busy || !list_empty(&box->waiting) ||
-		   box->used >= KRDMA_BOX_MESSAGES) {
+	} else if (sender->busy || !list_empty(&box->waiting) || box->used >= KRDMA_BOX_MESSAGES) {
 		krdma_message_hold(sender, rx, msg->tag);
 		hold = true;
 	} else {
 		box->used++;
-		store = true;
+		room = true;
 	}
 	spin_unlock(&box->lock);
-	if (store)
+	if (!room)
+		return hold;
+
+	mail = krdma_mail_alloc(box, msg->message.length, GFP_NOWAIT);
+	if (mail) {
+		krdma_mail_fill(mail, sender->sess, msg);
 		*status = krdma_mail_store(sender, mail);
+		return false;
+	}
+	/* No memory at once: for deliver_work, which may sleep. */
+	spin_lock(&box->lock);
+	box->used--;
+	hold = !box->over && !sender->closed;
+	if (hold)
+		krdma_message_hold(sender, rx, msg->tag);
 	else
-		kfree(mail);
+		*status = KRDMA_WIRE_STALE;
+	spin_unlock(&box->lock);
 	return hold;
 }
 
@@ -495,16 +531,35 @@ void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 		krdma_message_taken(sess, rx, msg->tag, status);
 }
 
-/* One that is held, and room for it: NULL if there is none, or none is. */
-static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, struct krdma_sender **who)
+/* How long the next one is that is held; -1 if none is, or there is no room. */
+static int krdma_deliver_length(struct krdma_box *box)
+{
+	struct krdma_sender *sender;
+	int length = -1;
+
+	spin_lock(&box->lock);
+	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
+	/* With its head, which is more than is needed. */
+	if (sender && box->used < KRDMA_BOX_MESSAGES)
+		length = list_first_entry(&sender->held, struct krdma_rx, node)->len;
+	spin_unlock(&box->lock);
+	return length;
+}
+
+/* The next one, no longer than @length, takes its room; NULL if it is another by now. */
+static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, u32 length,
+					   struct krdma_sender **who)
 {
 	struct krdma_sender *sender;
 	struct krdma_rx *rx = NULL;
 
 	spin_lock(&box->lock);
 	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
-	if (sender && box->used < KRDMA_BOX_MESSAGES) {
+	if (sender && box->used < KRDMA_BOX_MESSAGES)
 		rx = list_first_entry(&sender->held, struct krdma_rx, node);
+	if (rx && rx->len > length)
+		rx = NULL;
+	if (rx) {
 		list_del(&rx->node);
 		/* The next one is the next turn's. */
 		if (list_empty(&sender->held))
@@ -517,20 +572,23 @@ static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, struct krdma_s
 		*who = sender;
 	}
 	spin_unlock(&box->lock);
-	if (rx)
-		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
 	return rx;
 }
 
-static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx)
+/* @mail: with room for it; NULL: there is no memory */
+static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx, struct krdma_mail *mail)
 {
 	struct krdma_box *box = sender->box;
-	struct krdma_mail *mail = NULL;
 	const char *why;
 
+	krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
 	/* It has been decoded before. */
-	if (!WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, box->msg, &why)))
-		mail = krdma_mail_new(sender->sess, box, box->msg, GFP_KERNEL | __GFP_NORETRY);
+	if (WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, box->msg, &why))) {
+		kfree(mail);
+		mail = NULL;
+	}
+	if (mail)
+		krdma_mail_fill(mail, sender->sess, box->msg);
 	krdma_message_taken(sender->sess, rx, rx->tag, krdma_mail_store(sender, mail));
 	krdma_taken_answer(sender->sess);
 	/* ORDER: its session is not looked at any more. */
@@ -538,17 +596,25 @@ static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx)
 	sender->busy = false;
 	spin_unlock(&box->lock);
 	wake_up_all(&box->idle);
+	krdma_sender_put(sender);
 }
 
 static void krdma_deliver_work(struct work_struct *work)
 {
 	struct krdma_box *box = container_of(work, struct krdma_box, deliver_work);
 	struct krdma_sender *sender;
+	struct krdma_mail *mail;
 	struct krdma_rx *rx;
+	int length;
 
-	while ((rx = krdma_deliver_next(box, &sender))) {
-		krdma_deliver(sender, rx);
-		krdma_sender_put(sender);
+	while ((length = krdma_deliver_length(box)) >= 0) {
+		/* ORDER: no session is held up while memory is waited for. */
+		mail = krdma_mail_alloc(box, length, GFP_KERNEL | __GFP_NORETRY);
+		rx = krdma_deliver_next(box, length, &sender);
+		if (rx)
+			krdma_deliver(sender, rx, mail);
+		else
+			kfree(mail);
 		cond_resched();
 	}
 	krdma_box_put(box);
@@ -582,9 +648,16 @@ void krdma_inbox_answer(struct krdma_session *sess)
 
 /* ---- files ---- */
 
-static bool krdma_box_readable(struct krdma_box *box)
+/* A message, or the end: not while one is out that may come back. */
+static bool krdma_box_readable(struct krdma_box *box, bool *end)
 {
-	return !list_empty_careful(&box->mails) || READ_ONCE(box->over);
+	bool some;
+
+	spin_lock(&box->lock);
+	some = !list_empty(&box->mails);
+	*end = !some && box->over && !box->out;
+	spin_unlock(&box->lock);
+	return some || *end;
 }
 
 /* As many as there are and fit. Return: bytes, 0 if there are none, or an errno */
@@ -593,17 +666,21 @@ static ssize_t krdma_inbox_take(struct krdma_box *box, struct iov_iter *to)
 	struct krdma_mail *mail;
 	ssize_t moved = 0;
 	size_t copied;
+	u32 n;
 
-	while ((mail = krdma_box_first(box))) {
-		if (mail->head.size > iov_iter_count(to))
-			return moved ?: -EMSGSIZE;
+	/* No longer than a queue is long: others fill it meanwhile. */
+	for (n = 0; n < KRDMA_BOX_MESSAGES && !(n && signal_pending(current)); n++) {
+		mail = krdma_box_pop(box, iov_iter_count(to));
+		if (IS_ERR_OR_NULL(mail))
+			return moved ?: PTR_ERR(mail);
 		copied = copy_to_iter(&mail->head, mail->head.size, to);
 		if (copied != mail->head.size) {
 			iov_iter_revert(to, copied);
+			krdma_box_back(box, mail);
 			return moved ?: -EFAULT;
 		}
 		moved += copied;
-		krdma_box_take(box, mail);
+		krdma_box_read(box, mail);
 	}
 	return moved;
 }
@@ -612,27 +689,23 @@ static ssize_t krdma_inbox_read(struct kiocb *iocb, struct iov_iter *to)
 {
 	bool wait = !(iocb->ki_flags & IOCB_NOWAIT) && !(iocb->ki_filp->f_flags & O_NONBLOCK);
 	struct krdma_box *box = iocb->ki_filp->private_data;
-	bool over;
+	bool end;
 	ssize_t rc;
 
 	if (!iov_iter_count(to))
 		return 0;
 	for (;;) {
-		/* ORDER: what came before the end is read before the end. */
-		over = READ_ONCE(box->over);
-		if (iocb->ki_flags & IOCB_NOWAIT) {
-			if (!mutex_trylock(&box->reading))
-				return -EAGAIN;
-		} else if (mutex_lock_interruptible(&box->reading)) {
-			return -ERESTARTSYS;
-		}
 		rc = krdma_inbox_take(box, to);
-		mutex_unlock(&box->reading);
-		if (rc || over)
+		if (rc)
 			return rc;
+		if (krdma_box_readable(box, &end)) {
+			if (end)
+				return 0;
+			continue;
+		}
 		if (!wait)
 			return -EAGAIN;
-		if (wait_event_interruptible(box->wait, krdma_box_readable(box)))
+		if (wait_event_interruptible(box->wait, krdma_box_readable(box, &end)))
 			return -ERESTARTSYS;
 	}
 }
@@ -641,9 +714,10 @@ static __poll_t krdma_inbox_poll(struct file *file, poll_table *wait)
 {
 	struct krdma_box *box = file->private_data;
 	__poll_t mask = 0;
+	bool end;
 
 	poll_wait(file, &box->wait, wait);
-	if (krdma_box_readable(box))
+	if (krdma_box_readable(box, &end))
 		mask |= EPOLLIN | EPOLLRDNORM;
 	if (READ_ONCE(box->over))
 		mask |= EPOLLHUP;

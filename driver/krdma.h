@@ -11,8 +11,7 @@
  *	      krdma_listeners_lock	list of listeners, and their ids
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
- *	  box->reading		who takes messages out of a queue
- *	    box->lock		messages to an export
+ *	  box->lock		messages to an export
  *	  ctx->reqs_lock	(BH) requests of a file
  *	    session->lock	(BH) everything of a session that moves
  *	    ctx->wait, its eventfd

@@ -557,13 +557,19 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 		.sg_list = &sge,
 		.num_sge = 1,
 	};
+	struct krdma_done done = KRDMA_DONE_INIT(done);
 	int rc = -ENOTCONN;
 
 	ib_dma_sync_single_for_device(ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
 	spin_lock_bh(&ch->sess->lock);
 	if (ch->sess->state <= KRDMA_SESSION_UP)
 		rc = ib_post_recv(ch->qp, &wr, NULL);
+	/* The peer counts on it. */
+	if (rc && ch->sess->state == KRDMA_SESSION_UP)
+		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a receive was not accepted", -1,
+					  &done);
 	spin_unlock_bh(&ch->sess->lock);
+	krdma_xfers_finish(&done);
 	return rc;
 }
 

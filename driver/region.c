@@ -745,7 +745,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why)
 {
 	if (right & KRDMA_RIGHT_MESSAGE)
-		return region->sess->messages ?
+		return region->sess->ch->messages ?
 			       krdma_explain(why, -EACCES, "'%s' is not open for messages",
 					     region->name) :
 			       krdma_region_no_messages(why);
@@ -898,6 +898,10 @@ out:
 				", nor that to read, which iWARP needs to confirm what is written");
 		break;
 	case -EOPNOTSUPP:
+		if (!blind && !(rights & KRDMA_RIGHT_ATOMIC) && !sess->ch->messages) {
+			krdma_region_no_messages(why);
+			break;
+		}
 		if (!blind) {
 			krdma_region_no_atomics(why);
 			break;

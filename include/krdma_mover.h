@@ -357,7 +357,8 @@ void krdma_io_cancel(struct krdma_io *io);
  * @priv: for @message
  *
  * @message is called by a work and may sleep; while it does, up to 256 messages wait,
- * and then their senders. It must not unpublish this.
+ * and then their senders. It must not unpublish anything, and may be called before this
+ * returns.
  *
  * Takes no reference on the pages: they are the caller's, and stay until
  * krdma_unpublish() has returned. A peer that may write may do so at any time; nobody

@@ -355,7 +355,7 @@ static void test_all_or_nothing(void)
 
 	memset(memory, 0x55, 4096);
 	BREAK("opcode 0", EOPNOTSUPP, last->opcode = 0);
-	BREAK("opcode 3", EOPNOTSUPP, last->opcode = 3);
+	BREAK("opcode 7", EOPNOTSUPP, last->opcode = 7);
 	BREAK("opcode 255", EOPNOTSUPP, last->opcode = 255);
 	BREAK("a flag", EOPNOTSUPP, last->flags = KRDMA_OP_UNPLACED << 1);
 	BREAK("flag 0x8000", EOPNOTSUPP, last->flags = 0x8000);
