@@ -31,6 +31,7 @@
 struct krdma_mail {
 	struct list_head node; /* box->mails */
 	struct krdma_message head;
+	u8 data[]; /* right behind it, as it is read */
 };
 
 /* The queue of an export. */
@@ -379,6 +380,8 @@ void krdma_sender_close(struct krdma_grant *grant)
 
 /* ---- messages ---- */
 
+static_assert(offsetof(struct krdma_mail, data) == offsetofend(struct krdma_mail, head));
+
 static u32 krdma_mail_size(u32 length)
 {
 	return ALIGN(sizeof(struct krdma_message) + length, sizeof(u64));
@@ -400,7 +403,6 @@ static void krdma_mail_fill(struct krdma_mail *mail, const struct krdma_session 
 			    const struct krdma_msg *msg)
 {
 	u32 size = krdma_mail_size(msg->message.length);
-	u8 *data = (u8 *)(&mail->head + 1);
 
 	mail->head = (struct krdma_message){
 		.size = size,
@@ -412,8 +414,9 @@ static void krdma_mail_fill(struct krdma_mail *mail, const struct krdma_session 
 		.region = msg->message.grant,
 	};
 	krdma_addr_to_user(&sess->dst, &mail->head.peer);
-	memcpy(data, msg->message.data, msg->message.length);
-	memset(data + msg->message.length, 0, size - sizeof(mail->head) - msg->message.length);
+	memcpy(mail->data, msg->message.data, msg->message.length);
+	memset(mail->data + msg->message.length, 0,
+	       size - sizeof(mail->head) - msg->message.length);
 }
 
 /* There is room for it, which it has taken; NULL: but no memory. Return: its status */
