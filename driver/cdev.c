@@ -454,7 +454,8 @@ static int krdma_ioc_inbox(struct krdma_call *call)
 		return PTR_ERR(file);
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	cmd->fd = fd;
-	rc = fd < 0 ? fd : krdma_reply(call, sizeof(*cmd));
+	rc = fd < 0 ? krdma_explain(&call->why, fd, "no file descriptor is free: RLIMIT_NOFILE") :
+		      krdma_reply(call, sizeof(*cmd));
 	if (!rc) {
 		fd_install(fd, file);
 		return 0;

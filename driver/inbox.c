@@ -492,6 +492,8 @@ static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 		krdma_message_hold(sender, rx, msg->tag);
 	else
 		*status = KRDMA_WIRE_STALE;
+	/* Another may have begun to wait for the room. */
+	krdma_box_deliver(box);
 	spin_unlock(&box->lock);
 	return hold;
 }

@@ -25,6 +25,7 @@
 #include <linux/random.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
 #include <net/net_namespace.h>
 
 #include <krdma_mover.h>
@@ -638,6 +639,7 @@ static bool numbers(void)
 #define MAILS 700
 
 static atomic_t mails_got, mails_bad;
+static DECLARE_WAIT_QUEUE_HEAD(mails_wait);
 static bool mails_slow;
 
 static void mail_received(void *priv, const struct krdma_received *m)
@@ -662,6 +664,7 @@ static void mail_received(void *priv, const struct krdma_received *m)
 	if (mails_slow)
 		msleep(20);
 	atomic_inc(&mails_got);
+	wake_up(&mails_wait);
 }
 
 static void mail_fill(struct krdma_remote *r, u32 n)
@@ -689,11 +692,7 @@ static void mail_fill(struct krdma_remote *r, u32 n)
 
 static bool mails_arrive(u32 n)
 {
-	unsigned long until = jiffies + PATIENCE;
-
-	while (atomic_read(&mails_got) != n && time_before(jiffies, until))
-		schedule_timeout_uninterruptible(HZ / 100 + 1);
-	return want(atomic_read(&mails_got) == n);
+	return want(wait_event_timeout(mails_wait, atomic_read(&mails_got) == n, PATIENCE));
 }
 
 static bool mails_send(struct krdma_remote *r, u32 total)
@@ -784,7 +783,6 @@ static bool mails(void)
 	ok &= slots_wait();
 	for (i = 0; i < depth; i++)
 		ok &= want(!slots[i].io.status || slots[i].io.status == -ESTALE);
-	schedule_timeout_uninterruptible(HZ / 10);
 	ok &= want(atomic_read(&mails_got) == got && got < depth);
 	ok &= want(!atomic_read(&mails_bad));
 out:

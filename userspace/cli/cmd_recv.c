@@ -2,9 +2,9 @@
 /* krdma recv: publish a name for messages, and print them. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -72,6 +72,14 @@ static int recv_options(int argc, char **argv, struct recv_options *opts)
 		return usage_error("--raw, --discard and --json exclude each other");
 	opts->name = argv[optind];
 	return -1;
+}
+
+static volatile sig_atomic_t stopping;
+
+static void on_stop(int sig)
+{
+	(void)sig;
+	stopping = 1;
 }
 
 /* What is not printed as it is would be mistaken for something else, or worse. */
@@ -155,40 +163,50 @@ static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
 		     bytes ? strerror(errno) : "the export has ended");
 		return -1;
 	}
+	/* A write() that was ended is not to be followed by one that waits again. */
 	for (m = NULL; (m = krdma_message_next(buf, (size_t)bytes, m)); n++)
-		if ((uint64_t)n < most)
+		if ((uint64_t)n < most && !ferror(stdout))
 			print_message(opts, m);
 	return n;
 }
 
-/* Return: the exit status. */
-static int recv_messages(const struct recv_options *opts, int inbox, int signals)
+/* Return: the exit status. @signals are blocked, and end it. */
+static int recv_messages(const struct recv_options *opts, int inbox, const sigset_t *signals)
 {
-	struct pollfd fds[] = { { .fd = inbox, .events = POLLIN },
-				{ .fd = signals, .events = POLLIN } };
-	const uint32_t ms = timeout_to_ms(opts->timeout_ns);
+	const struct timespec timeout = {
+		.tv_sec = (time_t)(opts->timeout_ns / 1000000000),
+		.tv_nsec = (long)(opts->timeout_ns % 1000000000),
+	};
+	struct pollfd fd = { .fd = inbox, .events = POLLIN };
 	uint64_t left = opts->count ? opts->count : UINT64_MAX;
+	sigset_t waiting;
 	int rc;
 
-	while (left) {
-		rc = poll(fds, ARRAY_SIZE(fds), ms ? (int)ms : -1);
-		if (rc < 0)
+	sigprocmask(SIG_BLOCK, NULL, &waiting);
+	sigdelset(&waiting, SIGINT);
+	sigdelset(&waiting, SIGTERM);
+	while (left && !stopping) {
+		rc = ppoll(&fd, 1, opts->timeout_ns ? &timeout : NULL, &waiting);
+		if (rc < 0 && errno != EINTR)
 			return fail("poll: %s", strerror(errno));
 		if (!rc)
 			return fail("no message has come in time");
-		/* Even if a signal ends it: their senders were told that they are in the queue. */
-		if (fds[0].revents) {
-			rc = recv_read(opts, inbox, left);
-			if (rc < 0)
-				return FAILED;
-			left -= (uint64_t)rc < left ? (uint64_t)rc : left;
-			/* As they come, for who reads them from a pipe. */
-			rc = finish_output(DONE);
-			if (rc)
-				return rc;
-		}
-		if (fds[1].revents)
-			return DONE;
+		if (rc < 0)
+			continue;
+		/*
+		 * A signal cuts nothing off: their senders were told that they are in the
+		 * queue. Only a write() that nobody reads is ended by one.
+		 */
+		sigprocmask(SIG_UNBLOCK, signals, NULL);
+		rc = recv_read(opts, inbox, left);
+		if (rc < 0)
+			return FAILED;
+		left -= (uint64_t)rc < left ? (uint64_t)rc : left;
+		/* As they come, for who reads them from a pipe. */
+		rc = finish_output(DONE);
+		if (rc)
+			return rc;
+		sigprocmask(SIG_BLOCK, signals, NULL);
 	}
 	return DONE;
 }
@@ -213,18 +231,18 @@ static int publish(struct krdma *krdma, const struct recv_options *opts)
 static int recv_run(int argc, char **argv)
 {
 	struct recv_options opts = { 0 };
+	struct sigaction action = { .sa_handler = on_stop };
 	struct krdma *krdma;
 	sigset_t signals;
-	int rc, inbox, fd;
+	int rc, inbox;
 
 	rc = recv_options(argc, argv, &opts);
 	if (rc >= 0)
 		return rc;
 	subject_set("recv %s", opts.name);
 	stop_signals_block(&signals);
-	fd = signalfd(-1, &signals, SFD_CLOEXEC);
-	if (fd < 0)
-		return fail("signalfd: %s", strerror(errno));
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
 	if (krdma_new(&krdma))
 		return fail_krdma();
 	inbox = publish(krdma, &opts);
@@ -232,11 +250,10 @@ static int recv_run(int argc, char **argv)
 		rc = fail_krdma();
 	} else {
 		fprintf(stderr, "receiving as %s\n", opts.name);
-		rc = recv_messages(&opts, inbox, fd);
+		rc = recv_messages(&opts, inbox, &signals);
 		close(inbox);
 	}
 	krdma_free(krdma);
-	close(fd);
 	return rc;
 }
 
