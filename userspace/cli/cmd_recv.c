@@ -185,18 +185,16 @@ static int recv_messages(const struct recv_options *opts, int inbox, const sigse
 	sigprocmask(SIG_BLOCK, NULL, &waiting);
 	sigdelset(&waiting, SIGINT);
 	sigdelset(&waiting, SIGTERM);
-	while (left && !stopping) {
-		rc = ppoll(&fd, 1, opts->timeout_ns ? &timeout : NULL, &waiting);
+	while (left) {
+		/* Even then: the senders were told that their messages are in the queue. */
+		const bool last = stopping;
+
+		rc = last ? 1 : ppoll(&fd, 1, opts->timeout_ns ? &timeout : NULL, &waiting);
 		if (rc < 0 && errno != EINTR)
 			return fail("poll: %s", strerror(errno));
 		if (!rc)
 			return fail("no message has come in time");
-		if (rc < 0)
-			continue;
-		/*
-		 * A signal cuts nothing off: their senders were told that they are in the
-		 * queue. Only a write() that nobody reads is ended by one.
-		 */
+		/* A signal ends a write() that nobody reads. */
 		sigprocmask(SIG_UNBLOCK, signals, NULL);
 		rc = recv_read(opts, inbox, left);
 		if (rc < 0)
@@ -207,6 +205,8 @@ static int recv_messages(const struct recv_options *opts, int inbox, const sigse
 		if (rc)
 			return rc;
 		sigprocmask(SIG_BLOCK, signals, NULL);
+		if (last)
+			break;
 	}
 	return DONE;
 }
