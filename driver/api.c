@@ -310,7 +310,7 @@ static struct krdma_io_own *krdma_io_own(struct krdma_io *io)
 	return (struct krdma_io_own *)io->own;
 }
 
-static void krdma_io_done(struct krdma_xfer *x, struct krdma_done *more)
+static void krdma_io_done(struct krdma_xfer *x, struct krdma_queue *more)
 {
 	struct krdma_io_own *own = container_of(x, struct krdma_io_own, x);
 	struct krdma_io *io = container_of((void *)own, struct krdma_io, own);
@@ -328,7 +328,7 @@ void krdma_remote_cancel(struct krdma_remote *remote)
 {
 	struct krdma_session *sess = remote->region->sess;
 	struct krdma_xfer *x, *next;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	list_for_each_entry_safe(x, next, &sess->xfers, all)
@@ -444,17 +444,12 @@ static bool krdma_io_prepare(struct krdma_io *io)
 void krdma_io_submit_batch(struct list_head *batch)
 {
 	struct krdma_io *io, *next;
-	LIST_HEAD(xfers);
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue xfers = KRDMA_QUEUE_INIT(xfers);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	list_for_each_entry_safe(io, next, batch, node) {
-		struct krdma_xfer *x = &krdma_io_own(io)->x;
-
 		INIT_LIST_HEAD(&io->node);
-		if (krdma_io_prepare(io))
-			list_add_tail(&x->node, &xfers);
-		else
-			krdma_done_add(&done, x);
+		krdma_queue_add(krdma_io_prepare(io) ? &xfers : &done, &krdma_io_own(io)->x);
 	}
 	INIT_LIST_HEAD(batch);
 	krdma_xfers_submit(&xfers);
@@ -473,7 +468,7 @@ EXPORT_SYMBOL_GPL(krdma_io_submit);
 
 void krdma_io_cancel(struct krdma_io *io)
 {
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	krdma_xfer_cancel(&krdma_io_own(io)->x, -ECANCELED, &done);
 	krdma_xfers_finish(&done);

@@ -146,7 +146,7 @@ void krdma_reqs_free(struct llist_head *idle);
 int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
 		    struct krdma_req *r, struct krdma_why *why);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
-void krdma_reqs_submit(struct list_head *batch);
+void krdma_reqs_submit(struct krdma_queue *batch);
 int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
 void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);

@@ -199,7 +199,7 @@ void krdma_digest_queue(struct krdma_xfer *x)
 }
 
 /* All of the peer's is known. */
-static void krdma_digest_end(struct krdma_xfer *x, struct krdma_done *done)
+static void krdma_digest_end(struct krdma_xfer *x, struct krdma_queue *done)
 {
 	lockdep_assert_held(&x->sess->lock);
 	if (x->opcode == KRDMA_OP_DIGEST) {
@@ -232,7 +232,7 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 {
 	struct krdma_region *region = ask->arg;
 	struct krdma_session *sess = region->sess;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	bool wrong = msg && (msg->digest_answer.grant != region->grant ||
 			     msg->digest_answer.generation != region->generation);
 	struct krdma_xfer *x;
@@ -265,7 +265,7 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 static struct krdma_xfer *krdma_digest_next(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	struct krdma_xfer *x;
 	u32 value;
 
@@ -315,7 +315,7 @@ void krdma_digest_work(struct work_struct *work)
 {
 	struct krdma_region *region = container_of(work, struct krdma_region, digest_work);
 	struct krdma_session *sess = region->sess;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
 	struct krdma_ask *ask = krdma_ask_new(KRDMA_WIRE_DIGEST, krdma_digest_answered, region);
 	int rc = msg && ask ? 0 : -ENOMEM;

@@ -831,8 +831,8 @@ void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c);
 void krdma_sink_dereg(struct krdma_chunk *c);
 
 /* letter.c: messages, at the sender */
-void krdma_letter_queue(struct krdma_xfer *x, struct krdma_done *done);
-void krdma_letters_post(struct krdma_session *sess, struct krdma_done *done);
+void krdma_letter_queue(struct krdma_xfer *x, struct krdma_queue *done);
+void krdma_letters_post(struct krdma_session *sess, struct krdma_queue *done);
 void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 			    const struct krdma_msg *msg);
 int krdma_letters_setup(struct krdma_channel *ch);
@@ -872,7 +872,7 @@ void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
 void krdma_region_want(struct krdma_region *region);
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why);
-void krdma_region_fail(struct krdma_region *region, int err, struct krdma_done *done);
+void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue *done);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_regions_lost(struct krdma_session *sess);
@@ -889,10 +889,10 @@ void krdma_digest_work(struct work_struct *work);
 
 /* xfer.c */
 void krdma_xfer_again(struct krdma_xfer *x);
-void krdma_xfers_submit(struct list_head *batch);
-void krdma_xfer_release(struct krdma_xfer *x, struct krdma_done *done);
-void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_done *done);
-void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done);
+void krdma_xfers_submit(struct krdma_queue *batch);
+void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done);
+void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done);
+void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done);
 
 /**
  * krdma_xfer_pump - post what can be posted, with one doorbell
@@ -904,20 +904,20 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done);
  *
  * Context: session->lock held.
  */
-static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_done *done)
+static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_queue *done)
 {
 	lockdep_assert_held(&sess->lock);
 	if (!list_empty(&sess->ready) || !list_empty(&sess->mail))
 		krdma_xfer_pump_ready(sess, done);
 }
 
-void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done);
+void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
-void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done);
-void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done);
-ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done);
-void krdma_xfers_finish(struct krdma_done *done);
+void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done);
+void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done);
+ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done);
+void krdma_xfers_finish(struct krdma_queue *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 
 /* post.c: all that is posted, but for messages */
@@ -931,16 +931,16 @@ void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
 struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
 				     struct krdma_key *key);
-int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_done *done);
+int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_queue *done);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
 struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
 u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
-void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_done *done);
+void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_queue *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,
-				 struct krdma_done *done);
+				 struct krdma_queue *done);
 void krdma_post_reap(struct krdma_channel *ch);
 
 /* ctl.c: questions and answers */
@@ -999,7 +999,7 @@ void krdma_session_up(struct krdma_session *sess);
 void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye);
 void krdma_session_broken(struct krdma_session *sess, const char *why);
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
-			       struct krdma_done *done);
+			       struct krdma_queue *done);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_sessions_fail_device(struct krdma_device *dev);

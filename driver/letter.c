@@ -47,7 +47,7 @@ static bool krdma_region_place(const struct krdma_region *region)
  *
  * Context: session->lock held.
  */
-void krdma_letter_queue(struct krdma_xfer *x, struct krdma_done *done)
+void krdma_letter_queue(struct krdma_xfer *x, struct krdma_queue *done)
 {
 	struct krdma_region *region = x->region;
 
@@ -91,7 +91,7 @@ static int krdma_letter_write(struct krdma_channel *ch, struct krdma_letter *l,
 
 /* The next message of a region goes into a letter. */
 static bool krdma_letter_fill(struct krdma_channel *ch, struct krdma_letter *l,
-			      struct krdma_xfer *x, ktime_t now, struct krdma_done *done)
+			      struct krdma_xfer *x, ktime_t now, struct krdma_queue *done)
 {
 	int rc = ktime_compare(x->deadline, now) <= 0 ? -ETIMEDOUT : krdma_letter_write(ch, l, x);
 
@@ -117,7 +117,7 @@ static bool krdma_letter_fill(struct krdma_channel *ch, struct krdma_letter *l,
 
 /* The next region that may have a place, and has a message for it. */
 static struct krdma_region *krdma_mail_next(struct krdma_session *sess, struct krdma_letter *l,
-					    ktime_t now, struct krdma_done *done)
+					    ktime_t now, struct krdma_queue *done)
 {
 	struct krdma_region *region, *next;
 	struct krdma_xfer *x;
@@ -151,7 +151,7 @@ static void krdma_letters_refused(struct krdma_channel *ch, struct ib_send_wr *w
  *
  * Context: session->lock held.
  */
-void krdma_letters_post(struct krdma_session *sess, struct krdma_done *done)
+void krdma_letters_post(struct krdma_session *sess, struct krdma_queue *done)
 {
 	struct ib_send_wr *first = NULL, **link = &first;
 	struct krdma_channel *ch = sess->ch;
@@ -182,7 +182,7 @@ static void krdma_letter_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_letter *l = container_of(wc->wr_cqe, struct krdma_letter, cqe);
 	struct krdma_channel *ch = cq->cq_context;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_completed_locked(ch, wc, &done);
@@ -198,7 +198,7 @@ static void krdma_letter_done(struct ib_cq *cq, struct ib_wc *wc)
 
 /* Return: its region, to be put without the lock. */
 static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct krdma_letter *l,
-					     int err, struct krdma_done *done)
+					     int err, struct krdma_queue *done)
 {
 	struct krdma_region *region = l->region;
 	struct krdma_xfer *x = l->xfer;
@@ -236,7 +236,7 @@ void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 			    const struct krdma_msg *msg)
 {
 	struct krdma_region *regions[KRDMA_WIRE_PLACES_MAX];
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_letter *l;
 	bool wrong = false;

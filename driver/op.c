@@ -481,7 +481,7 @@ static bool krdma_turn_take(struct krdma_req *r)
 	return r->after;
 }
 
-static void krdma_turn_end(struct krdma_req *r, struct krdma_done *more)
+static void krdma_turn_end(struct krdma_req *r, struct krdma_queue *more)
 {
 	struct krdma_handle *h = r->h;
 	struct krdma_req *next;
@@ -497,9 +497,14 @@ static void krdma_turn_end(struct krdma_req *r, struct krdma_done *more)
 		krdma_xfer_release(&next->x, more);
 }
 
-static void krdma_req_done(struct krdma_xfer *x, struct krdma_done *more)
+static struct krdma_req *krdma_xfer_req(struct krdma_xfer *x)
 {
-	struct krdma_req *r = container_of(x, struct krdma_req, x);
+	return container_of(x, struct krdma_req, x);
+}
+
+static void krdma_req_done(struct krdma_xfer *x, struct krdma_queue *more)
+{
+	struct krdma_req *r = krdma_xfer_req(x);
 	struct krdma_ctx *ctx = r->ctx;
 
 	spin_lock_bh(&ctx->reqs_lock);
@@ -520,25 +525,22 @@ static void krdma_req_begin(struct krdma_req *r)
 
 /**
  * krdma_reqs_submit - let operations begin
- * @batch: by the ->node of their transfers: prepared, with ->end; empty on return
+ * @batch: their transfers: prepared, with ->end; empty on return
  *
  * ->end is called once for each, perhaps before this returns.
  *
  * Context: process, or its thread goes to sleep.
  */
-void krdma_reqs_submit(struct list_head *batch)
+void krdma_reqs_submit(struct krdma_queue *batch)
 {
-	struct krdma_req *r = list_first_entry(batch, struct krdma_req, x.node);
+	struct krdma_xfer *x = batch->first;
+	struct krdma_ctx *ctx;
 
-	while (!list_entry_is_head(r, batch, x.node)) {
-		struct krdma_ctx *ctx = r->ctx;
-
+	while (x) {
+		ctx = krdma_xfer_req(x)->ctx;
 		spin_lock_bh(&ctx->reqs_lock);
-		list_for_each_entry_from(r, batch, x.node) {
-			if (r->ctx != ctx)
-				break;
-			krdma_req_begin(r);
-		}
+		for (; x && krdma_xfer_req(x)->ctx == ctx; x = x->next)
+			krdma_req_begin(krdma_xfer_req(x));
 		spin_unlock_bh(&ctx->reqs_lock);
 	}
 	krdma_xfers_submit(batch);

@@ -64,7 +64,7 @@ void krdma_post_count(struct krdma_channel *ch, u32 n)
 
 /* A failed completion means that the queue pair is in error: so ends the session. */
 static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
-			      struct krdma_done *done)
+			      struct krdma_queue *done)
 {
 	/* A refused connect flushes the receives: rdma_cm tells the reason. */
 	if (ch->sess->state == KRDMA_SESSION_CONNECTING && !ch->sess->inbound) {
@@ -190,7 +190,7 @@ static void krdma_ring_del(struct krdma_channel *ch, struct krdma_chunk *c)
 
 /* A posted chunk has ended. */
 static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int err,
-			    struct krdma_done *done)
+			    struct krdma_queue *done)
 {
 	struct krdma_xfer *x = c->xfer;
 
@@ -236,9 +236,10 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
 	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
-	spin_lock_bh(&sess->lock);
+	/* Softirqs are off: IB_POLL_SOFTIRQ. */
+	spin_lock(&sess->lock);
 	krdma_post_alive(ch);
 	/* ORDER: the session fails first, so that transfers see why. */
 	if (err)
@@ -252,7 +253,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	krdma_chunk_end(ch, c, err, &done);
 	krdma_xfer_pump(sess, &done);
 out:
-	spin_unlock_bh(&sess->lock);
+	spin_unlock(&sess->lock);
 	krdma_xfers_finish(&done);
 }
 
@@ -262,10 +263,10 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_chunk *last = container_of(wc->wr_cqe, struct krdma_chunk, placed_cqe);
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	u32 place;
 
-	spin_lock_bh(&sess->lock);
+	spin_lock(&sess->lock);
 	krdma_post_alive(ch);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc, &done);
@@ -281,7 +282,7 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	krdma_xfer_pump(sess, &done);
 out:
-	spin_unlock_bh(&sess->lock);
+	spin_unlock(&sess->lock);
 	krdma_xfers_finish(&done);
 }
 
@@ -402,7 +403,7 @@ static struct ib_send_wr **krdma_chunk_link(struct krdma_chunk *c, struct ib_sen
 
 /* Some of a chain was not accepted: the session has failed, the rest comes to an end. */
 static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_chunk *chain,
-			       const struct ib_send_wr *bad, struct krdma_done *done)
+			       const struct ib_send_wr *bad, struct krdma_queue *done)
 {
 	struct krdma_chunk *c, *next;
 
@@ -430,7 +431,7 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_chunk *cha
  * Return: 0, or a negative errno: the session has failed then, and the chunks
  *	that were not posted have ended with an error
  */
-int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_done *done)
+int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_queue *done)
 {
 	struct krdma_chunk *c, *last_write = NULL;
 	const struct ib_send_wr *bad = NULL;
@@ -488,7 +489,7 @@ int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct
 void krdma_post_reap(struct krdma_channel *ch)
 {
 	struct krdma_chunk *c;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	u32 place;
 
 	/* No lock: no handler runs any more, and nothing is posted. */
@@ -514,7 +515,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
@@ -557,7 +558,7 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 		.sg_list = &sge,
 		.num_sge = 1,
 	};
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	int rc = -ENOTCONN;
 
 	ib_dma_sync_single_for_device(ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
@@ -606,7 +607,7 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_tx *tx = container_of(wc->wr_cqe, struct krdma_tx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_completed_locked(ch, wc, &done);
@@ -692,7 +693,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	const struct ib_send_wr *bad = NULL;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	int rc = -ENOTCONN;
 
 	ib_dma_sync_single_for_device(sess->dev->ib, tx->dma, len, DMA_TO_DEVICE);
@@ -728,7 +729,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 {
 	struct krdma_session *sess = ch->sess;
 	const struct ib_send_wr *bad = NULL, *wr;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	u32 posted = 0;
 
 	spin_lock_bh(&sess->lock);
@@ -790,7 +791,7 @@ u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
  * Context: completion handler, session->lock held.
  */
 void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,
-				 struct krdma_done *done)
+				 struct krdma_queue *done)
 {
 	krdma_post_alive(ch);
 	if (wc->status != IB_WC_SUCCESS)
@@ -806,7 +807,7 @@ void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *w
  */
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 {
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_completed_locked(ch, wc, &done);
@@ -819,7 +820,7 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_channel *ch = cq->cq_context;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&ch->sess->lock);
 	ch->heartbeat = false;
@@ -840,7 +841,7 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
  *
  * Context: session->lock held.
  */
-void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_done *done)
+void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_queue *done)
 {
 	struct ib_rdma_wr wr = {
 		.wr = {

@@ -203,7 +203,7 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	struct krdma_region *region = sa->region;
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x, *next;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	if (msg && !region->err) {
 		err = krdma_keys_store(region, msg, sa);
@@ -237,7 +237,7 @@ static void krdma_region_ask_failed(struct krdma_region *region, int err)
 {
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
@@ -268,7 +268,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 	struct krdma_segs_ask *sa = NULL;
 	struct krdma_msg *msg = NULL;
 	struct krdma_ask *ask = NULL;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	bool wanted;
 	int rc = -ENOMEM;
 
@@ -439,7 +439,7 @@ void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg
 {
 	struct krdma_region *region;
 	struct krdma_recall *recall;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	recall = krdma_recall_new(sess, msg, msg->grant.grant, msg->grant.generation);
 	if (!recall)
@@ -602,7 +602,7 @@ void krdma_regions_lost(struct krdma_session *sess)
  *
  * Context: session->lock held.
  */
-void krdma_region_fail(struct krdma_region *region, int err, struct krdma_done *done)
+void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue *done)
 {
 	struct krdma_xfer *x, *next;
 
@@ -673,7 +673,7 @@ static void krdma_region_close_work(struct work_struct *work)
 void krdma_region_close(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	bool last;
 
 	spin_lock_bh(&sess->lock);

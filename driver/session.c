@@ -71,7 +71,7 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 void krdma_session_up(struct krdma_session *sess)
 {
 	ktime_t now = ktime_get();
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_CONNECTING) {
@@ -103,7 +103,7 @@ void krdma_session_up(struct krdma_session *sess)
  * Context: session->lock held.
  */
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
-			       struct krdma_done *done)
+			       struct krdma_queue *done)
 {
 	lockdep_assert_held(&sess->lock);
 	if (sess->state >= KRDMA_SESSION_CLOSING)
@@ -138,7 +138,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
  */
 void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye)
 {
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	krdma_session_fail_locked(sess, err, why, bye, &done);
@@ -157,7 +157,7 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *why, in
  */
 void krdma_session_broken(struct krdma_session *sess, const char *why)
 {
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_CONNECTING && !sess->inbound)
@@ -260,7 +260,7 @@ static void krdma_session_tick(struct work_struct *work)
 	struct krdma_channel *ch = sess->ch;
 	ktime_t now = ktime_get(), soonest;
 	bool ask = false;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	krdma_session_linger(sess);
 

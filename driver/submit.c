@@ -69,7 +69,7 @@ static void krdma_batch_req_end(struct krdma_req *r)
 
 static int krdma_batch_wait(struct krdma_batch *b)
 {
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	u32 i;
 
 	if (!wait_for_completion_killable(&b->done))
@@ -123,7 +123,7 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 			     struct krdma_why *why)
 {
 	struct krdma_op op;
-	LIST_HEAD(batch);
+	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
 	u32 i;
 	int rc;
 
@@ -147,7 +147,7 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 		r->door = b;
 		r->end = krdma_batch_req_end;
 		atomic_inc(&b->pending);
-		list_add_tail(&r->x.node, &batch);
+		krdma_queue_add(&batch, &r->x);
 	}
 	krdma_reqs_submit(&batch);
 	return 0;
@@ -299,7 +299,7 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 			     struct krdma_req **reqs, u32 room, struct krdma_why *why)
 {
 	struct krdma_op op;
-	LIST_HEAD(batch);
+	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
 	int rc;
 	u32 i;
 
@@ -323,7 +323,7 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
 		r->x.status = krdma_req_prepare(r, &r->why);
-		list_add_tail(&r->x.node, &batch);
+		krdma_queue_add(&batch, &r->x);
 	}
 	krdma_reqs_submit(&batch);
 	return rc;
@@ -391,7 +391,7 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd)
 {
 	struct krdma_req *r;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	cmd->count = 0;
 	spin_lock_bh(&ctx->reqs_lock);
@@ -599,7 +599,7 @@ void krdma_submit_close(struct krdma_ctx *ctx)
 {
 	struct eventfd_ctx *eventfd;
 	struct krdma_req *r;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&ctx->reqs_lock);
 	ctx->closed = true;

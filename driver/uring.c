@@ -127,7 +127,7 @@ struct krdma_uring_plug {
 #ifdef CONFIG_BLOCK
 	struct blk_plug_cb cb; /* first: it is what is allocated */
 #endif
-	struct list_head batch;
+	struct krdma_queue batch;
 	u32 n;
 };
 
@@ -153,7 +153,7 @@ static struct krdma_uring_plug *krdma_uring_plugged(void)
 		return NULL;
 	plug = container_of(cb, struct krdma_uring_plug, cb);
 	if (!plug->n)
-		INIT_LIST_HEAD(&plug->batch);
+		krdma_queue_init(&plug->batch);
 	return plug;
 #else
 	return NULL;
@@ -163,9 +163,9 @@ static struct krdma_uring_plug *krdma_uring_plugged(void)
 static void krdma_uring_submit(struct krdma_req *r)
 {
 	struct krdma_uring_plug *plug = krdma_uring_plugged();
-	LIST_HEAD(single);
+	struct krdma_queue single = KRDMA_QUEUE_INIT(single);
 
-	list_add_tail(&r->x.node, plug ? &plug->batch : &single);
+	krdma_queue_add(plug ? &plug->batch : &single, &r->x);
 	if (!plug)
 		krdma_reqs_submit(&single);
 	else if (++plug->n % KRDMA_URING_BATCH == 0)
@@ -229,7 +229,7 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 	struct krdma_ctx *ctx = cmd->file->private_data;
 	struct krdma_req *r;
 	bool pause = false;
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&ctx->reqs_lock);
 	r = krdma_uring_pdu(cmd)->req;

@@ -10,7 +10,7 @@
  *	region->senders		its message waits for a place
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
- *	(none)			ended, in a krdma_done: ->done is called without the lock
+ *	(none)			ended, in a krdma_queue: ->done is called without the lock
  *
  * and on session->xfers by .all until it ends. It ends when it has a status,
  * or all its bytes (verified, if asked for), and no chunk of it is on the wire any more,
@@ -62,7 +62,7 @@ void krdma_xfer_ready(struct krdma_xfer *x)
  *
  * Context: session->lock held.
  */
-void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
+void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -107,7 +107,7 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_done *done)
 		x->letter->xfer = NULL;
 		x->letter = NULL;
 	}
-	krdma_done_add(done, x);
+	krdma_queue_add(done, x);
 }
 
 /**
@@ -133,7 +133,7 @@ void krdma_xfer_again(struct krdma_xfer *x)
  *
  * Context: session->lock held.
  */
-void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done)
+void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done)
 {
 	lockdep_assert_held(&x->sess->lock);
 	if (!x->status)
@@ -153,7 +153,7 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_done *done)
  *
  * Context: session->lock held.
  */
-void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
+void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 {
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_xfer *x;
@@ -215,8 +215,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_done *done)
 		krdma_letters_post(sess, done);
 }
 
-/* @x is on a list by ->node, and taken from it if it is not to be posted now. */
-static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_done *done)
+static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -238,40 +237,37 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_don
 	} else {
 		if (ktime_before(x->deadline, sess->tick_at))
 			krdma_session_tick_by(sess, x->deadline);
-		if (x->held)
-			list_del_init(&x->node);
+		if (!x->held)
+			list_add_tail(&x->node, &sess->ready);
 	}
 }
 
 /**
  * krdma_xfers_submit - start transfers
- * @batch: transfers by ->node, filled in by the submitter, who holds references
- *	on what they use; empty on return
+ * @batch: transfers, filled in by the submitter, who holds references on what
+ *	they use; empty on return
  *
  * Those of a session that follow each other have one doorbell. ->done is called
  * once for each, perhaps before this returns.
  *
  * Context: any; no session lock held.
  */
-void krdma_xfers_submit(struct list_head *batch)
+void krdma_xfers_submit(struct krdma_queue *batch)
 {
+	struct krdma_xfer *x = batch->first, *next;
 	ktime_t now = ktime_get();
-	LIST_HEAD(ready);
-	struct krdma_done done = KRDMA_DONE_INIT(done);
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
-	while (!list_empty(batch)) {
-		struct krdma_xfer *x = list_first_entry(batch, struct krdma_xfer, node), *next;
+	krdma_queue_init(batch);
+	while (x) {
 		struct krdma_session *sess = x->sess;
 
 		spin_lock_bh(&sess->lock);
-		list_for_each_entry_safe_from(x, next, batch, node) {
-			if (x->sess != sess)
-				break;
+		for (; x && x->sess == sess; x = next) {
+			/* One that ends at once is in another queue. */
+			next = x->next;
 			krdma_xfer_begin(x, now, &done);
 		}
-		/* All before @x that are still there, in one piece. */
-		list_cut_before(&ready, batch, &x->node);
-		list_splice_tail_init(&ready, &sess->ready);
 		krdma_xfer_pump(sess, &done);
 		/* ORDER: a session is there as long as something of it is under way. */
 		spin_unlock_bh(&sess->lock);
@@ -286,7 +282,7 @@ void krdma_xfers_submit(struct list_head *batch)
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_release(struct krdma_xfer *x, struct krdma_done *done)
+void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -310,7 +306,7 @@ void krdma_xfer_release(struct krdma_xfer *x, struct krdma_done *done)
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_done *done)
+void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done)
 {
 	spin_lock_bh(&x->sess->lock);
 	if (!list_empty(&x->all))
@@ -327,7 +323,7 @@ void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_done *done)
  *
  * Context: session->lock held.
  */
-void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done)
+void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done)
 {
 	struct krdma_xfer *x, *next;
 
@@ -348,7 +344,7 @@ void krdma_xfers_fail(struct krdma_session *sess, struct krdma_done *done)
  * Context: session->lock held.
  * Return: the next deadline, KTIME_MAX if there is none
  */
-ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done)
+ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done)
 {
 	ktime_t now = ktime_get(), soonest = KTIME_MAX;
 	struct krdma_xfer *x, *next;
@@ -371,7 +367,7 @@ ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_done *done)
  *
  * Context: any; no session lock held.
  */
-void krdma_xfers_finish(struct krdma_done *done)
+void krdma_xfers_finish(struct krdma_queue *done)
 {
 	struct krdma_xfer *x;
 

@@ -49,13 +49,16 @@ struct krdma_cursor {
 	u64 in; /* bytes of it that are behind */
 };
 
-/* Transfers that have ended, in order: their submitters are to be told. */
-struct krdma_done {
+/*
+ * Transfers that nobody else looks at, in order: not begun yet, or ended, and their
+ * submitters are to be told.
+ */
+struct krdma_queue {
 	struct krdma_xfer *first;
 	struct krdma_xfer **last;
 };
 
-#define KRDMA_DONE_INIT(name)         \
+#define KRDMA_QUEUE_INIT(name)        \
 	{                             \
 		.last = &(name).first \
 	}
@@ -69,9 +72,9 @@ struct krdma_done {
  * or pages that are mapped with each chunk (->bvec).
  */
 struct krdma_xfer {
-	struct list_head node;         /* session->ready, region->waiters or ->digests, a batch */
+	struct list_head node;         /* session->ready, region->waiters or ->digests */
 	struct list_head all;          /* session->xfers */
-	struct krdma_xfer *next;       /* in a krdma_done */
+	struct krdma_xfer *next;       /* in a krdma_queue */
 	struct krdma_session *sess;    /* of the region */
 	struct krdma_region *region;   /* the submitter holds a reference */
 	const struct krdma_vec *range; /* of the region */
@@ -99,7 +102,7 @@ struct krdma_xfer {
 	 * Any context, no session lock held. What ends because of this is added to
 	 * the list, never told from here.
 	 */
-	void (*done)(struct krdma_xfer *x, struct krdma_done *more);
+	void (*done)(struct krdma_xfer *x, struct krdma_queue *more);
 
 	/* From here all zero at first; ->bvec is set before it begins, or ->local and ->map. */
 	const struct bio_vec *bvec;
@@ -133,15 +136,25 @@ static inline void krdma_xfer_init(struct krdma_xfer *x)
 }
 
 /**
- * krdma_done_add - a transfer has ended
- * @done: those that have
- * @x: transfer
+ * krdma_queue_add - one more, behind the others
+ * @queue: transfers
+ * @x: transfer, in no queue
  */
-static inline void krdma_done_add(struct krdma_done *done, struct krdma_xfer *x)
+static inline void krdma_queue_add(struct krdma_queue *queue, struct krdma_xfer *x)
 {
 	x->next = NULL;
-	*done->last = x;
-	done->last = &x->next;
+	*queue->last = x;
+	queue->last = &x->next;
+}
+
+/**
+ * krdma_queue_init - empty, as KRDMA_QUEUE_INIT
+ * @queue: of any content
+ */
+static inline void krdma_queue_init(struct krdma_queue *queue)
+{
+	queue->first = NULL;
+	queue->last = &queue->first;
 }
 
 /**
