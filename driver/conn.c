@@ -468,7 +468,7 @@ void krdma_conn_destroy(struct krdma_session *sess)
 	if (ch->cq)
 		ib_free_cq(ch->cq);
 	ch->cq = NULL;
-	krdma_post_reap(ch);
+	krdma_chunks_reap(ch);
 	/* Since the first time it could only find the session closing. */
 	cancel_work_sync(&ch->qp_event_work);
 }

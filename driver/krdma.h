@@ -920,18 +920,54 @@ ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done)
 void krdma_xfers_finish(struct krdma_queue *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
 
-/* post.c: all that is posted, but for messages */
+/* chunk.c: work requests of transfers */
+struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_xfer *x,
+				      struct krdma_key *key);
+int krdma_chunks_post(struct krdma_channel *ch, struct krdma_chunk *chain,
+		      struct krdma_queue *done);
+void krdma_chunks_reap(struct krdma_channel *ch);
+int krdma_chunks_setup(struct krdma_channel *ch);
+void krdma_chunks_free(struct krdma_channel *ch);
+
+/* post.c: the other ones, but for messages */
 int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, u32 size,
 		  enum dma_data_direction dir);
 void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
 		     enum dma_data_direction dir);
-void krdma_post_count(struct krdma_channel *ch, u32 n);
+/**
+ * krdma_post_count - something is about to be posted
+ * @ch: channel
+ * @n: work requests with a completion each
+ *
+ * Context: session->lock held.
+ */
+static inline void krdma_post_count(struct krdma_channel *ch, u32 n)
+{
+	if (!ch->outstanding)
+		ch->last_wc = jiffies;
+	ch->outstanding += n;
+}
+
+/**
+ * krdma_post_alive - something has completed: the path works
+ * @ch: channel
+ *
+ * Context: completion handler, session->lock held.
+ */
+static inline void krdma_post_alive(struct krdma_channel *ch)
+{
+	ch->last_wc = jiffies;
+	if (ch->outstanding)
+		ch->outstanding--;
+	/* Who waits has looked under the same lock, and was on the queue before. */
+	if (!ch->outstanding && waitqueue_active(&ch->tx_wait))
+		wake_up_all(&ch->tx_wait);
+}
+
+void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct krdma_queue *done);
 int krdma_post_setup(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
-struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
-				     struct krdma_key *key);
-int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_queue *done);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
 struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
@@ -941,7 +977,6 @@ void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_queue *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,
 				 struct krdma_queue *done);
-void krdma_post_reap(struct krdma_channel *ch);
 
 /* ctl.c: questions and answers */
 void krdma_ctl_rx_work(struct work_struct *work);

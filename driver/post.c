@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Work requests: all that is posted but for messages (letter.c), each post beside its
- * completion.
+ * Work requests, each post beside its completion: what the two hosts say to each other,
+ * the service's registrations, the heartbeat. Data is chunk.c's, messages are letter.c's.
  *
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:
@@ -17,54 +17,20 @@
  *
  * Posting happens under session->lock with the session up, so that nothing is
  * posted behind a drain.
- *
- * iWARP differs in two ways. What a READ fills is registered for it (mr.c). And
- * a WRITE completes when TCP has the bytes: the last of a chain has a READ of its
- * last byte behind it, whose completion is that of all WRITEs before. Not of no
- * bytes: siw answers such a READ with what it sent last (siw_activate_tx keeps the
- * old SGE). And all WRITEs are signalled, or siw hands their pages to TCP, which
- * may send them even after the end of the queue pair. A READ that begins just
- * before the end of a page ends there: siw as the owner answers short ones that go
- * over it with wrong bytes (siw_try_1seg).
- *
- * A chunk is in ch->ring until it has ended. Nothing relies on a completion for
- * each when the queue pair is in error: siw may lose some, and give others twice.
- * What failed on iWARP, or never completed, ends with the queue pair and its
- * completion queue (krdma_post_reap).
  */
 #include <linux/slab.h>
 
 #include "krdma.h"
-#include "trace.h"
-
-/* Something completed: the path works. */
-static void krdma_post_alive(struct krdma_channel *ch)
-{
-	ch->last_wc = jiffies;
-	if (ch->outstanding)
-		ch->outstanding--;
-	/* Who waits has looked under the same lock, and was on the queue before. */
-	if (!ch->outstanding && waitqueue_active(&ch->tx_wait))
-		wake_up_all(&ch->tx_wait);
-}
 
 /**
- * krdma_post_count - something is about to be posted
- * @ch: channel
- * @n: work requests with a completion each
+ * krdma_post_broken - a completion has failed: the queue pair is in error
+ * @ch: channel, whose session ends
+ * @wc: the completion
+ * @done: transfers that ended
  *
- * Context: session->lock held.
+ * Context: completion handler, session->lock held.
  */
-void krdma_post_count(struct krdma_channel *ch, u32 n)
-{
-	if (!ch->outstanding)
-		ch->last_wc = jiffies;
-	ch->outstanding += n;
-}
-
-/* A failed completion means that the queue pair is in error: so ends the session. */
-static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
-			      struct krdma_queue *done)
+void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct krdma_queue *done)
 {
 	/* A refused connect flushes the receives: rdma_cm tells the reason. */
 	if (ch->sess->state == KRDMA_SESSION_CONNECTING && !ch->sess->inbound) {
@@ -75,437 +41,6 @@ static void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc,
 		pr_info_ratelimited("krdma_mover: session %llu: %s (vendor error %#x)\n",
 				    ch->sess->serial, ib_wc_status_msg(wc->status), wc->vendor_err);
 	krdma_session_fail_locked(ch->sess, -ECONNRESET, ib_wc_status_msg(wc->status), -1, done);
-}
-
-/* ---- data ---- */
-
-/* Registered buffers stay mapped: hand the bytes over and back. */
-static void krdma_chunk_sync_runs(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
-{
-	struct krdma_device *dev = ch->sess->dev;
-	struct krdma_xfer at = {
-		.map = c->xfer->map,
-		.local = c->xfer->local,
-		.nlocal = c->xfer->nlocal,
-		.at = c->at,
-	};
-	u32 left, len;
-	u64 addr;
-
-	for (left = c->bytes; left; left -= len) {
-		len = krdma_local_next(&at, dev, left, &addr);
-		if (to_device)
-			ib_dma_sync_single_for_device(dev->ib, addr, len, at.map->dir);
-		else
-			ib_dma_sync_single_for_cpu(dev->ib, addr, len, at.map->dir);
-	}
-}
-
-static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
-{
-	const struct krdma_mapping *map = c->xfer->map;
-
-	if (map && map->need_sync)
-		krdma_chunk_sync_runs(ch, c, to_device);
-}
-
-static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)
-{
-	for (; c->mapped; c->mapped--)
-		krdma_local_unmap(c->xfer, ch->sess->dev->ib, c->sge[c->mapped - 1].addr,
-				  c->sge[c->mapped - 1].length);
-}
-
-/* Pages that are mapped with the chunk have an SGE for each run. */
-static u32 krdma_chunk_pages(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes, u32 max)
-{
-	struct krdma_session *sess = ch->sess;
-	u32 left = bytes, n = 0, len;
-
-	for (; left && n < max; left -= len, n++) {
-		len = krdma_pages_next(c->xfer, sess->dev, left, &c->sge[n].addr);
-		if (!len)
-			break;
-		c->sge[n].length = len;
-		c->sge[n].lkey = sess->pd->local_dma_lkey;
-	}
-	c->bytes = bytes - left;
-	c->mapped = n;
-	return n;
-}
-
-static u32 krdma_chunk_registered(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes,
-				  u32 max)
-{
-	struct krdma_xfer *x = c->xfer;
-	u32 n = 0, len;
-
-	for (c->bytes = 0; c->bytes < bytes; c->bytes += len) {
-		const struct krdma_vec *v = &x->local[x->at.i];
-
-		len = krdma_split_sges(x->map->page, x->map->mem->offset + v->addr + x->at.in,
-				       min_t(u64, bytes - c->bytes, v->length - x->at.in),
-				       ch->sess->pd->local_dma_lkey, c->sge, max, &n);
-		if (!len)
-			break;
-		krdma_split_step(&x->at, x->local, x->nlocal, len);
-	}
-	return n;
-}
-
-/* The SGEs of a chunk: up to @bytes, from where its transfer stands. */
-static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes)
-{
-	u32 max = c->xfer->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
-
-	return c->xfer->bvec ? krdma_chunk_pages(ch, c, bytes, max) :
-			       krdma_chunk_registered(ch, c, bytes, max);
-}
-
-/* ---- the chunks that are posted, in order ---- */
-
-static struct krdma_chunk **krdma_ring_at(struct krdma_channel *ch, u32 place)
-{
-	return &ch->ring[place & (KRDMA_DATA_SLOTS - 1)];
-}
-
-/* They end in order, but for some on iWARP: there may be chunks to be had, but no place. */
-static bool krdma_ring_full(const struct krdma_channel *ch)
-{
-	return ch->tail - ch->head == KRDMA_DATA_SLOTS;
-}
-
-static void krdma_ring_add(struct krdma_channel *ch, struct krdma_chunk *c)
-{
-	c->place = ch->tail++;
-	*krdma_ring_at(ch, c->place) = c;
-}
-
-static void krdma_ring_del(struct krdma_channel *ch, struct krdma_chunk *c)
-{
-	*krdma_ring_at(ch, c->place) = NULL;
-	while (ch->head != ch->tail && !*krdma_ring_at(ch, ch->head))
-		ch->head++;
-}
-
-/* A posted chunk has ended. */
-static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int err,
-			    struct krdma_queue *done)
-{
-	struct krdma_xfer *x = c->xfer;
-
-	lockdep_assert_held(&ch->sess->lock);
-	krdma_chunk_sync(ch, c, false);
-	c->posted = false;
-	krdma_ring_del(ch, c);
-	if (c->sink)
-		krdma_sink_put(ch, c);
-	else
-		krdma_chunk_unmap(ch, c);
-	krdma_key_unpost(x->region, c->key);
-	ch->slots_used--;
-	ch->posted_bytes -= c->bytes;
-	c->next = ch->free;
-	ch->free = c;
-	x->chunks--;
-	if (err) {
-		x->gap = true;
-		if (!x->status)
-			x->status = err;
-	} else if (!x->gap) {
-		x->moved += c->bytes;
-	}
-	if (!x->chunks && (x->status || x->moved == x->length)) {
-		if (likely(x->status || !(x->verify | x->mail)))
-			krdma_xfer_finish(x, done);
-		else if (x->verify)
-			krdma_digest_queue(x);
-		/* Else the answer to its message ends it. */
-	}
-}
-
-/* iWARP: its completion does not tell that the bytes are in the peer's memory. */
-static bool krdma_needs_read(const struct krdma_xfer *x)
-{
-	return x->opcode == KRDMA_OP_WRITE && !x->unplaced;
-}
-
-static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
-{
-	struct krdma_chunk *c = container_of(wc->wr_cqe, struct krdma_chunk, cqe);
-	struct krdma_channel *ch = cq->cq_context;
-	struct krdma_session *sess = ch->sess;
-	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
-	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
-
-	/* Softirqs are off: IB_POLL_SOFTIRQ. */
-	spin_lock(&sess->lock);
-	krdma_post_alive(ch);
-	/* ORDER: the session fails first, so that transfers see why. */
-	if (err)
-		krdma_post_broken(ch, wc, &done);
-	if (!c->posted)
-		goto out;
-	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
-	/* Not before the READ behind it; and a key of ours may be alive. */
-	if (ch->iwarp && (err || krdma_needs_read(c->xfer)))
-		goto out;
-	krdma_chunk_end(ch, c, err, &done);
-	krdma_xfer_pump(sess, &done);
-out:
-	spin_unlock(&sess->lock);
-	krdma_xfers_finish(&done);
-}
-
-/* iWARP: the READ behind WRITEs. */
-static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
-{
-	struct krdma_chunk *last = container_of(wc->wr_cqe, struct krdma_chunk, placed_cqe);
-	struct krdma_channel *ch = cq->cq_context;
-	struct krdma_session *sess = ch->sess;
-	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
-	u32 place;
-
-	spin_lock(&sess->lock);
-	krdma_post_alive(ch);
-	if (wc->status != IB_WC_SUCCESS) {
-		krdma_post_broken(ch, wc, &done);
-		goto out;
-	}
-	if (!last->posted)
-		goto out;
-	for (place = ch->head; place != last->place + 1; place++) {
-		struct krdma_chunk *c = *krdma_ring_at(ch, place);
-
-		if (c && krdma_needs_read(c->xfer))
-			krdma_chunk_end(ch, c, 0, &done);
-	}
-	krdma_xfer_pump(sess, &done);
-out:
-	spin_unlock(&sess->lock);
-	krdma_xfers_finish(&done);
-}
-
-/* iWARP: READ the last byte of a WRITE into the void. */
-static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
-{
-	c->placed_sge.addr = ch->void_sink.mr->iova;
-	c->placed_sge.length = 1;
-	c->placed_sge.lkey = ch->void_sink.mr->lkey;
-	memset(&c->placed, 0, sizeof(c->placed));
-	c->placed.wr.wr_cqe = &c->placed_cqe;
-	c->placed.wr.sg_list = &c->placed_sge;
-	c->placed.wr.num_sge = 1;
-	c->placed.wr.opcode = IB_WR_RDMA_READ;
-	c->placed.wr.send_flags = IB_SEND_SIGNALED;
-	c->placed.remote_addr = c->wr.remote_addr + c->bytes - 1;
-	c->placed.rkey = c->wr.rkey;
-}
-
-static void krdma_chunk_rdma(struct krdma_chunk *c, u64 remote)
-{
-	c->wr.wr.opcode = c->xfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-	if (c->sink) {
-		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
-		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
-	}
-	c->wr.remote_addr = remote;
-	c->wr.rkey = c->key->rkey;
-}
-
-static void krdma_chunk_atomic(struct krdma_chunk *c, u64 remote)
-{
-	const struct krdma_xfer *x = c->xfer;
-
-	if (x->opcode == KRDMA_OP_CMP_SWAP) {
-		c->atomic.wr.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
-		c->atomic.compare_add = x->compare;
-		c->atomic.swap = x->operand;
-	} else {
-		c->atomic.wr.opcode = IB_WR_ATOMIC_FETCH_AND_ADD;
-		c->atomic.compare_add = x->operand;
-	}
-	c->atomic.remote_addr = remote;
-	c->atomic.rkey = c->key->rkey;
-}
-
-/**
- * krdma_post_chunk - build the next work request of a transfer
- * @ch: channel
- * @x: transfer, with bytes left to post
- * @key: key of the segment of the next byte
- *
- * Context: session->lock held.
- * Return: the chunk, to be given to krdma_post_chain; NULL if there is no room;
- *	an ERR_PTR if its memory can't be mapped
- */
-struct krdma_chunk *krdma_post_chunk(struct krdma_channel *ch, struct krdma_xfer *x,
-				     struct krdma_key *key)
-{
-	const struct krdma_vec *range = &x->range[x->far.i];
-	u64 in_seg = krdma_segment_offset(krdma_xfer_at(x), x->region->segment_shift);
-	bool read = x->opcode == KRDMA_OP_READ;
-	u32 bytes, n = 1;
-	struct krdma_chunk *c;
-	int rc;
-
-	lockdep_assert_held(&ch->sess->lock);
-	c = ch->free;
-	if (!c || krdma_ring_full(ch) || ch->posted_bytes >= KRDMA_POSTED_MAX)
-		return NULL;
-
-	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
-	if (read && ch->iwarp)
-		bytes = krdma_split_short(bytes, krdma_xfer_at(x));
-	c->at = x->at;
-	c->mapped = 0;
-	c->xfer = x;
-	c->key = key;
-	if (read && ch->iwarp) {
-		rc = krdma_sink_map(ch, c, bytes);
-		if (rc)
-			return rc == -EAGAIN ? NULL : ERR_PTR(rc);
-	} else {
-		n = krdma_chunk_sges(ch, c, bytes);
-		/* What others have mapped may be in the way, and comes back. */
-		if (!n)
-			return ch->slots_used ? NULL : ERR_PTR(-EIO);
-	}
-	krdma_split_step(&x->far, x->range, x->nrange, c->bytes);
-
-	c->wr.wr.num_sge = n;
-	if (krdma_opcode_atomic(x->opcode))
-		krdma_chunk_atomic(c, key->address + in_seg);
-	else
-		krdma_chunk_rdma(c, key->address + in_seg);
-
-	ch->free = c->next;
-	krdma_ring_add(ch, c);
-	ch->slots_used++;
-	ch->posted_bytes += c->bytes;
-	key->posted++;
-	x->region->posted++;
-	x->chunks++;
-	x->posted += c->bytes;
-	return c;
-}
-
-/* Chain a chunk's work requests. Return: where the next ones are to be chained. */
-static struct ib_send_wr **krdma_chunk_link(struct krdma_chunk *c, struct ib_send_wr **link)
-{
-	if (c->sink) {
-		*link = &c->sink->reg.wr;
-		link = &c->sink->reg.wr.next;
-	}
-	*link = &c->wr.wr;
-	return &c->wr.wr.next;
-}
-
-/* Some of a chain was not accepted: the session has failed, the rest comes to an end. */
-static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_chunk *chain,
-			       const struct ib_send_wr *bad, struct krdma_queue *done)
-{
-	struct krdma_chunk *c, *next;
-
-	for (c = chain; c; c = next) {
-		next = c->next;
-		if (bad == &c->wr.wr || (c->sink && bad == &c->sink->reg.wr))
-			bad = NULL;
-		/* Before the bad one they were posted: their completions will come. */
-		if (bad)
-			continue;
-		ch->outstanding--;
-		/* A registration in front of it may have been posted. */
-		if (!ch->iwarp)
-			krdma_chunk_end(ch, c, -ENOTCONN, done);
-	}
-}
-
-/**
- * krdma_post_chain - post chunks with one doorbell
- * @ch: channel
- * @chain: chunks by ->next, in order
- * @done: transfers that ended
- *
- * Context: session->lock held, session up.
- * Return: 0, or a negative errno: the session has failed then, and the chunks
- *	that were not posted have ended with an error
- */
-int krdma_post_chain(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_queue *done)
-{
-	struct krdma_chunk *c, *last_write = NULL;
-	const struct ib_send_wr *bad = NULL;
-	struct ib_send_wr *first, **link = &first;
-	int rc;
-
-	lockdep_assert_held(&ch->sess->lock);
-	for (c = chain; c; c = c->next) {
-		link = krdma_chunk_link(c, link);
-		krdma_chunk_sync(ch, c, true);
-		krdma_post_count(ch, 1);
-		c->posted = true;
-		if (krdma_needs_read(c->xfer))
-			last_write = c;
-		krdma_stat_inc(KRDMA_STAT_CHUNKS);
-		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
-	}
-	if (ch->iwarp && last_write) {
-		krdma_read_placed(ch, last_write);
-		krdma_post_count(ch, 1);
-		if (!ch->void_ready) {
-			*link = &ch->void_sink.reg.wr;
-			link = &ch->void_sink.reg.wr.next;
-			ch->void_ready = true;
-		}
-		*link = &last_write->placed.wr;
-		link = &last_write->placed.wr.next;
-	}
-	*link = NULL;
-
-	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
-	rc = ib_post_send(ch->qp, first, &bad);
-	if (rc) {
-		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted",
-					  -1, done);
-		/* siw: an error without a bad one means that all are posted all the same. */
-		if (bad) {
-			/* The last of the chain, so it was not posted. */
-			if (ch->iwarp && last_write)
-				ch->outstanding--;
-			krdma_chain_failed(ch, chain, bad, done);
-		}
-	}
-	return rc;
-}
-
-/**
- * krdma_post_reap - end what no completion has ended
- * @ch: channel without a queue pair and a completion queue
- *
- * ORDER: the keys of READs die first, then the submitters are told.
- *
- * Context: process.
- */
-void krdma_post_reap(struct krdma_channel *ch)
-{
-	struct krdma_chunk *c;
-	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
-	u32 place;
-
-	/* No lock: no handler runs any more, and nothing is posted. */
-	for (place = ch->head; place != ch->tail; place++) {
-		c = *krdma_ring_at(ch, place);
-		if (c && c->sink)
-			krdma_sink_dereg(c);
-	}
-	spin_lock_bh(&ch->sess->lock);
-	for (place = ch->head; place != ch->tail; place++) {
-		c = *krdma_ring_at(ch, place);
-		if (c)
-			krdma_chunk_end(ch, c, -ECONNRESET, &done);
-	}
-	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
 }
 
 /* ---- control messages ---- */
@@ -924,28 +459,14 @@ int krdma_post_setup(struct krdma_channel *ch)
 	int rc;
 	u32 i;
 
-	/* A place in the ring is found by a mask. */
-	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_DATA_SLOTS);
 	ch->heartbeat_cqe.done = krdma_heartbeat_done;
-	ch->chunks = kvcalloc(ch->slots, sizeof(*ch->chunks), GFP_KERNEL);
-	ch->ring = kcalloc(ch->slots, sizeof(struct krdma_chunk *), GFP_KERNEL);
 	ch->tx = kcalloc(ch->ntx, sizeof(*ch->tx), GFP_KERNEL);
 	ch->rx = kcalloc(ch->nrx, sizeof(*ch->rx), GFP_KERNEL);
-	if (!ch->chunks || !ch->ring || !ch->tx || !ch->rx)
+	if (!ch->tx || !ch->rx)
 		return -ENOMEM;
-
-	for (i = 0; i < ch->slots; i++) {
-		struct krdma_chunk *c = &ch->chunks[i];
-
-		c->cqe.done = krdma_data_done;
-		c->placed_cqe.done = krdma_placed_done;
-		/* What is the same in each of its work requests. */
-		c->wr.wr.wr_cqe = &c->cqe;
-		c->wr.wr.sg_list = c->sge;
-		c->wr.wr.send_flags = IB_SEND_SIGNALED;
-		c->next = ch->free;
-		ch->free = c;
-	}
+	rc = krdma_chunks_setup(ch);
+	if (rc)
+		return rc;
 	for (i = 0; i < ch->ntx; i++) {
 		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
 				   DMA_TO_DEVICE);
@@ -985,8 +506,7 @@ void krdma_post_teardown(struct krdma_channel *ch)
 		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, ch->rx_size, DMA_FROM_DEVICE);
 	krdma_letters_free(ch);
 	krdma_sinks_free(ch);
-	kvfree(ch->chunks);
-	kfree(ch->ring);
+	krdma_chunks_free(ch);
 	kfree(ch->tx);
 	kfree(ch->rx);
 }

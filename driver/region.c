@@ -811,7 +811,7 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 	krdma_region_put(region);
 }
 
-/* On iWARP a READ tells when WRITEs have arrived (post.c), so that right is needed, too. */
+/* On iWARP a READ tells when WRITEs have arrived (chunk.c), so that right is needed, too. */
 static u32 krdma_region_ask_rights(struct krdma_session *sess, u32 rights)
 {
 	return sess->ch->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;

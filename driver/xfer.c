@@ -189,7 +189,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 			krdma_region_want(region);
 			continue;
 		}
-		c = krdma_post_chunk(ch, x, key);
+		c = krdma_chunk_build(ch, x, key);
 		if (!c)
 			break;
 		if (IS_ERR(c)) {
@@ -208,7 +208,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 			list_move_tail(&x->node, &sess->ready);
 		}
 	}
-	if (chain && krdma_post_chain(ch, chain, done))
+	if (chain && krdma_chunks_post(ch, chain, done))
 		return;
 	/* ORDER: behind the WRITEs that they tell of. */
 	if (!list_empty(&sess->mail))
