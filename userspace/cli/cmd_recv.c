@@ -74,12 +74,27 @@ static int recv_options(int argc, char **argv, struct recv_options *opts)
 	return -1;
 }
 
+/* Who is asked to end has so long to print what has come. */
+#define STOP_SECONDS 2
+
 static volatile sig_atomic_t stopping;
 
 static void on_stop(int sig)
 {
 	(void)sig;
 	stopping = 1;
+	alarm(STOP_SECONDS);
+}
+
+/* A write() is as long as nobody reads: nothing else ends it. */
+static void on_late(int sig)
+{
+	static const char why[] = "krdma: recv: its output is not read: some of it is lost\n";
+	ssize_t rc = write(STDERR_FILENO, why, sizeof(why) - 1);
+
+	(void)sig;
+	(void)rc;
+	_exit(FAILED);
 }
 
 /* What is not printed as it is would be mistaken for something else, or worse. */
@@ -163,9 +178,8 @@ static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
 		     bytes ? strerror(errno) : "the export has ended");
 		return -1;
 	}
-	/* A write() that was ended is not to be followed by one that waits again. */
 	for (m = NULL; (m = krdma_message_next(buf, (size_t)bytes, m)); n++)
-		if ((uint64_t)n < most && !ferror(stdout))
+		if ((uint64_t)n < most)
 			print_message(opts, m);
 	return n;
 }
@@ -194,7 +208,7 @@ static int recv_messages(const struct recv_options *opts, int inbox, const sigse
 			return fail("poll: %s", strerror(errno));
 		if (!rc)
 			return fail("no message has come in time");
-		/* A signal ends a write() that nobody reads. */
+		/* They cut off no write(), but have to be heard during one. */
 		sigprocmask(SIG_UNBLOCK, signals, NULL);
 		rc = recv_read(opts, inbox, left);
 		if (rc < 0)
@@ -231,7 +245,8 @@ static int publish(struct krdma *krdma, const struct recv_options *opts)
 static int recv_run(int argc, char **argv)
 {
 	struct recv_options opts = { 0 };
-	struct sigaction action = { .sa_handler = on_stop };
+	struct sigaction stop = { .sa_handler = on_stop, .sa_flags = (int)SA_RESTART };
+	struct sigaction late = { .sa_handler = on_late };
 	struct krdma *krdma;
 	sigset_t signals;
 	int rc, inbox;
@@ -241,8 +256,9 @@ static int recv_run(int argc, char **argv)
 		return rc;
 	subject_set("recv %s", opts.name);
 	stop_signals_block(&signals);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGTERM, &stop, NULL);
+	sigaction(SIGALRM, &late, NULL);
 	if (krdma_new(&krdma))
 		return fail_krdma();
 	inbox = publish(krdma, &opts);
@@ -251,6 +267,7 @@ static int recv_run(int argc, char **argv)
 	} else {
 		fprintf(stderr, "receiving as %s\n", opts.name);
 		rc = recv_messages(&opts, inbox, &signals);
+		alarm(0);
 		close(inbox);
 	}
 	krdma_free(krdma);
