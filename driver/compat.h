@@ -14,6 +14,8 @@
 #include <linux/io_uring.h>
 #endif
 
+#include "fault_points.h"
+
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)
 {

@@ -5,16 +5,134 @@
  *
  *	krdma_mover_flip	a bit of the memory that a digest is computed of: between
  *				the wire and the check
+ *	krdma_mover_fail	any of the fault points (fault_points.h)
+ *	krdma_mover_fail/points	those that have been reached since the module was loaded
+ *	krdma_mover_fail/arm	"FILE:LINE N": the Nth call from now there fails
  */
 #include <linux/debugfs.h>
 #include <linux/fault-inject.h>
+#include <linux/module.h>
 #include <linux/random.h>
+#include <linux/seq_file.h>
+#include <linux/uaccess.h>
 
 #include "fault.h"
 #include "krdma.h"
 
 static DECLARE_FAULT_ATTR(krdma_flip);
-static struct dentry *krdma_flip_dir;
+static DECLARE_FAULT_ATTR(krdma_fail);
+static struct dentry *krdma_flip_dir, *krdma_fail_dir;
+
+static DEFINE_SPINLOCK(krdma_fault_lock);
+static LIST_HEAD(krdma_fault_points);
+/* The one that is armed: by its name, as it may not have been reached yet. */
+static char krdma_fault_file[32];
+static u32 krdma_fault_line;
+static u32 krdma_fault_left; /* calls; 0: none is armed, or it has failed */
+
+/* What a module does before it has files of its own. */
+static u32 krdma_fault_load;
+module_param_named(fail_nth, krdma_fault_load, uint, 0400);
+MODULE_PARM_DESC(fail_nth,
+		 "the Nth fault point that is reached fails (kernels with fault injection)");
+
+/**
+ * krdma_fault_fails - shall this call fail?
+ * @point: where it is
+ *
+ * Context: any.
+ * Return: true if it shall.
+ */
+bool krdma_fault_fails(struct krdma_fault_point *point)
+{
+	unsigned long flags;
+	bool fails = false;
+
+	spin_lock_irqsave(&krdma_fault_lock, flags);
+	if (!point->reached++)
+		list_add_tail(&point->node, &krdma_fault_points);
+	if (krdma_fault_left && point->line == krdma_fault_line &&
+	    !strcmp(kbasename(point->file), krdma_fault_file))
+		fails = !--krdma_fault_left;
+	if (krdma_fault_load)
+		fails |= !--krdma_fault_load;
+	fails |= should_fail(&krdma_fail, 1);
+	if (fails)
+		point->failed++;
+	spin_unlock_irqrestore(&krdma_fault_lock, flags);
+	return fails;
+}
+
+/**
+ * krdma_fault_post - what ib_post_send() returns that fails at once
+ * @wr: chain of work requests
+ * @bad: out: the first of them; or NULL
+ *
+ * Context: any.
+ * Return: -ENOMEM
+ */
+int krdma_fault_post(const struct ib_send_wr *wr, const struct ib_send_wr **bad)
+{
+	if (bad)
+		*bad = wr;
+	return -ENOMEM;
+}
+
+static int krdma_points_show(struct seq_file *seq, void *unused)
+{
+	struct krdma_fault_point *point;
+
+	/* They live as long as the module: only the counts change. */
+	spin_lock_irq(&krdma_fault_lock);
+	list_for_each_entry(point, &krdma_fault_points, node)
+		seq_printf(seq, "%s:%u %s reached %u failed %u\n", kbasename(point->file),
+			   point->line, point->call, point->reached, point->failed);
+	spin_unlock_irq(&krdma_fault_lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(krdma_points);
+
+static int krdma_arm_show(struct seq_file *seq, void *unused)
+{
+	spin_lock_irq(&krdma_fault_lock);
+	seq_printf(seq, "%s:%u %u\n", krdma_fault_file, krdma_fault_line, krdma_fault_left);
+	spin_unlock_irq(&krdma_fault_lock);
+	return 0;
+}
+
+static int krdma_arm_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, krdma_arm_show, NULL);
+}
+
+static ssize_t krdma_arm_write(struct file *file, const char __user *from, size_t size, loff_t *pos)
+{
+	char text[64], name[sizeof(krdma_fault_file)];
+	u32 line, n;
+
+	if (size >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, from, size))
+		return -EFAULT;
+	text[size] = '\0';
+	if (sscanf(text, "%31[^:]:%u %u", name, &line, &n) != 3)
+		return -EINVAL;
+	spin_lock_irq(&krdma_fault_lock);
+	strscpy(krdma_fault_file, name, sizeof(krdma_fault_file));
+	krdma_fault_line = line;
+	krdma_fault_left = n;
+	spin_unlock_irq(&krdma_fault_lock);
+	return size;
+}
+
+static const struct file_operations krdma_arm_fops = {
+	.owner = THIS_MODULE,
+	.open = krdma_arm_open,
+	.read = seq_read,
+	.write = krdma_arm_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
 
 /**
  * krdma_fault_init - make the files
@@ -25,7 +143,14 @@ static struct dentry *krdma_flip_dir;
  */
 void krdma_fault_init(void)
 {
+	/* Tests look at the log: what is to fail says nothing in there. */
+	krdma_fail.verbose = 0;
 	krdma_flip_dir = fault_create_debugfs_attr("krdma_mover_flip", NULL, &krdma_flip);
+	krdma_fail_dir = fault_create_debugfs_attr("krdma_mover_fail", NULL, &krdma_fail);
+	if (IS_ERR(krdma_fail_dir))
+		return;
+	debugfs_create_file("points", 0400, krdma_fail_dir, NULL, &krdma_points_fops);
+	debugfs_create_file("arm", 0600, krdma_fail_dir, NULL, &krdma_arm_fops);
 }
 
 /**
@@ -36,6 +161,7 @@ void krdma_fault_init(void)
 void krdma_fault_exit(void)
 {
 	debugfs_remove_recursive(krdma_flip_dir);
+	debugfs_remove_recursive(krdma_fail_dir);
 }
 
 /**

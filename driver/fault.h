@@ -3,12 +3,27 @@
 #ifndef KRDMA_FAULT_H
 #define KRDMA_FAULT_H
 
+#include <linux/list.h>
 #include <linux/types.h>
 
 #ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
+struct ib_send_wr;
+
+/* A call that can be made to fail. */
+struct krdma_fault_point {
+	struct list_head node; /* when it has been reached */
+	const char *file;
+	const char *call;
+	u32 line;
+	u32 reached;
+	u32 failed;
+};
+
 void krdma_fault_init(void);
 void krdma_fault_exit(void);
 void krdma_fault_flip(u8 *at, u32 len);
+bool krdma_fault_fails(struct krdma_fault_point *point);
+int krdma_fault_post(const struct ib_send_wr *wr, const struct ib_send_wr **bad);
 #else
 static inline void krdma_fault_init(void)
 {

@@ -37,6 +37,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
+#include "fault_points.h"
 #include "krdma_mover.h"
 #include "range.h"
 #include "window.h"

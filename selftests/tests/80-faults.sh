@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 3600
+# Each allocation, registration, post and call of rdma_cm of the module fails, one at a
+# time, on either node, while a process does everything once (helpers/every.c). What was
+# not touched by it has to be right, nothing may stay behind, and both go on. Needs a kernel
+# with fault injection (driver/fault.c), such as that of 'selftests/kernels debug'.
+#
+# FAULTS (1): up to which of the calls at one point. PART="K/N": every Nth point only.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+helper every
+
+FAULTS=${FAULTS:-1}
+PART=${PART:-0/1}
+LIMIT=${LIMIT:-60}
+fail=/sys/kernel/debug/krdma_mover_fail
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+fresh_module
+[ -d $fail ] || skip_all "this kernel has no fault injection"
+
+# ------------------------------------------------------------------ the module
+
+# load_failing N: status 0 loaded, 1 not. What is in fail_nth then: 0 if a call has failed.
+load_failing() {
+	insmod "$MODULE" "fail_nth=$1" 2>"$dir/insmod"
+}
+
+load_faults() {
+	local n
+	for ((n = 1; n < 100; n++)); do
+		unload_module A || break
+		if load_failing "$n"; then
+			[ "$(</sys/module/krdma_mover/parameters/fail_nth)" = 0 ] || break
+		elif ! grep -q 'Cannot allocate memory' "$dir/insmod"; then
+			not_ok "loading, fault $n" "$(<"$dir/insmod")"
+		fi
+	done
+	check "loading fails $((n - 1)) times, and then it does not" module_is_loaded A
+}
+load_faults
+# Without what was to fail next.
+fresh_module
+
+# ------------------------------------------------------------ the other node
+
+owner_is_there() {
+	[ "$(on -n B krdma status | grep -c '^export')" = 2 ]
+}
+
+start_owner() {
+	owner_is_there && return
+	on -n B pkill -x krdma
+	listen_on B 2>/dev/null
+	background B krdma export fault --size 1M --atomic
+	background B krdma recv mail --size 64K --discard
+	wait_for "$LIMIT" owner_is_there
+}
+
+# arm NODE "FILE:LINE CALL": that call from now there fails.
+arm() {
+	on -n "$1" sh -c "echo '$2' >$fail/arm"
+}
+
+armed() {
+	on -n "$1" cat $fail/arm | cut -d ' ' -f 2
+}
+
+# look_at_points NODE: those reached since it was asked before, and by what, into $dir/points.
+declare -A reached=()
+look_at_points() {
+	local point call count
+	on -n "$1" cat $fail/points >"$dir/all"
+	while read -r point call _ count _; do
+		[ "${reached[$1 $point]-0}" = "$count" ] || echo "$point" "$call"
+		reached[$1 $point]=$count
+	done <"$dir/all" >"$dir/points"
+}
+
+# once: everything; what fails is in $dir/said.
+once() {
+	timeout -k 5 $((LIMIT * 2 * TIME_FACTOR)) every nodeB fault mail >"$dir/said" 2>&1
+}
+
+# fault NODE POINT N: status 0 it has failed, 1 it was not reached so often.
+fault() {
+	local node=$1 point=$2 n=$3 status=0 left
+	arm "$node" "$point $n"
+	once || status=$?
+	left=$(armed "$node")
+	arm "$node" "none:0 0"
+	if [ $status -gt 1 ]; then
+		not_ok "$node $point, call $n: no more than an error" "status $status, $(<"$dir/said")"
+	elif [ "$left" != 0 ] && [ $status != 0 ]; then
+		not_ok "$node $point, call $n: without the fault all is done" "$(<"$dir/said")"
+	fi
+	if ! wait_for "$LIMIT" nothing_is_left; then
+		not_ok "$node $point, call $n: nothing is left" "$(
+			for each in A B; do
+				echo "$each has:  $(leftovers "$each")"
+				echo "$each had:  ${leftovers_base[$each]}"
+			done
+		)"
+		# So that the next ones are not taken for it.
+		remember_leftovers
+	fi
+	owner_is_there || {
+		diag "$node $point: the owner has ended"
+		start_owner || not_ok "the owner goes on"
+		remember_leftovers
+	}
+	[ "$left" = 0 ]
+}
+
+declare -A swept=()
+count=0 number=0
+
+# sweep NODE: what is reached by doing everything, and what faults have led to.
+sweep() {
+	local node=$1 point call n failures new=1
+	look_at_points "$node"
+	once || not_ok "$node: without faults all is done" "$(<"$dir/said")"
+	while [ -n "$new" ]; do
+		new=
+		look_at_points "$node"
+		while read -r point call <&3; do
+			[ -z "${swept[$node $point]-}" ] || continue
+			swept[$node $point]=1 new=1
+			number=$((number + 1))
+			[ $((number % ${PART#*/})) = "${PART%/*}" ] || continue
+			failures=$test_failures
+			for ((n = 1; n <= FAULTS; n++)); do
+				fault "$node" "$point" "$n" || break
+				count=$((count + 1))
+			done
+			[ "$failures" != "$test_failures" ] || ok "$node: $call of $point fails $((n - 1)) times"
+		done 3<"$dir/points"
+	done
+}
+
+remember_leftovers
+start_owner || not_ok "an owner starts"
+once || not_ok "without faults all is done" "$(<"$dir/said")"
+check_nothing_left "without faults nothing is left" "$LIMIT"
+for node in A B; do
+	sweep $node
+done
+diag "$number fault points, $count faults"
+check "there are faults" [ "$count" -gt 20 ]
+check "at the end all is done" once
+on -n B pkill -x krdma
+check "the module can be unloaded on both nodes" wait_for 60 unload_module
+done_testing

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Each thing that the module does for a process, once: for faults, of which any may end
+ * any of them. What fails is said and left out; what has not failed has to be right.
+ *
+ * usage: every HOST EXPORT RECEIVER
+ * EXPORT can be written and read, and with atomic operations if the transport has them;
+ * RECEIVER can be sent messages, too.
+ *
+ * Exit status: 0 all was done; 1 something failed; 2 bytes are not what they should be, or
+ * this program can't go on.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <krdma/krdma.h>
+#include <krdma/uring.h>
+
+/* Some pages, and not whole ones. */
+#define BYTES      70001
+#define TIMEOUT_MS 20000
+#define SLOTS      4
+
+static int status;
+static unsigned char *out, *back;
+
+static int note(const char *step, int rc)
+{
+	if (rc >= 0)
+		return rc;
+	printf("# %s: %s\n", step, krdma_error());
+	status = status ? status : 1;
+	return rc;
+}
+
+static void wrong(const char *what)
+{
+	printf("# %s: WRONG\n", what);
+	status = 2;
+}
+
+static void *memory(void)
+{
+	void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED) {
+		perror("mmap");
+		exit(2);
+	}
+	return at;
+}
+
+static void fill(void)
+{
+	static unsigned int seed = 1;
+	size_t i;
+
+	for (i = 0; i < BYTES; i++)
+		out[i] = (unsigned char)(seed = seed * 1103515245 + 12345) >> 3;
+	memset(back, 0, BYTES);
+}
+
+/* Return: 0, or it has failed. */
+static int one(struct krdma *krdma, const char *step, struct krdma_op *op, uint64_t moved)
+{
+	struct krdma_completion done = { 0 };
+	int rc;
+
+	op->timeout_ns = TIMEOUT_MS * 1000000ULL;
+	rc = note(step, krdma_submit(krdma, op, &done, 1));
+	if (rc < 0)
+		return rc;
+	if (done.status)
+		return note(step, krdma_explain(krdma, done.status));
+	if (done.result != moved)
+		wrong(step);
+	return 0;
+}
+
+/* What this process gives to others. */
+static void publish(struct krdma *krdma)
+{
+	struct krdma_sockaddr addr;
+	uint32_t id;
+	int fd, inbox;
+
+	fd = krdma_memfd("every", BYTES);
+	if (fd < 0) {
+		perror("memfd");
+		exit(2);
+	}
+	if (note("export of a memfd",
+		 krdma_export_memfd(krdma, "every.memfd", fd, 0, BYTES,
+				    KRDMA_RIGHT_READ | KRDMA_RIGHT_MESSAGE, 0, &id)) >= 0) {
+		inbox = note("inbox", krdma_inbox(krdma, id, KRDMA_INBOX_NONBLOCK));
+		if (inbox >= 0)
+			close(inbox);
+		note("end of an export", krdma_destroy(krdma, id));
+	}
+	close(fd);
+	if (note("export of memory", krdma_export_memory(krdma, "every.memory", back, BYTES,
+							 KRDMA_RIGHT_WRITE, 0, &id)) >= 0)
+		note("end of an export", krdma_destroy(krdma, id));
+	if (krdma_resolve("0.0.0.0:7999", &addr, 1) != 1) {
+		printf("# %s\n", krdma_error());
+		exit(2);
+	}
+	if (note("listen", krdma_listen(krdma, &addr, NULL, 0)) >= 0)
+		note("unlisten", krdma_unlisten(krdma, &addr));
+}
+
+static void plain(struct krdma *krdma, uint32_t region)
+{
+	struct krdma_op op;
+
+	fill();
+	krdma_op_write(&op, region, 4000, out, BYTES);
+	if (one(krdma, "write", &op, BYTES))
+		return;
+	krdma_op_read(&op, region, 4000, back, BYTES);
+	if (!one(krdma, "read", &op, BYTES) && memcmp(out, back, BYTES))
+		wrong("what was read");
+}
+
+static void vectors(struct krdma *krdma, uint32_t region)
+{
+	struct krdma_vec pieces[] = { { (uintptr_t)out, 5000 }, { (uintptr_t)out + 9000, 1 } };
+	struct krdma_vec ranges[] = { { 100, 1 }, { 20000, 5000 } };
+	struct krdma_op op;
+
+	krdma_op_write(&op, region, 0, NULL, 0);
+	krdma_op_vector(&op, pieces, 2);
+	krdma_op_ranges(&op, ranges, 2);
+	krdma_op_verify(&op);
+	one(krdma, "write of pieces to ranges, verified", &op, 5001);
+}
+
+static void buffer(struct krdma *krdma, uint32_t region)
+{
+	struct krdma_completion done[SLOTS];
+	struct krdma_op ops[SLOTS] = { 0 };
+	int fd, i, n, rc;
+	uint32_t id;
+
+	if (note("buffer", krdma_register_buffer(krdma, back, BYTES, KRDMA_BUFFER_WRITABLE, &id)) <
+	    0)
+		return;
+	fd = eventfd(0, EFD_CLOEXEC);
+	note("eventfd", krdma_eventfd(krdma, fd));
+	for (i = 0; i < SLOTS; i++) {
+		krdma_op_read(&ops[i], region, 0, NULL, 5000);
+		krdma_op_buffer(&ops[i], id, 5000 * (uint64_t)i);
+		ops[i].timeout_ns = TIMEOUT_MS * 1000000ULL;
+	}
+	n = note("asynchronous reads", krdma_submit_async(krdma, ops, SLOTS));
+	while (n > 0) {
+		rc = note("completions", krdma_reap(krdma, done, SLOTS));
+		if (rc < 0)
+			break;
+		for (i = 0; i < rc; i++)
+			if (done[i].status)
+				note("an asynchronous read", krdma_explain(krdma, done[i].status));
+		n -= rc;
+	}
+	note("no eventfd", krdma_eventfd(krdma, -1));
+	close(fd);
+	note("end of a buffer", krdma_destroy(krdma, id));
+}
+
+static void ring(struct krdma *krdma, uint32_t region)
+{
+	struct iovec iov = { .iov_base = back, .iov_len = BYTES };
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+	struct io_uring uring;
+	struct krdma_op op;
+	int i;
+
+	if (io_uring_queue_init(SLOTS, &uring, IORING_SETUP_SQE128) ||
+	    io_uring_register_buffers(&uring, &iov, 1)) {
+		printf("# io_uring: not here\n");
+		return;
+	}
+	krdma_op_read(&op, region, 0, back, 3000);
+	op.timeout_ns = TIMEOUT_MS * 1000000ULL;
+	for (i = 0; i < 2; i++) {
+		sqe = io_uring_get_sqe(&uring);
+		if (i)
+			krdma_prep_op_fixed(sqe, krdma, &op, 0);
+		else
+			krdma_prep_op(sqe, krdma, &op);
+	}
+	io_uring_submit(&uring);
+	for (i = 0; i < 2; i++) {
+		if (io_uring_wait_cqe(&uring, &cqe)) {
+			printf("# io_uring: no completion\n");
+			status = 2;
+			break;
+		}
+		if (cqe->res < 0)
+			note("io_uring", krdma_explain(krdma, cqe->res));
+		else if (cqe->res != 3000)
+			wrong("io_uring");
+		io_uring_cqe_seen(&uring, cqe);
+	}
+	io_uring_queue_exit(&uring);
+}
+
+static void numbers(struct krdma *krdma, uint32_t session, const char *name, uint32_t region)
+{
+	struct krdma_region atomic = { 0 };
+	uint64_t before, digest;
+	struct krdma_op op;
+
+	krdma_op_digest(&op, region, 0, BYTES, &digest);
+	one(krdma, "digest", &op, BYTES);
+	if (krdma_open_region(krdma, session, name, KRDMA_RIGHT_ATOMIC, TIMEOUT_MS, &atomic)) {
+		/* iWARP has none. */
+		if (errno != EOPNOTSUPP)
+			note("open for atomic operations", -1);
+		return;
+	}
+	krdma_op_fetch_add(&op, atomic.id, 8, &before, 1);
+	one(krdma, "fetch and add", &op, sizeof(before));
+	note("close", krdma_destroy(krdma, atomic.id));
+}
+
+static void messages(struct krdma *krdma, uint32_t session, const char *name)
+{
+	struct krdma_region region = { 0 };
+	struct krdma_op op;
+
+	if (note("open for messages",
+		 krdma_open_region(krdma, session, name, KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE,
+				   TIMEOUT_MS, &region)) < 0)
+		return;
+	krdma_op_send(&op, region.id, out, KRDMA_MESSAGE_MAX, 1);
+	one(krdma, "send", &op, KRDMA_MESSAGE_MAX);
+	krdma_op_write(&op, region.id, 0, out, 5000);
+	krdma_op_message(&op, 2);
+	one(krdma, "write with a message", &op, 5000);
+	note("close", krdma_destroy(krdma, region.id));
+}
+
+static void look(struct krdma *krdma, uint32_t session)
+{
+	struct krdma_iter *iter;
+	uint64_t ns;
+
+	note("ping", krdma_ping(krdma, session, 100, TIMEOUT_MS, &ns));
+	if (note("list", krdma_iter_new(krdma, KRDMA_LIST_PEER_EXPORTS, session, &iter)) < 0)
+		return;
+	while (krdma_iter_next(iter))
+		;
+	note("list", krdma_iter_free(iter));
+}
+
+static void peer(struct krdma *krdma, const char *host, const char *export, const char *receiver)
+{
+	struct krdma_region region = { 0 };
+	struct krdma_sockaddr addr;
+	uint32_t session;
+
+	if (krdma_resolve(host, &addr, 1) < 1) {
+		printf("# %s\n", krdma_error());
+		exit(2);
+	}
+	if (note("connect",
+		 krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES,
+				     TIMEOUT_MS, &session)) < 0)
+		return;
+	look(krdma, session);
+	if (note("open",
+		 krdma_open_region(krdma, session, export, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+				   TIMEOUT_MS, &region)) >= 0) {
+		plain(krdma, region.id);
+		vectors(krdma, region.id);
+		buffer(krdma, region.id);
+		ring(krdma, region.id);
+		numbers(krdma, session, export, region.id);
+		note("close", krdma_destroy(krdma, region.id));
+	}
+	messages(krdma, session, receiver);
+	note("disconnect", krdma_destroy(krdma, session));
+}
+
+int main(int argc, char **argv)
+{
+	struct krdma *krdma;
+
+	if (argc != 4) {
+		fprintf(stderr, "usage: every HOST EXPORT RECEIVER\n");
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	out = memory();
+	back = memory();
+	if (note("the device", krdma_new(&krdma)) < 0)
+		return status;
+	publish(krdma);
+	peer(krdma, argv[1], argv[2], argv[3]);
+	krdma_free(krdma);
+	return status;
+}
