@@ -217,8 +217,9 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->qp = id->qp;
 	ch->qp_num = ch->qp->qp_num;
 	ch->port = id->port_num;
-	return krdma_post_receives(ch);
-
+	rc = krdma_post_receives(ch);
+	if (!rc)
+		return 0;
 out:
 	ch->why = "a queue pair could not be made";
 	return rc;
@@ -307,16 +308,17 @@ int krdma_conn_connect(struct krdma_session *sess)
 	struct rdma_cm_id *id;
 	int rc;
 
-	ch->why = "no route over an RDMA device";
+	ch->why = "rdma_cm has no id for it";
 	id = rdma_create_id(sess->net, krdma_conn_handler, ch, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	ch->id = id;
 
+	ch->why = "no route over an RDMA device";
 	rc = rdma_resolve_addr(id, sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
 			       (struct sockaddr *)&sess->dst, KRDMA_CONNECT_MS / 2);
 	if (rc)
-		return -ENOTCONN;
+		return rc == -ENOMEM ? rc : -ENOTCONN;
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ADDR_RESOLVED,
 			     "the address does not resolve on an RDMA device", until);
 	if (rc)

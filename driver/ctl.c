@@ -397,7 +397,9 @@ static void krdma_ctl_request(struct krdma_session *sess, const struct krdma_msg
 		req->msg = kmemdup(msg, sizeof(*msg), GFP_KERNEL);
 	if (!req || !req->msg) {
 		kfree(req);
-		if (krdma_answer_status(sess, msg, KRDMA_WIRE_NOMEM) == -ENOMEM)
+		/* After a CLOSE nobody asks for the end of the grant again. */
+		if (msg->type == KRDMA_WIRE_CLOSE ||
+		    krdma_answer_status(sess, msg, KRDMA_WIRE_NOMEM) == -ENOMEM)
 			krdma_session_fail(sess, -ENOMEM, "no memory for the peer's question",
 					   KRDMA_WIRE_REASON_LIMIT);
 		return;

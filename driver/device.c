@@ -49,8 +49,11 @@ static int krdma_device_add(struct ib_device *ib)
 	u32 pages;
 
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
-	if (!dev)
+	if (!dev) {
+		/* ib_core says nothing. */
+		pr_err("krdma_mover: no memory for %s: it is not used\n", dev_name(&ib->dev));
 		return -ENOMEM;
+	}
 
 	dev->ib = ib;
 	refcount_set(&dev->refs, 1);

@@ -281,7 +281,10 @@ static int krdma_grant_ask(struct krdma_grant *grant, struct krdma_msg *msg)
 	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS * sess->ch->patience, NULL, NULL);
 	if (!rc && (msg->grant.grant != grant->id || msg->grant.generation != grant->generation))
 		rc = -EPROTO;
-	if (rc && rc != -ENOTCONN)
+	if (rc == -ENOMEM)
+		krdma_session_fail(sess, rc, "no memory to take keys back",
+				   KRDMA_WIRE_REASON_LIMIT);
+	else if (rc && rc != -ENOTCONN)
 		krdma_session_protocol(sess, "keys are not given back");
 	return rc;
 }
@@ -358,10 +361,15 @@ static int krdma_grant_end(struct krdma_grant *grant)
 
 static void krdma_grant_revoke(struct krdma_grant *grant)
 {
-	/* Small, and a revocation has nobody to report a failure to. */
-	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL | __GFP_NOFAIL);
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
 	int rc;
 
+	/* A revocation has nobody else to report a failure to. */
+	if (!msg) {
+		krdma_session_fail(grant->sess, -ENOMEM, "no memory for a revocation",
+				   KRDMA_WIRE_REASON_LIMIT);
+		return;
+	}
 	msg->type = KRDMA_WIRE_REVOKE;
 	msg->grant.grant = grant->id;
 	msg->grant.generation = grant->generation;
@@ -494,10 +502,15 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n)
 		else if (READ_ONCE(grant->revoke))
 			rc = -ESTALE;
 		xa_for_each(&sess->grants, i, other) {
-			u32 shed = xchg(&other->shed, 0);
+			u32 shed = rc > 0 ? xchg(&other->shed, 0) : 0;
+			int n = shed ? krdma_grant_recall(other, shed) : 0;
 
-			if (rc > 0 && shed && krdma_grant_recall(other, shed) < 0)
-				rc = -ENOTCONN;
+			if (n >= 0)
+				continue;
+			/* Nobody was asked: the next one who looks does it. */
+			if (n == -ENOMEM)
+				cmpxchg(&other->shed, 0, shed);
+			rc = n;
 		}
 	}
 	atomic_dec(&krdma_segments_waiting);
@@ -550,7 +563,10 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
+		/* Others may wait for it. */
 		atomic_dec(&grant->exp->segments);
+		atomic_inc(&grant->exp->released);
+		krdma_segments_wake();
 		/* RLIMIT_MEMLOCK of the exporter is a limit like the others. */
 		if (PTR_ERR(seg) != -ENOMEM && PTR_ERR(seg) != -EDQUOT)
 			return seg;

@@ -49,8 +49,10 @@ bool krdma_fault_fails(struct krdma_fault_point *point)
 	bool fails = false;
 
 	spin_lock_irqsave(&krdma_fault_lock, flags);
-	if (!point->reached++)
+	if (!point->listed)
 		list_add_tail(&point->node, &krdma_fault_points);
+	point->listed = true;
+	point->reached++;
 	if (krdma_fault_left && point->line == krdma_fault_line &&
 	    !strcmp(kbasename(point->file), krdma_fault_file))
 		fails = !--krdma_fault_left;
@@ -85,7 +87,7 @@ static int krdma_points_show(struct seq_file *seq, void *unused)
 	/* They live as long as the module: only the counts change. */
 	spin_lock_irq(&krdma_fault_lock);
 	list_for_each_entry(point, &krdma_fault_points, node)
-		seq_printf(seq, "%s:%u %s reached %u failed %u\n", kbasename(point->file),
+		seq_printf(seq, "%s:%u %s reached %llu failed %llu\n", kbasename(point->file),
 			   point->line, point->call, point->reached, point->failed);
 	spin_unlock_irq(&krdma_fault_lock);
 	return 0;

@@ -15,8 +15,9 @@ struct krdma_fault_point {
 	const char *file;
 	const char *call;
 	u32 line;
-	u32 reached;
-	u32 failed;
+	bool listed;
+	u64 reached;
+	u64 failed;
 };
 
 void krdma_fault_init(void);

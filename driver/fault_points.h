@@ -2,8 +2,8 @@
 /*
  * Fault points: on a kernel with fault injection each allocation, registration, post and
  * call of rdma_cm of the module can be made to fail, one at a time (fault.c). That is done
- * to the functions, not where they are called: none is forgotten, and the code reads as if
- * there was nothing. Whoever takes another function that may fail adds it here.
+ * to the functions, not where they are called: no call of theirs is forgotten, and the code
+ * reads as if there was nothing. Whoever takes another function that may fail adds it here.
  *
  * After all headers of the kernel, which use them, too.
  */
@@ -13,6 +13,7 @@
 #ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
 
 #include <linux/anon_inodes.h>
+#include <linux/eventfd.h>
 #include <linux/file.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -54,6 +55,7 @@ KRDMA_FAULT_REAL(void *, kvzalloc, (size_t size, gfp_t gfp), (size, gfp))
 KRDMA_FAULT_REAL(void *, kvcalloc, (size_t n, size_t size, gfp_t gfp), (n, size, gfp))
 KRDMA_FAULT_REAL(void *, kvmalloc_array, (size_t n, size_t size, gfp_t gfp), (n, size, gfp))
 KRDMA_FAULT_REAL(void *, memdup_user, (const void __user *from, size_t size), (from, size))
+KRDMA_FAULT_REAL(unsigned long, get_zeroed_page, (gfp_t gfp), (gfp))
 KRDMA_FAULT_REAL(struct ib_pd *, ib_alloc_pd, (struct ib_device *ib, unsigned int flags),
 		 (ib, flags))
 KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
@@ -71,6 +73,7 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 #undef kvcalloc
 #undef kvmalloc_array
 #undef memdup_user
+#undef get_zeroed_page
 #undef ib_alloc_pd
 #undef rdma_create_id
 
@@ -86,6 +89,7 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 #define kvzalloc(...)         KRDMA_FAULT_OR_REAL(kvzalloc, NULL, __VA_ARGS__)
 #define kvcalloc(...)         KRDMA_FAULT_OR_REAL(kvcalloc, NULL, __VA_ARGS__)
 #define kvmalloc_array(...)   KRDMA_FAULT_OR_REAL(kvmalloc_array, NULL, __VA_ARGS__)
+#define get_zeroed_page(...) KRDMA_FAULT_OR_REAL(get_zeroed_page, 0, __VA_ARGS__)
 #define memdup_user(...)      KRDMA_FAULT_OR_REAL(memdup_user, ERR_PTR(-ENOMEM), __VA_ARGS__)
 #define ib_alloc_pd(...)      KRDMA_FAULT_OR_REAL(ib_alloc_pd, ERR_PTR(-ENOMEM), __VA_ARGS__)
 #define rdma_create_id(...)   KRDMA_FAULT_OR_REAL(rdma_create_id, ERR_PTR(-ENOMEM), __VA_ARGS__)
@@ -94,6 +98,7 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 
 /* Verbs. Software devices map nothing that would have to be unmapped. */
 #define ib_register_client(...)       KRDMA_FAULT_OR(ib_register_client, -ENOMEM, __VA_ARGS__)
+#define ib_query_port(...) KRDMA_FAULT_OR(ib_query_port, -EIO, __VA_ARGS__)
 #define ib_alloc_cq(...)              KRDMA_FAULT_OR(ib_alloc_cq, ERR_PTR(-ENOMEM), __VA_ARGS__)
 #define ib_alloc_mr(...)              KRDMA_FAULT_OR(ib_alloc_mr, ERR_PTR(-ENOMEM), __VA_ARGS__)
 #define ib_map_mr_sg(...)             KRDMA_FAULT_OR(ib_map_mr_sg, -ENOMEM, __VA_ARGS__)
@@ -105,6 +110,7 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 
 /* rdma_cm. */
 #define rdma_create_qp(...)     KRDMA_FAULT_OR(rdma_create_qp, -ENOMEM, __VA_ARGS__)
+#define rdma_set_afonly(...) KRDMA_FAULT_OR(rdma_set_afonly, -ENOMEM, __VA_ARGS__)
 #define rdma_bind_addr(...)     KRDMA_FAULT_OR(rdma_bind_addr, -ENOMEM, __VA_ARGS__)
 #define rdma_listen(...)        KRDMA_FAULT_OR(rdma_listen, -ENOMEM, __VA_ARGS__)
 #define rdma_resolve_addr(...)  KRDMA_FAULT_OR(rdma_resolve_addr, -ENOMEM, __VA_ARGS__)
@@ -122,6 +128,10 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 #define anon_inode_getfile(...)  KRDMA_FAULT_OR(anon_inode_getfile, ERR_PTR(-ENOMEM), __VA_ARGS__)
 #define get_unused_fd_flags(...) KRDMA_FAULT_OR(get_unused_fd_flags, -EMFILE, __VA_ARGS__)
 #define misc_register(...)       KRDMA_FAULT_OR(misc_register, -ENOMEM, __VA_ARGS__)
+#define eventfd_ctx_fdget(...) KRDMA_FAULT_OR(eventfd_ctx_fdget, ERR_PTR(-ENOMEM), __VA_ARGS__)
+#define io_uring_cmd_import_fixed(...) \
+	KRDMA_FAULT_OR(io_uring_cmd_import_fixed, -ENOMEM, __VA_ARGS__)
+#define xa_reserve_bh(...) KRDMA_FAULT_OR(xa_reserve_bh, -ENOMEM, __VA_ARGS__)
 #define xa_alloc(...)            KRDMA_FAULT_OR(xa_alloc, -ENOMEM, __VA_ARGS__)
 #define xa_store(_xa, _index, _entry, _gfp) \
 	((_gfp) && krdma_fault(xa_store) ? XA_ERROR(-ENOMEM) : xa_store(_xa, _index, _entry, _gfp))

@@ -175,7 +175,8 @@ static int krdma_keys_store(struct krdma_region *region, const struct krdma_msg 
 			krdma_key_forget(region, seg->index);
 		if (new) {
 			new->index = seg->index;
-			xa_store(&region->keys, seg->index, new, GFP_ATOMIC);
+			/* It has a place. */
+			xa_store(&region->keys, seg->index, new, 0);
 		}
 		key = xa_load(&region->keys, seg->index);
 		if (key->posted || key->valid) {
@@ -640,26 +641,37 @@ static bool krdma_region_idle(struct krdma_region *region)
 	return idle;
 }
 
+/* As long as the session is up the owner must hear of it, or it keeps the grant. */
+static void krdma_region_tell(struct krdma_region *region)
+{
+	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
+	struct krdma_session *sess = region->sess;
+	int rc = -ENOMEM;
+
+	if (msg) {
+		msg->type = KRDMA_WIRE_CLOSE;
+		msg->grant.grant = region->grant;
+		msg->grant.generation = region->generation;
+		rc = krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, NULL, NULL);
+	}
+	if (rc == -ENOMEM)
+		krdma_session_fail(sess, rc, "no memory to close a region",
+				   KRDMA_WIRE_REASON_LIMIT);
+	else if (!rc &&
+		 (msg->grant.grant != region->grant || msg->grant.generation != region->generation))
+		krdma_session_protocol(sess, "the close of another grant");
+	kfree(msg);
+}
+
 static void krdma_region_close_work(struct work_struct *work)
 {
 	struct krdma_region *region = container_of(work, struct krdma_region, close_work);
 	struct krdma_session *sess = region->sess;
-	struct krdma_msg *msg;
 
 	/* Bounded: what is posted ends, or the heartbeat ends the session. */
 	wait_event(sess->wait, krdma_region_idle(region));
-	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
-	if (msg && !region->revoked) {
-		msg->type = KRDMA_WIRE_CLOSE;
-		msg->grant.grant = region->grant;
-		msg->grant.generation = region->generation;
-		/* As long as the session is up: the owner must hear of it. */
-		if (!krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, NULL, NULL) &&
-		    (msg->grant.grant != region->grant ||
-		     msg->grant.generation != region->generation))
-			krdma_session_protocol(sess, "the close of another grant");
-	}
-	kfree(msg);
+	if (!region->revoked)
+		krdma_region_tell(region);
 	krdma_region_unlist(region);
 	krdma_region_put(region);
 }

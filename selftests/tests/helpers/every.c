@@ -61,7 +61,7 @@ static void fill(void)
 	size_t i;
 
 	for (i = 0; i < BYTES; i++)
-		out[i] = (unsigned char)(seed = seed * 1103515245 + 12345) >> 3;
+		out[i] = (unsigned char)((seed = seed * 1103515245 + 12345) >> 16);
 	memset(back, 0, BYTES);
 }
 
@@ -76,7 +76,7 @@ static int one(struct krdma *krdma, const char *step, struct krdma_op *op, uint6
 	if (rc < 0)
 		return rc;
 	if (done.status)
-		return note(step, krdma_explain(krdma, done.status));
+		return note(step, krdma_explain(krdma, -done.status));
 	if (done.result != moved)
 		wrong(step);
 	return 0;
@@ -164,7 +164,7 @@ static void buffer(struct krdma *krdma, uint32_t region)
 			break;
 		for (i = 0; i < rc; i++)
 			if (done[i].status)
-				note("an asynchronous read", krdma_explain(krdma, done[i].status));
+				note("an asynchronous read", krdma_explain(krdma, -done[i].status));
 		n -= rc;
 	}
 	note("no eventfd", krdma_eventfd(krdma, -1));
@@ -203,7 +203,7 @@ static void ring(struct krdma *krdma, uint32_t region)
 			break;
 		}
 		if (cqe->res < 0)
-			note("io_uring", krdma_explain(krdma, cqe->res));
+			note("io_uring", krdma_explain(krdma, -cqe->res));
 		else if (cqe->res != 3000)
 			wrong("io_uring");
 		io_uring_cqe_seen(&uring, cqe);
