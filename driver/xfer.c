@@ -416,9 +416,10 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 				     "'%s' of %pISpc: what was moved differs at both ends, twice",
 				     region->name, &x->sess->dst);
 	case -EIO:
-		return krdma_explain(why, x->status,
-				     "'%s' of %pISpc at %llu: a device can't reach the memory there, or here",
-				     region->name, &x->sess->dst, krdma_xfer_at(x));
+		return krdma_explain(
+			why, x->status,
+			"'%s' of %pISpc at %llu: out of a device's reach, there or here",
+			region->name, &x->sess->dst, krdma_xfer_at(x));
 	case -EDQUOT:
 		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",
 				     &x->sess->dst, region->name, krdma_xfer_at(x),
