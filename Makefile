@@ -84,7 +84,7 @@ RDMA ?= rxe siw
 coverage: ## how much of driver/ test-debug runs, by file
 	@rm -rf build/coverage
 	@$(MAKE) test-debug COVERAGE=build/coverage; status=$$?; \
-		selftests/coverage report build/coverage && exit $$status
+		selftests/coverage report build/coverage 85 && exit $$status
 
 soak: ## all tests on all kernels, planted faults, long loops: hours
 	@selftests/setup all
