@@ -563,10 +563,8 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
-		/* Others may wait for it. */
+		/* Told to nobody: what was refused here is refused there, and back again. */
 		atomic_dec(&grant->exp->segments);
-		atomic_inc(&grant->exp->released);
-		krdma_segments_wake();
 		/* RLIMIT_MEMLOCK of the exporter is a limit like the others. */
 		if (PTR_ERR(seg) != -ENOMEM && PTR_ERR(seg) != -EDQUOT)
 			return seg;
