@@ -375,6 +375,25 @@ helper() {
 	esac
 }
 
+# merge WHO COMMAND...: its TAP as part of ours.
+merge() {
+	local who=$1 line count=0 plan=none
+	shift
+	while IFS= read -r line; do
+		case $line in
+		"ok "*" # SKIP "*)
+			count=$((count + 1)) line=${line#* - }
+			skip "$who: ${line%% \# SKIP *}" "${line#* \# SKIP }"
+			;;
+		"ok "*) count=$((count + 1)) && ok "$who: ${line#* - }" ;;
+		"not ok "*) count=$((count + 1)) && not_ok "$who: ${line#* - }" ;;
+		1..*) plan=${line#1..} ;;
+		*) echo "$line" ;;
+		esac
+	done < <("$@" 2>&1)
+	is "$who: ran to its end" "$plan" "$count"
+}
+
 # ------------------------------------------------------------------- the wire
 
 # The RDMA device and addresses as they were at boot, whatever was taken away. A

@@ -801,6 +801,7 @@ int main(int argc, char **argv)
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 
 	setrlimit(RLIMIT_MEMLOCK, &all); /* siw counts root's too */
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 8192, 8192 });
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	iwarp = devices && devices[0] && devices[0]->transport_type == IBV_TRANSPORT_IWARP;
 	if (devices)

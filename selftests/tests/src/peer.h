@@ -7,6 +7,7 @@
  * peer_initiator.c	the side that connects
  * peer_attack.c	the same, breaking the rules
  * peer_message.c	the same, with messages
+ * peer_crowd.c		the same, many times at once
  * peer_owner.c		the side that accepts
  */
 #ifndef PEER_H
@@ -231,6 +232,15 @@ const char *kill_exporter(const char *name);
 const char *verify_data(struct conn *c, const void *arg);
 void misbehave(void);
 void messages(void);
+
+/* What each connection of a crowd does. */
+enum crowd {
+	HALF_OPEN, /* never established */
+	SILENT,    /* established, and no message */
+	QUIET      /* one PING, and no other question */
+};
+const char *crowd(struct conn *unused, const void *arg);
+void half_open_by_the_thousand(void);
 
 int initiator_main(void);
 int owner_main(void);

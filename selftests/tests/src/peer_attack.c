@@ -510,6 +510,66 @@ out:
 	return why;
 }
 
+/*
+ * A registration keeps its place, the upper 24 bits of its key, and is given another lower
+ * byte each time: who has had a key could try them all.
+ */
+static void try_all_variants(void)
+{
+	const char *count = getenv("KEYS");
+	u32 step = count && *count ? 256 / atoi(count) : 1, tried = 0, x;
+	const char *why = NULL;
+
+	for (x = 1; x < 256 && !why; x += step) {
+		struct access a = { "",       "data",
+				    0,        x & 1 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+				    .len = 8, .key = x };
+
+		why = attempt(try_access, &a);
+		tried++;
+	}
+	result(why ? bad("variant %u: %s", x - step, why) : NULL,
+	       "READ or WRITE with each of %u other variants of the key: refused", tried);
+}
+
+/*
+ * One session invalidates the key of another. What a device lets through of it is
+ * said: the owner ends who has done it, and the other one is refused by the device.
+ */
+static const char *foreign_invalidation(struct conn *c, const void *arg)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_INV };
+	const char *why;
+	struct conn other;
+	struct msg m;
+
+	conn_init(&other);
+	why = begin(&other, "data") ?: begin(c, "data");
+	if (why)
+		goto out;
+	wr.invalidate_rkey = other.key[0].rkey;
+	wr.wr.rdma.rkey = other.key[0].rkey; /* where libsiw looks for it */
+	question(c, &m, LIST);
+	/* A device that refuses it breaks the connection, without BYE. */
+	why = post_send(c, &m, &wr) ?: ends(c, -1, SOON);
+	if (why)
+		goto out;
+	memset(other.data, 0xee, 8);
+	if (!move(&other, false, 0, 8, other.key[0].address, other.key[0].rkey)) {
+		printf("# the device refuses to invalidate another session's key\n");
+		why = ping(&other, 6);
+		goto out;
+	}
+	printf("# the device lets a session invalidate another's key: that one ends, too\n");
+	for (u32 i = 0; i < 8 && !why; i++)
+		if (other.data[i] != 0xee)
+			why = "bytes were read";
+	why = why ?: ends(&other, -1, SOON);
+out:
+	conn_end(&other);
+	return why;
+}
+
 /* Where the WRITE to what is read only would have been. */
 static const char *ro_untouched(struct conn *c, const void *arg)
 {
@@ -636,6 +696,9 @@ void misbehave(void)
 			skip(accesses[i].no_iwarp, "%s: refused", accesses[i].name);
 		else
 			result(attempt(try_access, &accesses[i]), "%s: refused", accesses[i].name);
+	try_all_variants();
+	result(attempt(foreign_invalidation, NULL),
+	       "SEND that invalidates a key of another session: no byte is reached by it");
 	/* Here already: what comes next writes some of the bytes again. */
 	result(attempt(verify_data, NULL),
 	       "none of them has changed a byte of what can be written");
@@ -650,4 +713,5 @@ void misbehave(void)
 	else
 		result(attempt(early, NULL), "a question before the connection is established");
 	messages();
+	half_open_by_the_thousand();
 }

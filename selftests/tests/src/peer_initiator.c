@@ -515,52 +515,6 @@ static const char *no_reads(struct conn *c, const void *arg)
 	return ping(c, 2);
 }
 
-#define CROWD 25
-
-enum crowd {
-	HALF_OPEN, /* never established */
-	SILENT,    /* established, and no message */
-	QUIET      /* one PING, and no other question */
-};
-
-static const char *crowd(struct conn *unused, const void *arg)
-{
-	enum crowd kind = *(const enum crowd *)arg;
-	/* On iWARP who connected has to be the first to send. */
-	bool dies = kind == HALF_OPEN || (kind == SILENT && iwarp);
-	static struct conn all[QUIET + 1][CROWD];
-	struct conn *c = all[kind];
-	const char *why = NULL;
-	s64 first = now_ms(), last;
-	struct msg m;
-	u32 n;
-
-	for (n = 0; n < CROWD && !why; n++) {
-		conn_init(&c[n]);
-		c[n].no_rtu = kind == HALF_OPEN;
-		why = conn_connect(&c[n]);
-		if (!why && kind == QUIET)
-			why = ping(&c[n], n);
-	}
-	last = now_ms();
-	if (why)
-		why = bad("connection %u: %s", n, why);
-	/* Longer than any timeout. Only heartbeats are answered. */
-	while (!dies && !why && !c->down && now_ms() < last + slower(13000))
-		for (u32 i = 0; i < n; i++)
-			receive(&c[i], &m, i ? 0 : 500);
-	for (u32 i = 0; i < n && !why; i++) {
-		why = dies ? ends(&c[i], -1, slower(20000)) : ping(&c[i], i);
-		if (why)
-			why = bad("connection %u: %s", i, why);
-	}
-	if (!why && dies)
-		why = within(first, slower(7000), slower(60000)) ?: within(last, 0, slower(15000));
-	for (u32 i = 0; i < n; i++)
-		conn_end(&c[i]);
-	return why;
-}
-
 static const enum crowd half_open = HALF_OPEN, silent = SILENT, quiet = QUIET;
 
 static struct slow {
