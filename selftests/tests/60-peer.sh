@@ -85,6 +85,8 @@ run_case() {
 	put) "${krdma[@]}" put -q --timeout $PATIENCE "$dir/file" "$at/x" ;;
 	patient) "${krdma[@]}" put -q --timeout 60 "$dir/file" "$at/x" ;;
 	send) "${krdma[@]}" send --timeout $PATIENCE "$at/x" hello ;;
+	digest) "${krdma[@]}" digest --timeout $PATIENCE "$at/x" ;;
+	verified) "${krdma[@]}" put -q --verify --timeout $PATIENCE "$dir/file" "$at/x" ;;
 	twice)
 		"${krdma[@]}" put -q "$dir/file" "$at/x" && "${krdma[@]}" put -q "$dir/file" "$at/x"
 		;;

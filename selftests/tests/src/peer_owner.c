@@ -29,7 +29,7 @@ static const struct owner_case {
 	const char *name;
 	/*
 	 * ls, ping, put; patient: put with a long deadline; verify: put and get;
-	 * twice: put, and once more; send: a message
+	 * twice: put, and once more; send: a message; digest; verified: put --verify
 	 */
 	const char *command;
 	u8 status;
@@ -262,6 +262,7 @@ static void other_place(struct conn *c, const struct msg *q, struct msg *a)
 		}                                          \
 	}
 #define BAD_LIST(name_, ...) PATCHED("list-" name_, "ls", LIST, __VA_ARGS__)
+#define BAD_CRC(name_, ...)  PATCHED("digest-" name_, "digest", DIGEST, __VA_ARGS__)
 #define BAD_MAIL(name_, ...) PATCHED("message-" name_, "send", MESSAGE, __VA_ARGS__)
 #define BAD_OPEN(name_, ...) PATCHED("open-" name_, "put", OPEN, __VA_ARGS__)
 #define BAD_SEGS(name_, ...) PATCHED("segs-" name_, "put", SEGS, __VA_ARGS__)
@@ -437,6 +438,28 @@ static const struct owner_case cases[] = {
 	{ "message-nomem", "send", 1, QUICK, "memory", LINGERS, { "", A(MESSAGE), 28, 2, NOMEM } },
 	SLOW("message-never", "send", QUICK, "deadline", "bye [07]", MESSAGE, nothing, 0),
 
+	/* DIGEST */
+	{ "digest", "digest", 0, QUICK, ".", LINGERS },
+	{ "digest-right", "verified", 0, QUICK, ".", LINGERS },
+	{ "digest-wrong",
+	  "verified",
+	  1,
+	  QUICK,
+	  "not the same",
+	  LINGERS,
+	  { "", A(DIGEST), 24, 4, 1 } },
+	BAD_CRC("tag", 8, 4, 0x12345678),
+	BAD_CRC("grant", 16, 4, 0x777),
+	BAD_CRC("generation", 20, 4, 0x777),
+	BAD_CRC("reserved", 28, 4, 1),
+	BAD_CRC("cut", 0, 0, 0, 31, true),
+	BAD_CRC("longer", 0, 0, 0, 33, true),
+	TWIST("digest-twice", "digest", 0, VIOLATION, DIGEST, twice, 0),
+	FAILS("digest-range", "digest", ".", DIGEST, RANGE),
+	FAILS("digest-stale", "digest", ".", DIGEST, STALE),
+	FAILS("digest-nomem", "digest", "memory", DIGEST, NOMEM),
+	SLOW("digest-late", "digest", QUICK, "deadline|answer", "bye [07]", DIGEST, nothing, 0),
+
 	/* CLOSE: krdma does not wait for it */
 	TWIST("close-never", "put", 0, "bye [07]", CLOSE, nothing, 0),
 	TWIST("close-noent", "put", 0, LINGERS, CLOSE, status, NOENT),
@@ -526,6 +549,17 @@ static const struct owner_case *find_case(const struct conn *c)
 	return ((const struct served *)c)->is;
 }
 
+/* CRC32C: where it was, behind @len bytes more. */
+static u32 crc32c(u32 crc, const u8 *at, u32 len)
+{
+	while (len--) {
+		crc ^= *at++;
+		for (u32 bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	}
+	return crc;
+}
+
 /* The answer that is right. */
 static void good_answer(struct served *s, const struct msg *q, struct msg *a)
 {
@@ -567,6 +601,12 @@ static void good_answer(struct served *s, const struct msg *q, struct msg *a)
 		put(a, 8, 8, get(q, 8, 4));
 		put(a, 16, 8, get(q, 16, 8));
 		put(a, 24, 8, n);
+		break;
+	case DIGEST:
+		header(a, A(DIGEST), 32, get(q, 8, 4));
+		memcpy(a->b + 16, q->b + 16, 8);
+		if (first + get(q, 32, 4) <= LENGTH)
+			put(a, 24, 4, crc32c(get(q, 36, 4), c->data + first, get(q, 32, 4)));
 		break;
 	case MESSAGE:
 		header(a, A(MESSAGE), 32, get(q, 8, 4));
