@@ -5,6 +5,9 @@
 # into the calling task (fail-nth), wherever in the kernel it hits: helpers/nth.c. What runs
 # in workers, and on the other node, is for 80-faults.sh. Needs a kernel with fault injection,
 # such as that of 'selftests/kernels debug'.
+#
+# CALLS: only those with this in their name. VERBOSE (0): 2 for the way to each fault in the
+# kernel's log, which fails the test.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
@@ -26,7 +29,8 @@ set_attr() {
 	done
 }
 # A log of what was made to fail would be taken for a report.
-set_attr verbose 0
+set_attr verbose "${VERBOSE:-0}"
+set_attr verbose_ratelimit_interval_ms 0
 # All allocations, also those that may wait, and of single pages.
 set_attr ignore-gfp-wait N
 set_attr ignore-gfp-highmem N
@@ -43,7 +47,7 @@ background B krdma recv mail --size 64K --discard
 check "an owner is there" wait_for 30 receiver_is_there
 remember_leftovers
 
-merge nth nth nodeB nth mail
+merge nth nth nodeB nth mail ${CALLS:+"$CALLS"}
 check_nothing_left "nothing is left on either node"
 check "the owner goes on" receiver_is_there
 on -n B pkill -x krdma

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Each call of the device with each of the faults that the kernel can inject into the
- * calling task (/proc/thread-self/fail-nth: slab, pages, copies from and to user memory),
- * wherever in the kernel they hit: the 1st, the 2nd, until the call ends without one.
+ * calling task (/proc/thread-self/fail-nth: slab, pages, copies from and to user memory,
+ * the module's own fault points), wherever they hit: the 1st, the 2nd, until the call ends
+ * without one.
  * After each, what the host counts is as before; a call that no fault has hit succeeds.
  *
- * usage: nth HOST EXPORT RECEIVER
- * As for `every`. The files of failslab, fail_page_alloc and fail_usercopy are the
+ * usage: nth HOST EXPORT RECEIVER [TEXT]
+ * As for `every`; only the calls whose name has the text. The files of failslab, fail_page_alloc and fail_usercopy are the
  * script's to set. TAP on standard output.
  */
 #include <errno.h>
@@ -550,37 +551,33 @@ static bool disarm(void)
 	return arm(0) && hit;
 }
 
-/* All that the call needs. A fault may have cost the session: then there is another. */
-static const char *prepare(const struct call *call, const struct counts *base)
+/* A work request that the device refuses costs the session: then there is another. */
+static bool session_is_lost(void)
 {
-	const char *why;
 	uint64_t ns;
 
-	if (!krdma_ping(krdma, session, 0, TIMEOUT_MS, &ns) && (!call->prepare || !call->prepare()))
-		return NULL;
-	if (call->undo)
-		call->undo();
+	if (!krdma_ping(krdma, session, 0, TIMEOUT_MS, &ns))
+		return false;
 	krdma_free(krdma);
 	begin();
-	why = differ(base);
-	if (!why && call->prepare && call->prepare())
-		give_up(call->name);
-	return why;
+	return true;
 }
 
 static void sweep(const struct call *call, const struct counts *base)
 {
-	unsigned int n, errors = 0;
+	unsigned int n, errors = 0, lost = 0;
 	char what[200], text[300];
 	const char *why = NULL;
 	bool hit = true;
 	int rc;
 
-	for (n = 1; hit && !why && n < ENDLESS; n++) {
-		why = prepare(call, base);
-		arm(n);
+	for (n = 0; hit && !why && n < ENDLESS;) {
+		if (call->prepare && call->prepare())
+			give_up(call->name);
+		arm(n + 1);
 		rc = call->fn();
 		hit = disarm();
+		n += hit;
 		errors += rc < 0;
 		if (!hit && rc < 0) {
 			snprintf(text, sizeof(text), "without a fault: %s", strerror(-rc));
@@ -588,14 +585,14 @@ static void sweep(const struct call *call, const struct counts *base)
 		}
 		if (call->undo)
 			call->undo();
+		lost += session_is_lost();
 		if (!why)
 			why = differ(base);
 	}
 	if (n == ENDLESS)
 		why = "it has no end";
-	/* The last one was not hit. */
-	snprintf(what, sizeof(what), "%s: %u faults, %u of them are its failure", call->name, n - 2,
-		 errors);
+	snprintf(what, sizeof(what), "%s: %u faults, %u failures, %u sessions lost", call->name, n,
+		 errors, lost);
 	result(why, what);
 }
 
@@ -617,8 +614,8 @@ int main(int argc, char **argv)
 	struct counts base;
 	unsigned int i;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: nth HOST EXPORT RECEIVER\n");
+	if (argc < 4 || argc > 5) {
+		fprintf(stderr, "usage: nth HOST EXPORT RECEIVER [TEXT]\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -643,7 +640,8 @@ int main(int argc, char **argv)
 	begin();
 	count(&base);
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		sweep(&calls[i], &base);
+		if (argc < 5 || strstr(calls[i].name, argv[4]))
+			sweep(&calls[i], &base);
 	krdma_free(krdma);
 	printf("1..%d\n", results);
 	return failures ? 1 : 0;
