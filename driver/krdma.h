@@ -51,9 +51,8 @@
 /* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
 #define KRDMA_POSTED_MAX SZ_8M
 #define KRDMA_SGE_MAX    32
-/* Messages of a session without an answer, and of one region. */
-#define KRDMA_PLACES         KRDMA_WIRE_PLACES_MAX
-#define KRDMA_REGION_LETTERS 32
+/* Messages of a session without an answer. */
+#define KRDMA_PLACES KRDMA_WIRE_PLACES_MAX
 /* READs under way where the memory that they fill has to be registered. */
 #define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
@@ -66,7 +65,10 @@
 #define KRDMA_SESSIONS_MAX      4096
 #define KRDMA_IDS_MAX           4096
 #define KRDMA_REGION_KEYS       262144
-/* Inbound sessions: of all, of one peer address, and not established yet. */
+/*
+ * Inbound sessions: of all, of one peer address, and not established yet. Those of an
+ * address are shared by its users: krdma_share_ok().
+ */
 #define KRDMA_INBOUND_MAX      3072
 #define KRDMA_INBOUND_PEER_MAX 256
 #define KRDMA_INBOUND_NEW_MAX  128
@@ -1026,6 +1028,7 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *src, u32 flags,
 					    u32 timeout_ms, struct krdma_why *why);
 struct krdma_session *krdma_session_new(void);
+bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);
 int krdma_session_add(struct krdma_session *sess);
 void krdma_session_accepted(struct krdma_session *sess, int rc);
 void krdma_session_join(struct krdma_session *sess);
