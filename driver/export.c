@@ -52,6 +52,8 @@ static void krdma_export_release(struct kref *ref)
 	mem_cgroup_put(exp->memcg);
 	krdma_account_free(exp->acct);
 	krdma_box_put(exp->box);
+	atomic_dec(&exp->user->exports);
+	krdma_user_put(exp->user);
 	put_net(exp->net);
 	kvfree(exp->pages);
 	if (exp->end) {
@@ -166,13 +168,18 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	INIT_LIST_HEAD(&exp->node);
 	INIT_LIST_HEAD(&exp->grants);
 	exp->net = get_net(ctx->net);
-	exp->uid = ctx->uid;
+	exp->user = krdma_user_get(ctx->user);
 	exp->rights = cmd->rights;
 	exp->flags = cmd->flags;
 	exp->length = cmd->length;
 	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
 	strscpy(exp->name, cmd->name, sizeof(exp->name));
-	rc = krdma_export_memory(ctx, exp, cmd, pages, why);
+	/* Whoever looks for a name goes through all that there are. */
+	if (atomic_inc_return(&exp->user->exports) > KRDMA_USER_EXPORTS &&
+	    !krdma_user_is_root(exp->user))
+		rc = krdma_explain(why, -EDQUOT, "a user may have %u exports", KRDMA_USER_EXPORTS);
+	else
+		rc = krdma_export_memory(ctx, exp, cmd, pages, why);
 	if (!rc && (cmd->rights & KRDMA_RIGHT_MESSAGE)) {
 		exp->box = krdma_box_new(fn, priv);
 		rc = exp->box ? 0 : -ENOMEM;

@@ -80,6 +80,8 @@
 /* An operation on memory that is not a registered buffer may not last longer. */
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
+/* Exports of one user that is not root. */
+#define KRDMA_USER_EXPORTS 4096
 /* Asynchronous operations of a file, until their completions are read. */
 #define KRDMA_CTX_OPS_MAX 4096
 
@@ -148,6 +150,15 @@ struct krdma_device {
 	u32 max_sge_rd;
 	u32 max_map; /* bytes of one DMA mapping */
 	u32 rights;  /* KRDMA_RIGHT_* that it can have, but for iWARP: krdma_session_rights() */
+};
+
+/* A user of this host: what all files that were opened by one have together. */
+struct krdma_user {
+	struct list_head node; /* krdma_users */
+	refcount_t refs;       /* each context, each export */
+	kuid_t uid;
+	atomic64_t pinned; /* pages of buffers and exports */
+	atomic_t exports;
 };
 
 /* What is charged to a user for pinned memory; outlives the process. */
@@ -299,8 +310,8 @@ struct krdma_exp {
 	struct kref ref;       /* 1 published, 1 for each grant */
 	struct list_head node; /* krdma_exports */
 	u64 serial;
-	struct net *net; /* holds a reference */
-	kuid_t uid;
+	struct net *net;         /* holds a reference */
+	struct krdma_user *user; /* holds a reference */
 	char name[KRDMA_NAME_MAX];
 	u32 rights;
 	u32 flags;
@@ -714,6 +725,20 @@ void krdma_device_exit(void);
 bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess);
 void krdma_device_put(struct krdma_device *dev);
 const char *krdma_device_unusable(struct ib_device *ib, u32 port);
+
+/* ctx.c: users of this host */
+void krdma_user_put(struct krdma_user *user);
+static inline struct krdma_user *krdma_user_get(struct krdma_user *user)
+{
+	refcount_inc(&user->refs);
+	return user;
+}
+
+/* Root, and clients in the kernel: limits of users are not for them. */
+static inline bool krdma_user_is_root(const struct krdma_user *user)
+{
+	return uid_eq(user->uid, GLOBAL_ROOT_UID);
+}
 
 /* mem.c */
 int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);

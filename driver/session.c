@@ -583,7 +583,7 @@ static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *
 	if ((flags & KRDMA_CONNECT_MESSAGES) && !sess->messages)
 		return false;
 	return !sess->inbound && !sess->private && sess->net == ctx->net &&
-	       uid_eq(sess->uid, ctx->uid) && READ_ONCE(sess->state) <= KRDMA_SESSION_UP &&
+	       uid_eq(sess->uid, ctx->user->uid) && READ_ONCE(sess->state) <= KRDMA_SESSION_UP &&
 	       krdma_addr_equal(&sess->dst, dst) && krdma_addr_equal(&sess->src, src);
 }
 
@@ -613,7 +613,7 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 	}
 	sess->private = private;
 	sess->messages = flags & KRDMA_CONNECT_MESSAGES;
-	sess->uid = ctx->uid;
+	sess->uid = ctx->user->uid;
 	sess->dst = *dst;
 	sess->src = *src;
 	sess->users = 1;
