@@ -82,7 +82,7 @@ struct krdma_error {
 
 /* One open file, or a client in the kernel. */
 struct krdma_ctx {
-	struct kref ref; /* the file or client, accounts, requests, reap_work */
+	struct kref ref;         /* the file or client, accounts, requests, reap_work */
 	struct net *net;         /* holds a reference */
 	struct krdma_user *user; /* holds a reference; that it acts as */
 	struct xarray handles;

@@ -505,16 +505,19 @@ static bool krdma_segments_poor(struct krdma_grant *grant)
 static bool krdma_segment_shed(struct krdma_grant *grant, u32 n, bool others)
 {
 	struct krdma_grant *most;
+	bool more = false;
 
 	mutex_lock(&krdma_exports_lock);
 	most = krdma_segments_most(grant, others);
 	if (most) {
+		more = most->shed < n;
 		most->shed = max(most->shed, n);
 		krdma_session_serve(most->sess);
 	}
 	mutex_unlock(&krdma_exports_lock);
-	/* Its service may itself be waiting for room. */
-	krdma_segments_wake();
+	/* Its service may itself be waiting for room; who asks again has woken it before. */
+	if (more)
+		krdma_segments_wake();
 	return most;
 }
 
@@ -546,36 +549,40 @@ static void krdma_shedding_end(struct krdma_shedding *wait)
 }
 
 /*
- * Wait until another session has given a segment of the export back. Notes for
- * this session are served meanwhile, so that two services can't wait for each
- * other. Return: 1, or -EDQUOT if nobody gives one in time, or why it is over
+ * Wait until another session has given a segment of the export back, since
+ * exp->released was @released. Notes for this session are served meanwhile, so that
+ * two services can't wait for each other. Return: 1, or -EDQUOT if nobody has one, or
+ * gives one in time, or why it is over
  */
-static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others)
+static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others, u32 released)
 {
 	struct krdma_session *sess = grant->sess;
-	u32 released = atomic_read(&grant->exp->released);
 	/* Longer than a RECALL that is not answered, which ends the other session. */
 	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->patience);
+	unsigned long again = jiffies;
 	struct krdma_shedding wait;
 	struct krdma_grant *other;
 	unsigned long i;
-	int rc;
+	u32 none = 0;
+	int rc = 1;
 
 	if (!krdma_shedding_begin(&wait, sess))
 		return -EDQUOT;
-	rc = krdma_segment_shed(grant, n, others) ? 1 : -EDQUOT;
 	while (rc > 0 && atomic_read(&grant->exp->released) == released) {
-		long left = until - jiffies;
-
-		if (left <= 0) {
-			rc = -EDQUOT;
-			break;
+		if (time_after_eq(jiffies, again)) {
+			again = jiffies + msecs_to_jiffies(KRDMA_SHED_AGAIN_MS);
+			/* Who is just taking one, or giving one back, has none to be seen. */
+			none = krdma_segment_shed(grant, n, others) ? 0 : none + 1;
+			if (none > 1 || time_after_eq(jiffies, until)) {
+				rc = -EDQUOT;
+				break;
+			}
 		}
 		wait_event_timeout(krdma_segments_wait,
 				   atomic_read(&grant->exp->released) != released ||
 					   krdma_service_noted(sess) || READ_ONCE(grant->revoke) ||
 					   !krdma_session_is_up(sess),
-				   left);
+				   max_t(long, again - jiffies, 1));
 		if (!krdma_session_is_up(sess))
 			rc = -ENOTCONN;
 		else if (READ_ONCE(grant->revoke))
@@ -596,17 +603,20 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others
 	return rc;
 }
 
-/* Some of the export are given back, by who has most. Return: >0, or a negative errno */
-static int krdma_segment_give(struct krdma_grant *grant, u32 n)
+/*
+ * Some of the export are given back, by who has most, or have been since exp->released was
+ * @released. Return: >0, or a negative errno
+ */
+static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released)
 {
 	bool poor = krdma_segments_poor(grant);
-	int rc = poor ? krdma_segment_shed_wait(grant, n, true) : -EDQUOT;
+	int rc = poor ? krdma_segment_shed_wait(grant, n, true, released) : -EDQUOT;
 
 	if (rc != -EDQUOT)
 		return rc;
 	rc = krdma_grant_recall(grant, n);
 	if (!rc)
-		rc = poor ? -EDQUOT : krdma_segment_shed_wait(grant, n, false);
+		rc = poor ? -EDQUOT : krdma_segment_shed_wait(grant, n, false, released);
 	return rc;
 }
 
@@ -616,11 +626,13 @@ static int krdma_segment_room(struct krdma_grant *grant)
 	struct krdma_session *sess = grant->sess;
 	struct krdma_grant *other;
 	unsigned long i;
+	u32 released;
 	int rc;
 
-	while (!krdma_segment_try(grant)) {
+	/* ORDER: what is given back behind a look at it ends the wait. */
+	while (released = atomic_read(&grant->exp->released), !krdma_segment_try(grant)) {
 		if (sess->nsegs < KRDMA_SESSION_SEGMENTS) {
-			rc = krdma_segment_give(grant, batch);
+			rc = krdma_segment_give(grant, batch, released);
 		} else {
 			/* Of other exports only where the session itself is full. */
 			rc = krdma_grant_recall(grant, batch);
@@ -641,6 +653,7 @@ static int krdma_segment_room(struct krdma_grant *grant)
 static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
 {
 	struct krdma_seg *seg = xa_load(&grant->segs, index);
+	u32 released;
 	int rc;
 
 	if (seg) {
@@ -655,6 +668,7 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 		} else if (!krdma_segment_try(grant)) {
 			return NULL;
 		}
+		released = atomic_read(&grant->exp->released);
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
@@ -665,7 +679,7 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 			return seg;
 		if (!needed)
 			return NULL;
-		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4);
+		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released);
 		if (rc < 0)
 			return rc == -EDQUOT ? seg : ERR_PTR(rc);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Ranges of bytes, segments of an export, and pages: all arithmetic with numbers
- * that come from a user or a peer; and shares of what there is. No sum or difference here wraps around.
+ * that come from a user or a peer; and shares of what there is. No sum or difference
+ * here wraps around.
  *
  * A segment covers 1 << shift bytes of an export, the last one what is left.
  */
