@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Contexts: what an open file has, or a client in the kernel. Its ids, which stand
- * for sessions, regions, buffers and exports, and the last errors of its threads.
+ * for sessions, regions, buffers and exports, and the last errors of its threads. And
+ * users, who may have many.
  *
  * Closing a file hands everything to a work, so that close and exit never wait for
  * a peer.
@@ -267,6 +268,58 @@ void krdma_recall_error(struct krdma_ctx *ctx, struct krdma_why *why)
 	spin_unlock(&ctx->error_lock);
 }
 
+/* ---- users ---- */
+
+static DEFINE_SPINLOCK(krdma_users_lock);
+static LIST_HEAD(krdma_users);
+
+static struct krdma_user *krdma_user_find(kuid_t uid)
+{
+	struct krdma_user *user;
+
+	lockdep_assert_held(&krdma_users_lock);
+	list_for_each_entry(user, &krdma_users, node)
+		if (uid_eq(user->uid, uid))
+			return krdma_user_get(user);
+	return NULL;
+}
+
+/* A user, with a reference; NULL without memory. */
+static struct krdma_user *krdma_user_of(kuid_t uid)
+{
+	struct krdma_user *user, *new;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	if (!new)
+		return NULL;
+	new->uid = uid;
+	refcount_set(&new->refs, 1);
+	spin_lock(&krdma_users_lock);
+	user = krdma_user_find(uid);
+	if (!user)
+		list_add(&new->node, &krdma_users);
+	spin_unlock(&krdma_users_lock);
+	if (!user)
+		return new;
+	kfree(new);
+	return user;
+}
+
+/**
+ * krdma_user_put - let go of a user
+ * @user: the user
+ *
+ * Context: process.
+ */
+void krdma_user_put(struct krdma_user *user)
+{
+	if (!refcount_dec_and_lock(&user->refs, &krdma_users_lock))
+		return;
+	list_del(&user->node);
+	spin_unlock(&krdma_users_lock);
+	kfree(user);
+}
+
 /* ---- contexts ---- */
 
 static void krdma_ctx_release(struct kref *ref)
@@ -275,6 +328,7 @@ static void krdma_ctx_release(struct kref *ref)
 
 	krdma_reqs_free(&ctx->idle);
 	kfree(ctx->call);
+	krdma_user_put(ctx->user);
 	put_net(ctx->net);
 	kfree(ctx);
 }
@@ -320,9 +374,13 @@ struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
 
 	if (!ctx)
 		return NULL;
+	ctx->user = krdma_user_of(uid);
+	if (!ctx->user) {
+		kfree(ctx);
+		return NULL;
+	}
 	kref_init(&ctx->ref);
 	ctx->net = get_net(net);
-	ctx->uid = uid;
 	ctx->pinned_limit = totalram_pages() / 2;
 	xa_init_flags(&ctx->handles, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->error_lock);

@@ -82,9 +82,9 @@ struct krdma_error {
 
 /* One open file, or a client in the kernel. */
 struct krdma_ctx {
-	struct kref ref; /* the file or client, accounts, requests, reap_work */
-	struct net *net; /* holds a reference */
-	kuid_t uid;
+	struct kref ref;         /* the file or client, accounts, requests, reap_work */
+	struct net *net;         /* holds a reference */
+	struct krdma_user *user; /* holds a reference; that it acts as */
 	struct xarray handles;
 	struct krdma_handle *last[KRDMA_HANDLE_TYPES]; /* that was asked for; handles' lock */
 	atomic_t nhandles;

@@ -8,8 +8,9 @@
  * lock. Others only leave a note: grant->revoke, grant->shed.
  *
  * Limits: export->max_segments over all peers, KRDMA_SESSION_SEGMENTS of one.
- * At a limit the coldest segment of the session itself is recalled; if it has
- * none of that export, the session with most of them is asked to shed one.
+ * At a limit another user who has clearly more of that export's segments is asked
+ * to shed some; where there is none, the coldest of the session itself are recalled;
+ * and if it has none, the session with most of them sheds some.
  */
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -25,7 +26,14 @@ DEFINE_MUTEX(krdma_exports_lock); /* list of exports and the grants of each */
 LIST_HEAD(krdma_exports);
 static u64 krdma_export_serial;
 static DECLARE_WAIT_QUEUE_HEAD(krdma_segments_wait);
-static atomic_t krdma_segments_waiting;
+
+/* A service that waits for another session to shed segments. */
+struct krdma_shedding {
+	struct list_head node; /* krdma_sheddings */
+	struct krdma_session *sess;
+};
+
+static LIST_HEAD(krdma_sheddings); /* krdma_exports_lock */
 
 /**
  * krdma_segments_wake - a segment was released, or a session goes down
@@ -52,6 +60,8 @@ static void krdma_export_release(struct kref *ref)
 	mem_cgroup_put(exp->memcg);
 	krdma_account_free(exp->acct);
 	krdma_box_put(exp->box);
+	atomic_dec(&exp->user->exports);
+	krdma_user_put(exp->user);
 	put_net(exp->net);
 	kvfree(exp->pages);
 	if (exp->end) {
@@ -166,13 +176,18 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	INIT_LIST_HEAD(&exp->node);
 	INIT_LIST_HEAD(&exp->grants);
 	exp->net = get_net(ctx->net);
-	exp->uid = ctx->uid;
+	exp->user = krdma_user_get(ctx->user);
 	exp->rights = cmd->rights;
 	exp->flags = cmd->flags;
 	exp->length = cmd->length;
 	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
 	strscpy(exp->name, cmd->name, sizeof(exp->name));
-	rc = krdma_export_memory(ctx, exp, cmd, pages, why);
+	/* Whoever looks for a name goes through all that there are. */
+	if (atomic_inc_return(&exp->user->exports) > KRDMA_USER_EXPORTS &&
+	    !krdma_user_is_root(exp->user))
+		rc = krdma_explain(why, -EDQUOT, "a user may have %u exports", KRDMA_USER_EXPORTS);
+	else
+		rc = krdma_export_memory(ctx, exp, cmd, pages, why);
 	if (!rc && (cmd->rights & KRDMA_RIGHT_MESSAGE)) {
 		exp->box = krdma_box_new(fn, priv);
 		rc = exp->box ? 0 : -ENOMEM;
@@ -446,57 +461,128 @@ static bool krdma_segment_try(struct krdma_grant *grant)
 	       atomic_add_unless(&grant->exp->segments, 1, grant->exp->max_segments);
 }
 
-/* Ask the session that has most segments of the export to shed some. */
-static bool krdma_segment_shed(struct krdma_grant *grant, u32 n)
+/* Of the other grants of the export, or those of other users only, the one with most segments. */
+static struct krdma_grant *krdma_segments_most(struct krdma_grant *grant, bool others)
 {
 	struct krdma_grant *other, *most = NULL;
+	u32 n = 0;
 
-	mutex_lock(&krdma_exports_lock);
-	list_for_each_entry(other, &grant->exp->grants, export_node)
-		if (other != grant && READ_ONCE(other->nsegs) &&
-		    (!most || READ_ONCE(other->nsegs) > READ_ONCE(most->nsegs)))
-			most = other;
-	if (most) {
-		most->shed = max(most->shed, n);
-		krdma_session_serve(most->sess);
+	lockdep_assert_held(&krdma_exports_lock);
+	list_for_each_entry(other, &grant->exp->grants, export_node) {
+		if (other == grant || READ_ONCE(other->nsegs) <= n ||
+		    (others && krdma_session_same_user(other->sess, grant->sess)))
+			continue;
+		most = other;
+		n = READ_ONCE(other->nsegs);
 	}
-	mutex_unlock(&krdma_exports_lock);
-	/* Its service may itself be waiting for room. */
-	krdma_segments_wake();
 	return most;
 }
 
 /*
- * Wait until another session has given a segment of the export back. Notes for
- * this session are served meanwhile, so that two services can't wait for each
- * other. Return: 1, or -EDQUOT if nobody gives one in time, or why it is over
+ * Has another user clearly more segments of the export? By an eighth: else two who have
+ * the same would take them from each other all the time.
  */
-static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n)
+static bool krdma_segments_poor(struct krdma_grant *grant)
+{
+	struct krdma_grant *other, *most;
+	u32 mine = 0, theirs = 0;
+
+	mutex_lock(&krdma_exports_lock);
+	most = krdma_segments_most(grant, true);
+	if (most) {
+		list_for_each_entry(other, &grant->exp->grants, export_node) {
+			if (krdma_session_same_user(other->sess, grant->sess))
+				mine += READ_ONCE(other->nsegs);
+			else if (krdma_session_same_user(other->sess, most->sess))
+				theirs += READ_ONCE(other->nsegs);
+		}
+	}
+	mutex_unlock(&krdma_exports_lock);
+	return theirs > mine + mine / 8 + 1;
+}
+
+/* Ask the session that has most segments of the export to shed some. */
+static bool krdma_segment_shed(struct krdma_grant *grant, u32 n, bool others)
+{
+	struct krdma_grant *most;
+	bool more = false;
+
+	mutex_lock(&krdma_exports_lock);
+	most = krdma_segments_most(grant, others);
+	if (most) {
+		more = most->shed < n;
+		most->shed = max(most->shed, n);
+		krdma_session_serve(most->sess);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	/* Its service may itself be waiting for room; who asks again has woken it before. */
+	if (more)
+		krdma_segments_wake();
+	return most;
+}
+
+/* Those who can shed need a worker too; and nobody takes all places for waiting. */
+static bool krdma_shedding_begin(struct krdma_shedding *wait, struct krdma_session *sess)
+{
+	struct krdma_shedding *other;
+	u32 mine = 1, all = 1;
+	bool ok;
+
+	wait->sess = sess;
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(other, &krdma_sheddings, node) {
+		all++;
+		mine += krdma_session_same_user(other->sess, sess);
+	}
+	ok = krdma_share_ok(mine, all, KRDMA_SHED_WAITERS);
+	if (ok)
+		list_add_tail(&wait->node, &krdma_sheddings);
+	mutex_unlock(&krdma_exports_lock);
+	return ok;
+}
+
+static void krdma_shedding_end(struct krdma_shedding *wait)
+{
+	mutex_lock(&krdma_exports_lock);
+	list_del(&wait->node);
+	mutex_unlock(&krdma_exports_lock);
+}
+
+/*
+ * Wait until another session has given a segment of the export back, since
+ * exp->released was @released. Notes for this session are served meanwhile, so that
+ * two services can't wait for each other. Return: 1, or -EDQUOT if nobody has one, or
+ * gives one in time, or why it is over
+ */
+static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others, u32 released)
 {
 	struct krdma_session *sess = grant->sess;
-	u32 released = atomic_read(&grant->exp->released);
 	/* Longer than a RECALL that is not answered, which ends the other session. */
 	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->patience);
+	unsigned long again = jiffies;
+	struct krdma_shedding wait;
 	struct krdma_grant *other;
 	unsigned long i;
-	int rc;
+	u32 none = 0;
+	int rc = 1;
 
-	/* Those who can shed need a worker too. */
-	if (!atomic_add_unless(&krdma_segments_waiting, 1, KRDMA_SHED_WAITERS))
+	if (!krdma_shedding_begin(&wait, sess))
 		return -EDQUOT;
-	rc = krdma_segment_shed(grant, n) ? 1 : -EDQUOT;
 	while (rc > 0 && atomic_read(&grant->exp->released) == released) {
-		long left = until - jiffies;
-
-		if (left <= 0) {
-			rc = -EDQUOT;
-			break;
+		if (time_after_eq(jiffies, again)) {
+			again = jiffies + msecs_to_jiffies(KRDMA_SHED_AGAIN_MS);
+			/* Who is just taking one, or giving one back, has none to be seen. */
+			none = krdma_segment_shed(grant, n, others) ? 0 : none + 1;
+			if (none > 1 || time_after_eq(jiffies, until)) {
+				rc = -EDQUOT;
+				break;
+			}
 		}
 		wait_event_timeout(krdma_segments_wait,
 				   atomic_read(&grant->exp->released) != released ||
 					   krdma_service_noted(sess) || READ_ONCE(grant->revoke) ||
 					   !krdma_session_is_up(sess),
-				   left);
+				   max_t(long, again - jiffies, 1));
 		if (!krdma_session_is_up(sess))
 			rc = -ENOTCONN;
 		else if (READ_ONCE(grant->revoke))
@@ -513,7 +599,24 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n)
 			rc = n;
 		}
 	}
-	atomic_dec(&krdma_segments_waiting);
+	krdma_shedding_end(&wait);
+	return rc;
+}
+
+/*
+ * Some of the export are given back, by who has most, or have been since exp->released was
+ * @released. Return: >0, or a negative errno
+ */
+static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released)
+{
+	bool poor = krdma_segments_poor(grant);
+	int rc = poor ? krdma_segment_shed_wait(grant, n, true, released) : -EDQUOT;
+
+	if (rc != -EDQUOT)
+		return rc;
+	rc = krdma_grant_recall(grant, n);
+	if (!rc)
+		rc = poor ? -EDQUOT : krdma_segment_shed_wait(grant, n, false, released);
 	return rc;
 }
 
@@ -523,19 +626,23 @@ static int krdma_segment_room(struct krdma_grant *grant)
 	struct krdma_session *sess = grant->sess;
 	struct krdma_grant *other;
 	unsigned long i;
+	u32 released;
 	int rc;
 
-	while (!krdma_segment_try(grant)) {
-		rc = krdma_grant_recall(grant, batch);
-		/* Of other exports only where the session itself is full. */
-		if (!rc && sess->nsegs >= KRDMA_SESSION_SEGMENTS)
-			xa_for_each(&sess->grants, i, other) {
-				rc = krdma_grant_recall(other, batch);
-				if (rc)
-					break;
-			}
-		else if (!rc)
-			rc = krdma_segment_shed_wait(grant, batch);
+	/* ORDER: what is given back behind a look at it ends the wait. */
+	while (released = atomic_read(&grant->exp->released), !krdma_segment_try(grant)) {
+		if (sess->nsegs < KRDMA_SESSION_SEGMENTS) {
+			rc = krdma_segment_give(grant, batch, released);
+		} else {
+			/* Of other exports only where the session itself is full. */
+			rc = krdma_grant_recall(grant, batch);
+			if (!rc)
+				xa_for_each(&sess->grants, i, other) {
+					rc = krdma_grant_recall(other, batch);
+					if (rc)
+						break;
+				}
+		}
 		if (rc <= 0)
 			return rc ?: -EDQUOT;
 	}
@@ -546,6 +653,7 @@ static int krdma_segment_room(struct krdma_grant *grant)
 static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
 {
 	struct krdma_seg *seg = xa_load(&grant->segs, index);
+	u32 released;
 	int rc;
 
 	if (seg) {
@@ -560,6 +668,7 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 		} else if (!krdma_segment_try(grant)) {
 			return NULL;
 		}
+		released = atomic_read(&grant->exp->released);
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
@@ -570,9 +679,7 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 			return seg;
 		if (!needed)
 			return NULL;
-		rc = krdma_grant_recall(grant, KRDMA_REG_SLOTS / 4);
-		if (!rc)
-			rc = krdma_segment_shed_wait(grant, KRDMA_REG_SLOTS / 4);
+		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released);
 		if (rc < 0)
 			return rc == -EDQUOT ? seg : ERR_PTR(rc);
 	}

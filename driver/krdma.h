@@ -51,9 +51,8 @@
 /* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
 #define KRDMA_POSTED_MAX SZ_8M
 #define KRDMA_SGE_MAX    32
-/* Messages of a session without an answer, and of one region. */
-#define KRDMA_PLACES         KRDMA_WIRE_PLACES_MAX
-#define KRDMA_REGION_LETTERS 32
+/* Messages of a session without an answer. */
+#define KRDMA_PLACES KRDMA_WIRE_PLACES_MAX
 /* READs under way where the memory that they fill has to be registered. */
 #define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
@@ -66,7 +65,10 @@
 #define KRDMA_SESSIONS_MAX      4096
 #define KRDMA_IDS_MAX           4096
 #define KRDMA_REGION_KEYS       262144
-/* Inbound sessions: of all, of one peer address, and not established yet. */
+/*
+ * Inbound sessions: of all, of one peer address, and not established yet. Those of an
+ * address are shared by its users: krdma_share_ok().
+ */
 #define KRDMA_INBOUND_MAX      3072
 #define KRDMA_INBOUND_PEER_MAX 256
 #define KRDMA_INBOUND_NEW_MAX  128
@@ -78,6 +80,8 @@
 /* An operation on memory that is not a registered buffer may not last longer. */
 #define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
+/* Exports of one user that is not root. */
+#define KRDMA_USER_EXPORTS 4096
 /* Asynchronous operations of a file, until their completions are read. */
 #define KRDMA_CTX_OPS_MAX 4096
 
@@ -102,6 +106,7 @@
  */
 #define KRDMA_IWARP_PATIENCE 3
 #define KRDMA_SHED_MS        15000
+#define KRDMA_SHED_AGAIN_MS  100
 /* A service answers others first for no longer than this. */
 #define KRDMA_SERVICE_MAX_MS 90000
 /* Services that wait for others at a time. */
@@ -146,6 +151,15 @@ struct krdma_device {
 	u32 max_sge_rd;
 	u32 max_map; /* bytes of one DMA mapping */
 	u32 rights;  /* KRDMA_RIGHT_* that it can have, but for iWARP: krdma_session_rights() */
+};
+
+/* A user of this host: what all files that were opened by one have together. */
+struct krdma_user {
+	struct list_head node; /* krdma_users */
+	refcount_t refs;       /* each context, each export */
+	kuid_t uid;
+	atomic64_t pinned; /* pages of buffers and exports */
+	atomic_t exports;
 };
 
 /* What is charged to a user for pinned memory; outlives the process. */
@@ -297,8 +311,8 @@ struct krdma_exp {
 	struct kref ref;       /* 1 published, 1 for each grant */
 	struct list_head node; /* krdma_exports */
 	u64 serial;
-	struct net *net; /* holds a reference */
-	kuid_t uid;
+	struct net *net;         /* holds a reference */
+	struct krdma_user *user; /* holds a reference */
 	char name[KRDMA_NAME_MAX];
 	u32 rights;
 	u32 flags;
@@ -713,6 +727,20 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess);
 void krdma_device_put(struct krdma_device *dev);
 const char *krdma_device_unusable(struct ib_device *ib, u32 port);
 
+/* ctx.c: users of this host */
+void krdma_user_put(struct krdma_user *user);
+static inline struct krdma_user *krdma_user_get(struct krdma_user *user)
+{
+	refcount_inc(&user->refs);
+	return user;
+}
+
+/* Root, and clients in the kernel: limits of users are not for them. */
+static inline bool krdma_user_is_root(const struct krdma_user *user)
+{
+	return uid_eq(user->uid, GLOBAL_ROOT_UID);
+}
+
 /* mem.c */
 int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
 void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
@@ -1026,6 +1054,7 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *src, u32 flags,
 					    u32 timeout_ms, struct krdma_why *why);
 struct krdma_session *krdma_session_new(void);
+bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);
 int krdma_session_add(struct krdma_session *sess);
 void krdma_session_accepted(struct krdma_session *sess, int rc);
 void krdma_session_join(struct krdma_session *sess);

@@ -4,9 +4,9 @@
  *
  * A message is copied into the letter of its place, so that its memory is of no more
  * concern once it is sent. It waits for a place on region->senders, in order; regions
- * with such take turns on session->mail. None has more than KRDMA_REGION_LETTERS places,
- * nor more than are free, so that slow receivers do not hold up those of other exports:
- * they have 32, 16, 8 and so on, and others one at least. A place is free again when the
+ * with such take turns on session->mail. None has more places than are free, so that slow
+ * receivers do not hold up those of other exports: they have 32, 16, 8 and so on, and
+ * others one at least. A place is free again when the
  * owner has answered, whatever became of the operation; and its letter when the send
  * has completed, too.
  *
@@ -32,9 +32,8 @@ static void krdma_letter_free(struct krdma_channel *ch, struct krdma_letter *l)
 static bool krdma_region_place(const struct krdma_region *region)
 {
 	const struct krdma_channel *ch = region->sess->ch;
-	u32 most = clamp_t(u32, ch->places - ch->places_used, 1, KRDMA_REGION_LETTERS);
 
-	return region->letters < most;
+	return krdma_share_ok(region->letters + 1, ch->places_used + 1, ch->places);
 }
 
 /**

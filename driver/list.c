@@ -43,7 +43,7 @@ static void krdma_emit(struct krdma_emit *e, const void *entry)
 
 static bool krdma_visible(const struct krdma_emit *e, struct net *net, kuid_t uid)
 {
-	return net == e->ctx->net && (e->admin || uid_eq(uid, e->ctx->uid));
+	return net == e->ctx->net && (e->admin || uid_eq(uid, e->ctx->user->uid));
 }
 
 static u32 krdma_uid(kuid_t uid)
@@ -317,13 +317,13 @@ static int krdma_list_exports(struct krdma_emit *e)
 			.length = exp->length,
 			.rights = exp->rights,
 			.flags = exp->flags,
-			.uid = krdma_uid(exp->uid),
+			.uid = krdma_uid(exp->user->uid),
 			.segments = atomic_read(&exp->segments),
 			.max_segments = exp->max_segments,
 			.recalls = atomic64_read(&exp->recalls),
 		};
 
-		if (!krdma_visible(e, exp->net, exp->uid))
+		if (!krdma_visible(e, exp->net, exp->user->uid))
 			continue;
 		if (exp->box)
 			info.messages = krdma_box_count(exp->box, &info.senders_waiting);

@@ -86,6 +86,33 @@ static void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages)
 	krdma_stat_add(KRDMA_STAT_PINNED_BYTES, -((u64)npages << PAGE_SHIFT));
 }
 
+/* Of all users. */
+static atomic64_t krdma_users_pinned;
+
+static void krdma_user_uncharge(struct krdma_user *user, unsigned long npages)
+{
+	atomic64_sub(npages, &krdma_users_pinned);
+	atomic64_sub(npages, &user->pinned);
+}
+
+/*
+ * Pages stay pinned when the process has gone whose RLIMIT_MEMLOCK they counted in, so
+ * that alone does not limit a user.
+ */
+static int krdma_user_charge(struct krdma_user *user, unsigned long npages, struct krdma_why *why)
+{
+	u64 mine = atomic64_add_return(npages, &user->pinned);
+	u64 all = atomic64_add_return(npages, &krdma_users_pinned);
+
+	if (krdma_user_is_root(user) || krdma_share_ok(mine, all, totalram_pages()))
+		return 0;
+	krdma_user_uncharge(user, npages);
+	return krdma_explain(
+		why, -EDQUOT,
+		"a user may keep no more pinned than the rest of memory, %llu KiB of %llu KiB would be",
+		mine << (PAGE_SHIFT - 10), (u64)totalram_pages() << (PAGE_SHIFT - 10));
+}
+
 /**
  * krdma_account_charge - charge pages before they are pinned
  * @acct: the account
@@ -95,7 +122,7 @@ static void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages)
  * Counts in mm->pinned_vm against RLIMIT_MEMLOCK, as ib_umem does.
  *
  * Context: process.
- * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file)
+ * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file, or of its user)
  */
 int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why)
 {
@@ -105,13 +132,19 @@ int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struc
 	rc = krdma_quota_charge(acct->ctx, npages, why);
 	if (rc)
 		return rc;
+	rc = krdma_user_charge(acct->ctx->user, npages, why);
+	if (rc)
+		goto out_quota;
 	sum = atomic64_add_return(npages, &acct->mm->pinned_vm);
 	if (sum <= acct->limit)
 		return 0;
 	atomic64_sub(npages, &acct->mm->pinned_vm);
+	rc = krdma_explain(why, -ENOMEM, "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
+			   acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+	krdma_user_uncharge(acct->ctx->user, npages);
+out_quota:
 	krdma_quota_uncharge(acct->ctx, npages);
-	return krdma_explain(why, -ENOMEM, "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
-			     acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+	return rc;
 }
 
 /**
@@ -124,6 +157,7 @@ int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struc
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 {
 	atomic64_sub(npages, &acct->mm->pinned_vm);
+	krdma_user_uncharge(acct->ctx->user, npages);
 	krdma_quota_uncharge(acct->ctx, npages);
 }
 

@@ -422,7 +422,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	x->compare = op->compare;
 	x->user_data = op->user_data;
 	x->length = op->length;
-	x->uid = ctx->uid;
+	x->uid = ctx->user->uid;
 	x->pid = task_tgid_nr(current);
 	x->timeout = min_t(u64, timeout, KTIME_MAX);
 	return 0;

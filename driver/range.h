@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Ranges of bytes, segments of an export, and pages: all arithmetic with numbers
- * that come from a user or a peer. No sum or difference here wraps around.
+ * that come from a user or a peer; and shares of what there is. No sum or difference
+ * here wraps around.
  *
  * A segment covers 1 << shift bytes of an export, the last one what is left.
  */
@@ -40,6 +41,23 @@ static inline bool krdma_range_ok(u64 offset, u64 length, u64 size)
 static inline bool krdma_range_has(u64 offset, u64 length, u64 at)
 {
 	return at >= offset && at - offset < length;
+}
+
+/**
+ * krdma_share_ok - is that not more than one of many may have?
+ * @mine: what one of them would have
+ * @used: what all of them would have then, @mine among it
+ * @max: what there is
+ *
+ * Nobody has more than is free besides, so that the next one finds some: who comes
+ * first may have a half, the second a quarter, and so on. As long as there is one left,
+ * everybody may have one.
+ *
+ * Return: true if it is not.
+ */
+static inline bool krdma_share_ok(u64 mine, u64 used, u64 max)
+{
+	return used <= max && mine <= max - used + 1;
 }
 
 /**

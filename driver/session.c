@@ -449,48 +449,82 @@ struct krdma_session *krdma_session_new(void)
 	return sess;
 }
 
-static bool krdma_session_same_user(struct krdma_session *a, struct krdma_session *b)
+/* Both are outbound, or come from the same address. */
+static bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b)
 {
 	struct krdma_sockaddr x, y;
 
-	if (a->inbound != b->inbound)
-		return false;
-	if (!a->inbound)
-		return uid_eq(a->uid, b->uid);
+	if (!a->inbound || !b->inbound)
+		return a->inbound == b->inbound;
 	krdma_addr_to_user(&a->dst, &x);
 	krdma_addr_to_user(&b->dst, &y);
 	return x.family == y.family && !memcmp(x.addr, y.addr, sizeof(x.addr));
 }
 
-/* Nobody takes all: not one peer, not all peers, not one user. */
+/**
+ * krdma_session_same_user - are two sessions of the same user?
+ * @a: a session
+ * @b: the other one
+ *
+ * Of inbound ones it is the user that the peer tells of, on that peer.
+ *
+ * Context: any.
+ * Return: true if they are
+ */
+bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b)
+{
+	return krdma_session_same_host(a, b) && uid_eq(a->uid, b->uid);
+}
+
+/* How many sessions there are, of the same host and of the same user. */
+struct krdma_session_count {
+	u32 all;
+	u32 host;
+	u32 user;
+};
+
+static void krdma_session_count(struct krdma_session_count *count, const struct krdma_session *sess,
+				const struct krdma_session *other)
+{
+	count->all++;
+	count->host += krdma_session_same_host(sess, other);
+	count->user += krdma_session_same_user(sess, other);
+}
+
+/* One more inbound session? Users of a host share what the host may have. */
+static bool krdma_session_room(const struct krdma_session_count *count, u32 max, u32 host_max)
+{
+	return count->all < max && krdma_share_ok(count->user + 1, count->host + 1, host_max);
+}
+
+/* Nobody takes all: not one peer, not all peers, not one user of a peer or of this host. */
 static int krdma_session_limits(struct krdma_session *sess)
 {
-	u32 inbound = 0, connecting = 0, same = 0, messages = 0, same_messages = 0;
+	struct krdma_session_count in = {}, out = {}, messages = {};
 	struct krdma_session *other;
+	u32 connecting = 0;
+	bool room;
 
 	if (krdma_nsessions >= KRDMA_SESSIONS_MAX)
 		return -EDQUOT;
 	list_for_each_entry(other, &krdma_sessions, node) {
-		bool alike = krdma_session_same_user(sess, other);
-
-		if (other->inbound) {
-			inbound++;
-			connecting += READ_ONCE(other->state) == KRDMA_SESSION_CONNECTING;
-			messages += other->messages;
-			same_messages += other->messages && alike;
-		}
-		same += alike;
+		krdma_session_count(other->inbound ? &in : &out, sess, other);
+		if (!other->inbound)
+			continue;
+		connecting += READ_ONCE(other->state) == KRDMA_SESSION_CONNECTING;
+		if (other->messages)
+			krdma_session_count(&messages, sess, other);
 	}
-	if (sess->inbound && sess->messages &&
-	    (messages >= KRDMA_INBOUND_MESSAGES_MAX ||
-	     same_messages >= KRDMA_INBOUND_MESSAGES_PEER_MAX))
-		return -EDQUOT;
-	if (sess->inbound)
-		return inbound >= KRDMA_INBOUND_MAX || connecting >= KRDMA_INBOUND_NEW_MAX ||
-				       same >= KRDMA_INBOUND_PEER_MAX ?
-			       -EDQUOT :
-			       0;
-	return same >= KRDMA_OUTBOUND_USER_MAX && !uid_eq(sess->uid, GLOBAL_ROOT_UID) ? -EDQUOT : 0;
+	if (sess->inbound) {
+		room = connecting < KRDMA_INBOUND_NEW_MAX &&
+		       krdma_session_room(&in, KRDMA_INBOUND_MAX, KRDMA_INBOUND_PEER_MAX);
+		if (sess->messages)
+			room &= krdma_session_room(&messages, KRDMA_INBOUND_MESSAGES_MAX,
+						   KRDMA_INBOUND_MESSAGES_PEER_MAX);
+	} else {
+		room = out.user < KRDMA_OUTBOUND_USER_MAX || uid_eq(sess->uid, GLOBAL_ROOT_UID);
+	}
+	return room ? 0 : -EDQUOT;
 }
 
 static int krdma_session_list(struct krdma_session *sess)
@@ -549,7 +583,7 @@ static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *
 	if ((flags & KRDMA_CONNECT_MESSAGES) && !sess->messages)
 		return false;
 	return !sess->inbound && !sess->private && sess->net == ctx->net &&
-	       uid_eq(sess->uid, ctx->uid) && READ_ONCE(sess->state) <= KRDMA_SESSION_UP &&
+	       uid_eq(sess->uid, ctx->user->uid) && READ_ONCE(sess->state) <= KRDMA_SESSION_UP &&
 	       krdma_addr_equal(&sess->dst, dst) && krdma_addr_equal(&sess->src, src);
 }
 
@@ -579,7 +613,7 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 	}
 	sess->private = private;
 	sess->messages = flags & KRDMA_CONNECT_MESSAGES;
-	sess->uid = ctx->uid;
+	sess->uid = ctx->user->uid;
 	sess->dst = *dst;
 	sess->src = *src;
 	sess->users = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit tests of driver/range.h: ranges, segments, pages. */
+/* KUnit tests of driver/range.h: ranges, segments, pages, shares. */
 #include <linux/bits.h>
 #include <linux/limits.h>
 #include <linux/overflow.h>
@@ -375,6 +375,56 @@ static void pages_cover_range(struct kunit *test)
 	}
 }
 
+/* ---- shares ---- */
+
+static const struct share_case {
+	u64 max;
+	u64 shares[8]; /* of those who come one after the other, and take all they may */
+} share_cases[] = {
+	{ 0, { 0 } },
+	{ 1, { 1, 0 } },
+	{ 2, { 1, 1, 0 } },
+	{ 3, { 2, 1, 0 } },
+	{ 32, { 16, 8, 4, 2, 1, 1, 0 } },
+	{ 64, { 32, 16, 8, 4, 2, 1, 1, 0 } },
+	{ 256, { 128, 64, 32, 16, 8, 4, 2, 1 } },
+	{ 1000, { 500, 250, 125, 63, 31, 16, 8, 4 } },
+};
+
+static void share_desc(const struct share_case *c, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%llu", c->max);
+}
+
+KUNIT_ARRAY_PARAM(share, share_cases, share_desc);
+
+static void shares_in_turn(struct kunit *test)
+{
+	const struct share_case *c = test->param_value;
+	u64 used = 0, mine;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(c->shares); i++) {
+		for (mine = 0; krdma_share_ok(mine + 1, used + 1, c->max); mine++)
+			used++;
+		KUNIT_EXPECT_EQ(test, mine, c->shares[i]);
+	}
+	KUNIT_EXPECT_LE(test, used, c->max);
+}
+
+/* Many at once, as pages are: as much as one by one. */
+static void shares_at_once(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, krdma_share_ok(500, 500, 1000));
+	KUNIT_EXPECT_FALSE(test, krdma_share_ok(501, 501, 1000));
+	KUNIT_EXPECT_TRUE(test, krdma_share_ok(250, 750, 1000));
+	KUNIT_EXPECT_FALSE(test, krdma_share_ok(1001, 1001, 1000));
+	KUNIT_EXPECT_TRUE(test, krdma_share_ok(1, U64_MAX, U64_MAX));
+	KUNIT_EXPECT_FALSE(test, krdma_share_ok(2, U64_MAX, U64_MAX));
+	KUNIT_EXPECT_TRUE(test, krdma_share_ok(TOP, TOP, U64_MAX));
+	KUNIT_EXPECT_FALSE(test, krdma_share_ok(TOP + 1, TOP + 1, U64_MAX));
+}
+
 static struct kunit_case range_test_cases[] = { KUNIT_CASE_PARAM(range_inside, range_gen_params),
 						KUNIT_CASE(range_as_a_sum),
 						KUNIT_CASE_PARAM(range_members, has_gen_params),
@@ -385,6 +435,8 @@ static struct kunit_case range_test_cases[] = { KUNIT_CASE_PARAM(range_inside, r
 						KUNIT_CASE(bytes_in_their_segments),
 						KUNIT_CASE_PARAM(pages_of_range, pages_gen_params),
 						KUNIT_CASE(pages_cover_range),
+						KUNIT_CASE_PARAM(shares_in_turn, share_gen_params),
+						KUNIT_CASE(shares_at_once),
 						{} };
 
 static struct kunit_suite range_suite = {

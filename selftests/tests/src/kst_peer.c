@@ -4,7 +4,7 @@
  * exports memory and looks at it as it is told to on its standard input, a
  * command a line, each answered by a line that begins with "ok" or "no".
  *
- *	export NAME mem|memfd LENGTH RIGHTS SEED
+ *	export NAME mem|memfd LENGTH RIGHTS SEED [MAX_SEGMENTS]
  *	unexport NAME
  *	fill NAME OFFSET LENGTH SEED
  *	check NAME OFFSET LENGTH SEED	answers the offset of the first wrong
@@ -21,6 +21,9 @@
  *	rest NAME			how many come until the end of the inbox
  *	slow NAME MS PAUSE		as receive, for so long; answers how many there were
  *	pins				nr_foll_pin_acquired - released
+ *	relisten			all sessions that have come end
+ *	sessions UID			how many have come from a user
+ *	segments UID			registered for those
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -61,12 +64,13 @@ static struct peer_export *peer_find(const char *name)
 }
 
 static int peer_export(const char *name, const char *kind, __u64 length, __u32 rights,
-		       unsigned int seed)
+		       unsigned int seed, __u32 max_segments)
 {
 	struct krdma_export cmd = {
 		.size = sizeof(cmd),
 		.rights = rights,
 		.length = length,
+		.max_segments = max_segments,
 	};
 	struct peer_export *e = peer_find("");
 	int rc;
@@ -318,24 +322,73 @@ static int peer_adders(const char *name, __u64 offset, unsigned int times, unsig
 	return rc;
 }
 
+static int peer_listen(void)
+{
+	struct krdma_listen listen = {
+		.size = sizeof(listen),
+		.addr = kst_ipv4("0.0.0.0", KST_PORT),
+	};
+
+	return kst_call(peer_fd, KRDMA_IOC_LISTEN, &listen);
+}
+
+static int peer_unlisten(void)
+{
+	struct krdma_unlisten unlisten = {
+		.size = sizeof(unlisten),
+		.addr = kst_ipv4("0.0.0.0", KST_PORT),
+	};
+
+	return kst_call(peer_fd, KRDMA_IOC_UNLISTEN, &unlisten);
+}
+
+struct peer_user {
+	__u32 uid;
+	long segments;
+};
+
+static bool peer_session_of(const void *entry, void *arg)
+{
+	const struct krdma_session_info *s = entry;
+	struct peer_user *user = arg;
+
+	if (!(s->flags & KRDMA_SESSION_INBOUND) || s->uid != user->uid)
+		return false;
+	user->segments += s->segments;
+	return true;
+}
+
 static int peer_do(const char *line, long *value)
 {
 	char verb[16] = "", name[KRDMA_NAME_MAX] = "", kind[16] = "";
-	unsigned long long a = 0, b = 0, c = 0;
+	unsigned long long a = 0, b = 0, c = 0, d = 0;
+	struct peer_user user = { 0 };
 	struct peer_export *e;
 
 	if (sscanf(line, "%15s %63s", verb, name) < 1)
 		return -EINVAL;
+	if (!strcmp(verb, "sessions") || !strcmp(verb, "segments")) {
+		user.uid = strtoul(name, NULL, 10);
+		*value = kst_count(KRDMA_LIST_SESSIONS, peer_session_of, &user);
+		if (!strcmp(verb, "segments"))
+			*value = user.segments;
+		return 0;
+	}
 	if (!strcmp(verb, "pins")) {
 		*value = kst_now().pins;
 		return 0;
 	}
+	if (!strcmp(verb, "relisten")) {
+		int rc = peer_unlisten();
+
+		return rc ? rc : peer_listen();
+	}
 	if (!strcmp(verb, "fault"))
 		return sscanf(line, "%*s %*s %llu", &a) == 1 ? kst_fault(name, a) : -EINVAL;
 	if (!strcmp(verb, "export")) {
-		if (sscanf(line, "%*s %*s %15s %llu %llu %llu", kind, &a, &b, &c) != 4)
+		if (sscanf(line, "%*s %*s %15s %llu %llu %llu %llu", kind, &a, &b, &c, &d) < 4)
 			return -EINVAL;
-		return peer_export(name, kind, a, b, c);
+		return peer_export(name, kind, a, b, c, d);
 	}
 	e = name[0] ? peer_find(name) : NULL;
 	if (!e)
@@ -372,16 +425,11 @@ static int peer_do(const char *line, long *value)
 
 static void peer_main(void)
 {
-	struct krdma_listen listen = {
-		.size = sizeof(listen),
-		.addr = kst_ipv4("0.0.0.0", KST_PORT),
-	};
-	struct krdma_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
 	char line[512];
 	int rc;
 
 	peer_fd = kst_open();
-	rc = kst_call(peer_fd, KRDMA_IOC_LISTEN, &listen);
+	rc = peer_listen();
 	if (rc && rc != -EEXIST)
 		kst_bail("node B can't listen: %s", kst_last_error(peer_fd, NULL));
 	printf("ok listening\n");
@@ -396,7 +444,7 @@ static void peer_main(void)
 			printf("ok %ld\n", value);
 		fflush(stdout);
 	}
-	kst_call(peer_fd, KRDMA_IOC_UNLISTEN, &unlisten);
+	peer_unlisten();
 	exit(0);
 }
 
