@@ -571,8 +571,12 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others
 	while (rc > 0 && atomic_read(&grant->exp->released) == released) {
 		if (time_after_eq(jiffies, again)) {
 			again = jiffies + msecs_to_jiffies(KRDMA_SHED_AGAIN_MS);
-			/* Who is just taking one, or giving one back, has none to be seen. */
-			none = krdma_segment_shed(grant, n, others) ? 0 : none + 1;
+			/* Who is just taking one, or giving one back, has none to be asked for. */
+			if (krdma_segment_shed(grant, n, others) ||
+			    atomic_read(&grant->exp->segments) > grant->nsegs)
+				none = 0;
+			else
+				none++;
 			if (none > 1 || time_after_eq(jiffies, until)) {
 				rc = -EDQUOT;
 				break;
