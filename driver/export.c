@@ -9,8 +9,8 @@
  *
  * Limits: export->max_segments over all peers, KRDMA_SESSION_SEGMENTS of one.
  * At a limit another user who has clearly more of that export's segments is asked
- * to shed some; where there is none, the coldest of the session itself are recalled;
- * and if it has none, the session with most of them sheds some.
+ * to shed some, and the coldest of the session itself are recalled; if it has none, it
+ * waits until the session with most of them has shed some.
  */
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -30,7 +30,7 @@ static DECLARE_WAIT_QUEUE_HEAD(krdma_segments_wait);
 /* A service that waits for another session to shed segments. */
 struct krdma_shedding {
 	struct list_head node; /* krdma_sheddings */
-	struct krdma_session *sess;
+	struct krdma_grant *grant;
 };
 
 static LIST_HEAD(krdma_sheddings); /* krdma_exports_lock */
@@ -461,6 +461,11 @@ static bool krdma_segment_try(struct krdma_grant *grant)
 	       atomic_add_unless(&grant->exp->segments, 1, grant->exp->max_segments);
 }
 
+static u32 krdma_segments_released(const struct krdma_exp *exp)
+{
+	return atomic_read_acquire(&exp->released);
+}
+
 /* Of the other grants of the export, or those of other users only, the one with most segments. */
 static struct krdma_grant *krdma_segments_most(struct krdma_grant *grant, bool others)
 {
@@ -479,10 +484,10 @@ static struct krdma_grant *krdma_segments_most(struct krdma_grant *grant, bool o
 }
 
 /*
- * Has another user clearly more segments of the export? By an eighth: else two who have
- * the same would take them from each other all the time.
+ * How many segments of the export another user should give to this one, to have as many:
+ * 0 unless it has an eighth more, else the two would take them from each other all the time.
  */
-static bool krdma_segments_poor(struct krdma_grant *grant)
+static u32 krdma_segments_surplus(struct krdma_grant *grant)
 {
 	struct krdma_grant *other, *most;
 	u32 mine = 0, theirs = 0;
@@ -491,6 +496,8 @@ static bool krdma_segments_poor(struct krdma_grant *grant)
 	most = krdma_segments_most(grant, true);
 	if (most) {
 		list_for_each_entry(other, &grant->exp->grants, export_node) {
+			if (!READ_ONCE(other->nsegs))
+				continue;
 			if (krdma_session_same_user(other->sess, grant->sess))
 				mine += READ_ONCE(other->nsegs);
 			else if (krdma_session_same_user(other->sess, most->sess))
@@ -498,7 +505,7 @@ static bool krdma_segments_poor(struct krdma_grant *grant)
 		}
 	}
 	mutex_unlock(&krdma_exports_lock);
-	return theirs > mine + mine / 8 + 1;
+	return theirs > mine + mine / 8 + 1 ? (theirs - mine) / 2 : 0;
 }
 
 /* Ask the session that has most segments of the export to shed some. */
@@ -521,22 +528,26 @@ static bool krdma_segment_shed(struct krdma_grant *grant, u32 n, bool others)
 	return most;
 }
 
-/* Those who can shed need a worker too; and nobody takes all places for waiting. */
-static bool krdma_shedding_begin(struct krdma_shedding *wait, struct krdma_session *sess)
+/* Those who can shed need a worker too; and no user and no host takes all places for waiting. */
+static bool krdma_shedding_begin(struct krdma_shedding *wait, struct krdma_grant *grant)
 {
+	u32 user = 1, host = 1, all = 1;
 	struct krdma_shedding *other;
-	u32 mine = 1, all = 1;
 	bool ok;
 
-	wait->sess = sess;
+	wait->grant = grant;
 	mutex_lock(&krdma_exports_lock);
 	list_for_each_entry(other, &krdma_sheddings, node) {
 		all++;
-		mine += krdma_session_same_user(other->sess, sess);
+		host += krdma_session_same_host(other->grant->sess, grant->sess);
+		user += krdma_session_same_user(other->grant->sess, grant->sess);
 	}
-	ok = krdma_share_ok(mine, all, KRDMA_SHED_WAITERS);
-	if (ok)
+	ok = krdma_share_ok(host, all, KRDMA_SHED_WAITERS) &&
+	     krdma_share_ok(user, all, KRDMA_SHED_WAITERS);
+	if (ok) {
 		list_add_tail(&wait->node, &krdma_sheddings);
+		atomic_inc(&grant->exp->waiting);
+	}
 	mutex_unlock(&krdma_exports_lock);
 	return ok;
 }
@@ -545,6 +556,7 @@ static void krdma_shedding_end(struct krdma_shedding *wait)
 {
 	mutex_lock(&krdma_exports_lock);
 	list_del(&wait->node);
+	atomic_dec(&wait->grant->exp->waiting);
 	mutex_unlock(&krdma_exports_lock);
 }
 
@@ -552,13 +564,12 @@ static void krdma_shedding_end(struct krdma_shedding *wait)
  * Wait until another session has given a segment of the export back, since
  * exp->released was @released. Notes for this session are served meanwhile, so that
  * two services can't wait for each other. Return: 1, or -EDQUOT if nobody has one, or
- * gives one in time, or why it is over
+ * gives one until @until, or why it is over
  */
-static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others, u32 released)
+static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 released,
+				   unsigned long until)
 {
 	struct krdma_session *sess = grant->sess;
-	/* Longer than a RECALL that is not answered, which ends the other session. */
-	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->patience);
 	unsigned long again = jiffies;
 	struct krdma_shedding wait;
 	struct krdma_grant *other;
@@ -566,13 +577,13 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others
 	u32 none = 0;
 	int rc = 1;
 
-	if (!krdma_shedding_begin(&wait, sess))
+	if (!krdma_shedding_begin(&wait, grant))
 		return -EDQUOT;
-	while (rc > 0 && atomic_read(&grant->exp->released) == released) {
+	while (rc > 0 && krdma_segments_released(grant->exp) == released) {
 		if (time_after_eq(jiffies, again)) {
 			again = jiffies + msecs_to_jiffies(KRDMA_SHED_AGAIN_MS);
 			/* Who is just taking one, or giving one back, has none to be asked for. */
-			if (krdma_segment_shed(grant, n, others) ||
+			if (krdma_segment_shed(grant, n, false) ||
 			    atomic_read(&grant->exp->segments) > grant->nsegs)
 				none = 0;
 			else
@@ -583,7 +594,7 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others
 			}
 		}
 		wait_event_timeout(krdma_segments_wait,
-				   atomic_read(&grant->exp->released) != released ||
+				   krdma_segments_released(grant->exp) != released ||
 					   krdma_service_noted(sess) || READ_ONCE(grant->revoke) ||
 					   !krdma_session_is_up(sess),
 				   max_t(long, again - jiffies, 1));
@@ -608,23 +619,22 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, bool others
 }
 
 /*
- * Some of the export are given back, by who has most, or have been since exp->released was
- * @released. Return: >0, or a negative errno
+ * Have some of the export given back, or be content with what has been since exp->released
+ * was @released. Who is slow to give back makes nobody slow who has some to give itself.
+ * Return: >0, or a negative errno
  */
-static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released)
+static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released, unsigned long until)
 {
-	bool poor = krdma_segments_poor(grant);
-	int rc = poor ? krdma_segment_shed_wait(grant, n, true, released) : -EDQUOT;
+	u32 more = krdma_segments_surplus(grant);
+	int rc;
 
-	if (rc != -EDQUOT)
-		return rc;
+	if (more)
+		krdma_segment_shed(grant, min(n, more), true);
 	rc = krdma_grant_recall(grant, n);
-	if (!rc)
-		rc = poor ? -EDQUOT : krdma_segment_shed_wait(grant, n, false, released);
-	return rc;
+	return rc ?: krdma_segment_shed_wait(grant, n, released, until);
 }
 
-static int krdma_segment_room(struct krdma_grant *grant)
+static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
 {
 	u32 batch = clamp_t(u32, grant->exp->max_segments / 8, 1, KRDMA_REG_SLOTS);
 	struct krdma_session *sess = grant->sess;
@@ -634,9 +644,9 @@ static int krdma_segment_room(struct krdma_grant *grant)
 	int rc;
 
 	/* ORDER: what is given back behind a look at it ends the wait. */
-	while (released = atomic_read(&grant->exp->released), !krdma_segment_try(grant)) {
+	while (released = krdma_segments_released(grant->exp), !krdma_segment_try(grant)) {
 		if (sess->nsegs < KRDMA_SESSION_SEGMENTS) {
-			rc = krdma_segment_give(grant, batch, released);
+			rc = krdma_segment_give(grant, batch, released, until);
 		} else {
 			/* Of other exports only where the session itself is full. */
 			rc = krdma_grant_recall(grant, batch);
@@ -647,6 +657,9 @@ static int krdma_segment_room(struct krdma_grant *grant)
 						break;
 				}
 		}
+		/* That of a failed registration comes free, and nobody is told. */
+		if ((!rc || rc == -EDQUOT) && krdma_segment_try(grant))
+			return 0;
 		if (rc <= 0)
 			return rc ?: -EDQUOT;
 	}
@@ -657,6 +670,8 @@ static int krdma_segment_room(struct krdma_grant *grant)
 static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
 {
 	struct krdma_seg *seg = xa_load(&grant->segs, index);
+	/* Longer than a RECALL that is not answered, which ends the other session. */
+	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * grant->sess->ch->patience);
 	u32 released;
 	int rc;
 
@@ -666,13 +681,14 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 	}
 	for (;;) {
 		if (needed) {
-			rc = krdma_segment_room(grant);
+			rc = krdma_segment_room(grant, until);
 			if (rc)
 				return ERR_PTR(rc);
-		} else if (!krdma_segment_try(grant)) {
+		} else if (atomic_read(&grant->exp->waiting) || !krdma_segment_try(grant)) {
+			/* Whoever waits for one needs it more. */
 			return NULL;
 		}
-		released = atomic_read(&grant->exp->released);
+		released = krdma_segments_released(grant->exp);
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
@@ -683,7 +699,7 @@ static struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index,
 			return seg;
 		if (!needed)
 			return NULL;
-		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released);
+		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released, until);
 		if (rc < 0)
 			return rc == -EDQUOT ? seg : ERR_PTR(rc);
 	}

@@ -158,7 +158,7 @@ struct krdma_user {
 	struct list_head node; /* krdma_users */
 	refcount_t refs;       /* each context, each export */
 	kuid_t uid;
-	atomic64_t pinned; /* pages of buffers and exports */
+	u64 pinned; /* pages of buffers and exports; krdma_users_pinned_lock */
 	atomic_t exports;
 };
 
@@ -331,6 +331,7 @@ struct krdma_exp {
 	u32 max_segments;
 	atomic_t segments;
 	atomic_t released; /* how often one was given back */
+	atomic_t waiting;  /* services that wait for one */
 	atomic64_t recalls;
 	atomic64_t pinned_pages; /* memfd only */
 	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
@@ -1054,6 +1055,7 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *src, u32 flags,
 					    u32 timeout_ms, struct krdma_why *why);
 struct krdma_session *krdma_session_new(void);
+bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b);
 bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);
 int krdma_session_add(struct krdma_session *sess);
 void krdma_session_accepted(struct krdma_session *sess, int rc);

@@ -86,31 +86,49 @@ static void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages)
 	krdma_stat_add(KRDMA_STAT_PINNED_BYTES, -((u64)npages << PAGE_SHIFT));
 }
 
-/* Of all users. */
-static atomic64_t krdma_users_pinned;
+/* Of all users but root, whose share nobody limits. */
+static DEFINE_SPINLOCK(krdma_users_pinned_lock);
+static u64 krdma_users_pinned;
 
 static void krdma_user_uncharge(struct krdma_user *user, unsigned long npages)
 {
-	atomic64_sub(npages, &krdma_users_pinned);
-	atomic64_sub(npages, &user->pinned);
+	unsigned long flags;
+
+	if (krdma_user_is_root(user))
+		return;
+	spin_lock_irqsave(&krdma_users_pinned_lock, flags);
+	krdma_users_pinned -= npages;
+	user->pinned -= npages;
+	spin_unlock_irqrestore(&krdma_users_pinned_lock, flags);
 }
 
 /*
  * Pages stay pinned when the process has gone whose RLIMIT_MEMLOCK they counted in, so
- * that alone does not limit a user.
+ * that alone does not limit a user. What is refused is not counted for a moment: others
+ * would be refused for it.
  */
 static int krdma_user_charge(struct krdma_user *user, unsigned long npages, struct krdma_why *why)
 {
-	u64 mine = atomic64_add_return(npages, &user->pinned);
-	u64 all = atomic64_add_return(npages, &krdma_users_pinned);
+	u64 max = totalram_pages(), mine;
+	unsigned long flags;
+	bool ok;
 
-	if (krdma_user_is_root(user) || krdma_share_ok(mine, all, totalram_pages()))
+	if (krdma_user_is_root(user))
 		return 0;
-	krdma_user_uncharge(user, npages);
+	spin_lock_irqsave(&krdma_users_pinned_lock, flags);
+	mine = user->pinned + npages;
+	ok = krdma_share_ok(mine, krdma_users_pinned + npages, max);
+	if (ok) {
+		krdma_users_pinned += npages;
+		user->pinned = mine;
+	}
+	spin_unlock_irqrestore(&krdma_users_pinned_lock, flags);
+	if (ok)
+		return 0;
 	return krdma_explain(
 		why, -EDQUOT,
 		"a user may keep no more pinned than the rest of memory, %llu KiB of %llu KiB would be",
-		mine << (PAGE_SHIFT - 10), (u64)totalram_pages() << (PAGE_SHIFT - 10));
+		mine << (PAGE_SHIFT - 10), max << (PAGE_SHIFT - 10));
 }
 
 /**
@@ -132,17 +150,16 @@ int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struc
 	rc = krdma_quota_charge(acct->ctx, npages, why);
 	if (rc)
 		return rc;
-	rc = krdma_user_charge(acct->ctx->user, npages, why);
-	if (rc)
-		goto out_quota;
 	sum = atomic64_add_return(npages, &acct->mm->pinned_vm);
-	if (sum <= acct->limit)
+	if (sum > acct->limit)
+		rc = krdma_explain(why, -ENOMEM,
+				   "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
+				   acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+	else
+		rc = krdma_user_charge(acct->ctx->user, npages, why);
+	if (!rc)
 		return 0;
 	atomic64_sub(npages, &acct->mm->pinned_vm);
-	rc = krdma_explain(why, -ENOMEM, "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
-			   acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
-	krdma_user_uncharge(acct->ctx->user, npages);
-out_quota:
 	krdma_quota_uncharge(acct->ctx, npages);
 	return rc;
 }

@@ -171,6 +171,8 @@ void krdma_seg_free(struct krdma_seg *seg)
 	sg_free_table(&seg->sgt);
 	krdma_seg_put_pages(seg);
 	atomic_dec(&grant->exp->segments);
+	/* ORDER: who sees this finds the room; krdma_segments_released(). */
+	smp_mb__before_atomic();
 	atomic_inc(&grant->exp->released);
 	krdma_stat_inc(KRDMA_STAT_SEGMENTS_RELEASED);
 	trace_krdma_segment(sess->serial, grant->id, seg->index, false);

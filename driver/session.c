@@ -449,8 +449,17 @@ struct krdma_session *krdma_session_new(void)
 	return sess;
 }
 
-/* Both are outbound, or come from the same address. */
-static bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b)
+/**
+ * krdma_session_same_host - are two sessions of the same host?
+ * @a: a session
+ * @b: the other one
+ *
+ * Outbound ones are of this one, inbound ones of the address that they come from.
+ *
+ * Context: any.
+ * Return: true if they are
+ */
+bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b)
 {
 	struct krdma_sockaddr x, y;
 

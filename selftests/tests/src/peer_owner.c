@@ -445,7 +445,7 @@ static const struct owner_case cases[] = {
 	  "verified",
 	  1,
 	  QUICK,
-	  "not the same",
+	  "differs at both ends",
 	  LINGERS,
 	  { "", A(DIGEST), 24, 4, 1 } },
 	BAD_CRC("tag", 8, 4, 0x12345678),
