@@ -86,6 +86,29 @@ coverage: ## how much of driver/ test-debug runs, by file
 	@$(MAKE) test-debug COVERAGE=build/coverage; status=$$?; \
 		selftests/coverage report build/coverage 85 && exit $$status
 
+FUZZ_SECONDS ?= 600
+
+fuzz: ## fuzz the wire decoder here, then the device in machines with the debug kernel (FUZZ_SECONDS=600)
+	@selftests/setup build lab check debug
+	@$(MAKE) -C selftests/unit fuzz FUZZ_SECONDS=$(FUZZ_SECONDS)
+	@$(MAKE) -C userspace PREFIX=$(PREFIX)
+	@mkdir -p build/fuzz/found
+	@kernel=$$(selftests/kernels debug) && \
+		KDIR=$$kernel/build BUILD_DIR=$(CURDIR)/build/fuzz/tree selftests/check build && \
+		KRDMA_MODULE=$(CURDIR)/build/fuzz/tree/driver/krdma_mover.ko TIME_FACTOR=5 \
+			FUZZ_SECONDS=$(FUZZ_SECONDS) VM_TIMEOUT=$$(($(FUZZ_SECONDS) + 7200)) \
+			selftests/run-vm -k $$kernel --out build/fuzz fuzz
+	@tar -C build/fuzz/found -xf build/fuzz/found.tar
+
+fuzz-uml: ## fuzz the device in user-mode Linux, which is faster (FUZZ_SECONDS=600)
+	@selftests/setup build lab check debug
+	@selftests/fuzz/uml $(FUZZ_SECONDS)
+
+fuzz-corpus: ## what `make fuzz` and `make fuzz-uml` have found, as few as will do, to selftests/fuzz/corpus
+	@selftests/setup build lab check debug
+	@mkdir -p build/fuzz/found build/fuzz-uml/found
+	@selftests/fuzz/uml --merge build/fuzz/found build/fuzz-uml/found
+
 soak: ## all tests on all kernels, planted faults, long loops: hours
 	@selftests/setup all
 	@selftests/soak
@@ -117,5 +140,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug coverage soak demo bench \
-	bench-modules bench-insn check help
+.PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug coverage fuzz fuzz-uml \
+	fuzz-corpus soak demo bench bench-modules bench-insn check help

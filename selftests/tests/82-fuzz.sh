@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# timeout: 3600
+# Sequences of calls of all sorts that libFuzzer makes up (selftests/fuzz/fuzz_ioctl.c),
+# guided by what of the module they run: on a kernel with KCOV, such as that of
+# 'selftests/kernels debug', with clang. A report of either kernel fails it, as ever.
+#
+# FUZZ_SECONDS (30): for how long, from the inputs of selftests/fuzz/corpus on. New ones
+# are put into found.tar in the folder of the results (run-vm --out), an input that fails
+# into a file crash-*, timeout-* there; the one that was running when a machine died is
+# fuzz.current. FUZZ_INPUTS="FILE ...": these alone, once each. FUZZ_MERGE=FOLDER: of those
+# in that folder and the corpus as few as do all that they do together, in merged.tar.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+
+fuzz=$TOP/selftests/fuzz
+program=$fuzz/build/fuzz_ioctl
+# Blocks of the module that the corpus reaches, at least: far less than it has, far more
+# than a program does that gets no further than to open the device.
+BLOCKS_MIN=1200
+
+[ -x "$program" ] || skip_all "fuzz_ioctl has not been built: it takes clang"
+[ -e /sys/kernel/debug/kcov ] || skip_all "this kernel has no KCOV"
+
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+mkdir "$dir/found" "$dir/merged"
+
+fresh_module
+for node in A B; do
+	listen_on $node
+done
+export_on B fuzz --size 1M --atomic
+background B krdma recv fuzz-mail --size 64K --discard
+owner_is_there() {
+	[ "$(on -n B krdma status | grep -c '^export')" = 2 ]
+}
+check "node B has what is to be opened" wait_for 30 owner_is_there
+remember_leftovers
+
+options=(-max_len=256 -timeout=$((30 * TIME_FACTOR)) -rss_limit_mb=0 -detect_leaks=0
+	-artifact_prefix=/lab/out/ -print_final_stats=1)
+status=0
+export FUZZ_CURRENT=/lab/out/fuzz.current FUZZ_BLOCKS=/lab/out/fuzz.blocks
+if [ -n "${FUZZ_INPUTS-}" ]; then
+	# shellcheck disable=SC2086 # names of files
+	"$program" "${options[@]}" $FUZZ_INPUTS >"$dir/log" 2>&1 || status=$?
+elif [ -n "${FUZZ_MERGE-}" ]; then
+	"$program" "${options[@]}" -merge=1 "$dir/merged" "$fuzz/corpus" "$FUZZ_MERGE" \
+		>"$dir/log" 2>&1 || status=$?
+	tar -C "$dir/merged" -cf /lab/out/merged.tar .
+else
+	# The corpus once, whatever that takes, and then new inputs.
+	"$program" "${options[@]}" -len_control=0 -reload=0 -max_total_time="${FUZZ_SECONDS:-30}" \
+		"$dir/found" "$fuzz/corpus" >"$dir/log" 2>&1 || status=$?
+	tar -C "$dir/found" -cf /lab/out/found.tar .
+fi
+diag "$(grep -vE 'NEW|REDUCE|pulse|RELOAD' "$dir/log" | tail -n 60)"
+is "fuzz_ioctl finds nothing" $status 0
+
+# value NAME: of its statistics.
+value() {
+	sed -n "s/^stat::$1: *//p" "$dir/log"
+}
+
+if [ -z "${FUZZ_INPUTS-}${FUZZ_MERGE-}" ]; then
+	inputs=$(value number_of_executed_units)
+	check "more inputs were run than the corpus has" \
+		[ "${inputs:-0}" -gt "$(find "$fuzz/corpus" -type f | wc -l)" ]
+	blocks=$(sed -n 's/^fuzz: .*; \([0-9]*\) blocks of the module covered$/\1/p' "$dir/log")
+	check "${blocks:-0} blocks of the module were covered, at least $BLOCKS_MIN" \
+		[ "${blocks:-0}" -ge $BLOCKS_MIN ]
+fi
+check_nothing_left "nothing is left when it has ended" 120
+on -n B pkill -x krdma
+check "the module can be unloaded on both nodes" wait_for 60 unload_module
+done_testing
