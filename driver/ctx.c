@@ -313,11 +313,15 @@ static struct krdma_user *krdma_user_of(kuid_t uid)
  */
 void krdma_user_put(struct krdma_user *user)
 {
-	if (!refcount_dec_and_lock(&user->refs, &krdma_users_lock))
-		return;
-	list_del(&user->node);
+	bool last;
+
+	spin_lock(&krdma_users_lock);
+	last = refcount_dec_and_test(&user->refs);
+	if (last)
+		list_del(&user->node);
 	spin_unlock(&krdma_users_lock);
-	kfree(user);
+	if (last)
+		kfree(user);
 }
 
 /* ---- contexts ---- */
