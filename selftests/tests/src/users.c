@@ -301,7 +301,7 @@ static void own_things(void)
 {
 	static __u64 mem[KST_PAGE / 8] __attribute__((aligned(4096)));
 	int fd = kst_open(), rc;
-	__u32 session, region, id = 0;
+	__u32 session = 0, region = 0, id = 0;
 
 	rc = kst_connect(fd, 0, &session);
 	if (!rc)
