@@ -155,7 +155,7 @@ for node in A B; do
 	sweep $node
 done
 diag "$number fault points, $count faults"
-check "there are faults" [ "$count" -gt $((80 / ${PART#*/})) ]
+check "there are faults" [ "$count" -gt $((48 / ${PART#*/})) ]
 check "at the end all is done" once
 on -n B pkill -x krdma
 check "the module can be unloaded on both nodes" wait_for 60 unload_module
