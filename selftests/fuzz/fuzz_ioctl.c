@@ -1112,26 +1112,47 @@ static void ring_cancel(struct io_uring_sqe *sqe)
 	sqe->user_data = STEP_URING_OTHER;
 }
 
+/* Its completion is not counted among those that are waited for. */
+#define RING_CANCEL STEPS
+
+static void ring_cancel_all(void)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+
+	ring_cancel(sqe);
+	sqe->user_data = RING_CANCEL;
+	io_uring_submit(&ring);
+}
+
 static void ring_flush(bool wait)
 {
+	struct __kernel_timespec soon = { .tv_nsec = 10000000 };
 	struct io_uring_cqe *cqe;
+	int rc;
 
 	if (!ring_flying)
 		return;
-	if (wait && ring_polls) {
-		/* Of the module's own this ends none. */
-		io_uring_submit(&ring);
-		ring_flying++;
-		ring_cancel(io_uring_get_sqe(&ring));
-		ring_polls = false;
-	}
 	io_uring_submit(&ring);
-	while (ring_flying &&
-	       (wait ? !kst_ring_wait(&ring, &cqe) : !io_uring_peek_cqe(&ring, &cqe))) {
-		result(cqe->user_data, cqe->res);
+	if (wait && ring_polls)
+		ring_cancel_all();
+	while (ring_flying) {
+		rc = !wait      ? io_uring_peek_cqe(&ring, &cqe) :
+		     ring_polls ? io_uring_wait_cqe_timeout(&ring, &cqe, &soon) :
+				  kst_ring_wait(&ring, &cqe);
+		/* Some begin only when one before them has ended. */
+		if (rc == -ETIME)
+			ring_cancel_all();
+		if (rc == -ETIME || rc == -EINTR)
+			continue;
+		if (rc)
+			break;
+		if (cqe->user_data != RING_CANCEL) {
+			result(cqe->user_data, cqe->res);
+			ring_flying--;
+		}
 		io_uring_cqe_seen(&ring, cqe);
-		ring_flying--;
 	}
+	ring_polls = ring_polls && ring_flying;
 }
 
 /* Room for one more. */
@@ -1188,7 +1209,9 @@ static void step_uring_op(void)
 		sqe->flags |= IOSQE_IO_LINK;
 		break;
 	case 250:
-		sqe->flags |= IOSQE_IO_DRAIN;
+		/* To cancel what it waits for would have to wait for it, too. */
+		if (!ring_polls)
+			sqe->flags |= IOSQE_IO_DRAIN;
 		break;
 	}
 }
