@@ -58,59 +58,130 @@ void krdma_ask_put(struct krdma_ask *ask)
 		kfree(ask);
 }
 
-/* A place in the peer's window; true also when the session is down. */
-static bool krdma_ask_place(struct krdma_session *sess, bool *got)
+/**
+ * krdma_credit_init - nobody has or waits for it yet
+ * @credit: credit
+ * @work: queued when the wait is over; NULL: session->wait is woken up
+ *
+ * Context: any.
+ */
+void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work)
+{
+	INIT_LIST_HEAD(&credit->node);
+	credit->work = work;
+	credit->has = false;
+}
+
+static void krdma_credit_settle(struct krdma_session *sess, struct krdma_credit *credit, bool has)
+{
+	list_del_init(&credit->node);
+	credit->has = has;
+	if (credit->work)
+		queue_work(krdma_ask_wq, credit->work);
+	else
+		wake_up(&sess->wait);
+}
+
+/* A place of the window is free: of who waits for one the first has it. */
+static void krdma_credit_free(struct krdma_session *sess)
+{
+	struct krdma_credit *first;
+
+	lockdep_assert_held(&sess->lock);
+	first = list_first_entry_or_null(&sess->creditless, struct krdma_credit, node);
+	if (first)
+		krdma_credit_settle(sess, first, true);
+	else
+		krdma_window_put(&sess->window);
+}
+
+/**
+ * krdma_credit_take_locked - have a place in the peer's window, or wait for one
+ * @sess: session
+ * @credit: credit; may be waiting already
+ *
+ * Context: session->lock held.
+ * Return: true if the wait is over: it has a place, or the session is down.
+ *	Otherwise it waits, and has to stay until that or krdma_credit_put.
+ */
+bool krdma_credit_take_locked(struct krdma_session *sess, struct krdma_credit *credit)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->state != KRDMA_SESSION_UP)
+		return true;
+	if (!credit->has && list_empty(&credit->node)) {
+		credit->has = krdma_window_take(&sess->window);
+		if (!credit->has)
+			list_add_tail(&credit->node, &sess->creditless);
+	}
+	return credit->has;
+}
+
+/**
+ * krdma_credit_take - krdma_credit_take_locked
+ * @sess: session
+ * @credit: likewise
+ *
+ * Context: any; no session lock held.
+ * Return: likewise
+ */
+bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit)
 {
 	bool over;
 
 	spin_lock_bh(&sess->lock);
-	over = sess->state != KRDMA_SESSION_UP;
-	*got = !over && krdma_window_take(&sess->window);
+	over = krdma_credit_take_locked(sess, credit);
 	spin_unlock_bh(&sess->lock);
-	return *got || over;
-}
-
-static void krdma_ask_place_put(struct krdma_session *sess)
-{
-	spin_lock_bh(&sess->lock);
-	krdma_window_put(&sess->window);
-	spin_unlock_bh(&sess->lock);
-	wake_up(&sess->wait);
+	return over;
 }
 
 /**
- * krdma_ask_send - ask the peer
+ * krdma_credit_put - give up a place, or the wait for one
  * @sess: session
+ * @credit: credit; may have none
+ *
+ * Context: any; no session lock held.
+ */
+void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
+{
+	spin_lock_bh(&sess->lock);
+	list_del_init(&credit->node);
+	if (credit->has)
+		krdma_credit_free(sess);
+	credit->has = false;
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_ask_post - ask the peer
+ * @sess: session
+ * @credit: goes with the question, in any case, and is not used any more when
+ *	->fn is called; may have no place if the session is down
  * @ask: the question; ->fn is called exactly once if this returns 0
  * @msg: what to ask; the tag is set here
- * @wait_ms: how long to wait for a place in the peer's window
+ * @now: rather fail than wait until an earlier message has gone out
  *
  * An answer that does not come within KRDMA_QUESTION_MS, or KRDMA_SERVICE_MS
  * where the owner's service gives it, ends the session.
  *
  * Context: process.
- * Return: 0, -ENOTCONN, -ETIMEDOUT or -EINTR
+ * Return: 0 or -ENOTCONN
  */
-int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
-		   u32 wait_ms)
+int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_ask *ask,
+		   struct krdma_msg *msg, bool now)
 {
 	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS * sess->ch->patience;
 	struct krdma_tx *tx;
-	bool got, listed;
-	int rc, len;
-	long left;
+	int len, rc = -ENOTCONN;
+	bool listed;
 
-	left = wait_event_killable_timeout(sess->wait, krdma_ask_place(sess, &got),
-					   msecs_to_jiffies(wait_ms));
-	if (left <= 0)
-		return left ? -EINTR : -ETIMEDOUT;
-	if (!got)
-		return -ENOTCONN;
-	tx = krdma_post_tx_get(sess->ch, !wait_ms);
-	if (!tx) {
-		rc = -ENOTCONN;
-		goto out_place;
-	}
+	/* ->fn may let go of what holds the session. */
+	kref_get(&sess->ref);
+	if (!credit->has)
+		goto out_credit;
+	tx = krdma_post_tx_get(sess->ch, now);
+	if (!tx)
+		goto out_credit;
 
 	refcount_inc(&ask->refs);
 	spin_lock_bh(&sess->lock);
@@ -119,6 +190,7 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 	ask->posted = ktime_get();
 	ask->expires = jiffies + msecs_to_jiffies(answer_ms);
 	list_add_tail(&ask->node, &sess->asks);
+	credit->has = false;
 	krdma_session_tick_by(sess, ktime_add_ms(ask->posted, answer_ms));
 	spin_unlock_bh(&sess->lock);
 
@@ -131,20 +203,52 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 	trace_krdma_message(sess->serial, true, msg->type, false, ask->tag);
 	rc = krdma_post_tx(sess->ch, tx, len, false);
 	if (!rc)
-		return 0;
+		goto out;
 
 out_list:
 	spin_lock_bh(&sess->lock);
 	listed = !list_empty(&ask->node);
 	list_del_init(&ask->node);
+	if (listed)
+		credit->has = true;
 	spin_unlock_bh(&sess->lock);
-	/* Else krdma_asks_fail has told the asker already. */
-	if (!listed)
-		return 0;
+	/* Else krdma_asks_fail has told the asker already, who may have freed @credit. */
+	if (!listed) {
+		rc = 0;
+		goto out;
+	}
 	krdma_ask_put(ask);
-out_place:
-	krdma_ask_place_put(sess);
+out_credit:
+	krdma_credit_put(sess, credit);
+out:
+	krdma_session_put(sess);
 	return rc;
+}
+
+/**
+ * krdma_ask_send - ask the peer as soon as it has a place for the question
+ * @sess: session
+ * @ask: as for krdma_ask_post
+ * @msg: likewise
+ * @wait_ms: how long to wait for a place in the peer's window; 0: do not wait at all
+ *
+ * Context: process.
+ * Return: 0, -ENOTCONN, -ETIMEDOUT or -EINTR
+ */
+int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
+		   u32 wait_ms)
+{
+	struct krdma_credit credit;
+	long left;
+
+	krdma_credit_init(&credit, NULL);
+	left = wait_event_killable_timeout(sess->wait, krdma_credit_take(sess, &credit),
+					   msecs_to_jiffies(wait_ms));
+	if (left <= 0) {
+		krdma_credit_put(sess, &credit);
+		return left ? -EINTR : -ETIMEDOUT;
+	}
+	return krdma_ask_post(sess, &credit, ask, msg, !wait_ms);
 }
 
 static void krdma_ask_sync(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
@@ -212,9 +316,14 @@ out:
  */
 void krdma_asks_fail(struct krdma_session *sess)
 {
+	struct krdma_credit *credit, *next;
 	struct krdma_ask *ask;
 	krdma_ask_fn fn;
 
+	spin_lock_bh(&sess->lock);
+	list_for_each_entry_safe(credit, next, &sess->creditless, node)
+		krdma_credit_settle(sess, credit, false);
+	spin_unlock_bh(&sess->lock);
 	for (;;) {
 		spin_lock_bh(&sess->lock);
 		ask = list_first_entry_or_null(&sess->asks, struct krdma_ask, node);
@@ -302,7 +411,9 @@ static void krdma_ctl_answered(struct krdma_session *sess, struct krdma_rx *rx,
 
 	/* ORDER: the receive first, then the place for the next question. */
 	krdma_post_rx(sess->ch, rx);
-	krdma_ask_place_put(sess);
+	spin_lock_bh(&sess->lock);
+	krdma_credit_free(sess);
+	spin_unlock_bh(&sess->lock);
 }
 
 /* ---- the peer's questions ---- */

@@ -176,7 +176,7 @@ static void krdma_digest_want(struct krdma_region *region)
 		return;
 	region->digesting = true;
 	kref_get(&region->ref);
-	queue_work(krdma_wait_wq, &region->digest_work);
+	queue_work(krdma_ask_wq, &region->digest_work);
 }
 
 /**
@@ -261,7 +261,10 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 	krdma_region_put(region);
 }
 
-/* The first that waits, its own digest known; NULL if nobody does any more. */
+/*
+ * The first that waits, its own digest known; NULL if nobody does any more. What takes so
+ * long keeps no place of the peer's window.
+ */
 static struct krdma_xfer *krdma_digest_next(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
@@ -276,6 +279,7 @@ static struct krdma_xfer *krdma_digest_next(struct krdma_region *region)
 		/* Its memory is not given back while something of it is under way. */
 		x->chunks++;
 		spin_unlock_bh(&sess->lock);
+		krdma_credit_put(sess, &region->digest_credit);
 		value = krdma_digest_local(x);
 		spin_lock_bh(&sess->lock);
 		x->chunks--;
@@ -320,17 +324,24 @@ void krdma_digest_work(struct work_struct *work)
 	struct krdma_ask *ask = krdma_ask_new(KRDMA_WIRE_DIGEST, krdma_digest_answered, region);
 	int rc = msg && ask ? 0 : -ENOMEM;
 	struct krdma_xfer *x;
+	bool waits;
 
 	spin_lock_bh(&sess->lock);
 	x = krdma_digest_next(region);
-	region->asked = x;
-	if (x && !rc)
+	waits = x && !krdma_credit_take_locked(sess, &region->digest_credit);
+	region->asked = waits ? NULL : x;
+	if (region->asked && !rc)
 		krdma_digest_question(region, x, msg);
 	if (!x)
 		region->digesting = false;
 	spin_unlock_bh(&sess->lock);
+	/* It is queued again then, with the reference. */
+	if (waits)
+		goto out;
 	if (x && !rc)
-		rc = krdma_ask_send(sess, ask, msg, KRDMA_SERVICE_MS);
+		rc = krdma_ask_post(sess, &region->digest_credit, ask, msg, false);
+	if (!x || rc)
+		krdma_credit_put(sess, &region->digest_credit);
 	if (x && rc) {
 		spin_lock_bh(&sess->lock);
 		region->digesting = false;
@@ -342,10 +353,11 @@ void krdma_digest_work(struct work_struct *work)
 		spin_unlock_bh(&sess->lock);
 		krdma_xfers_finish(&done);
 	}
-	if (ask)
-		krdma_ask_put(ask);
-	kfree(msg);
 	/* Asked: then it is krdma_digest_answered's. */
 	if (!x || rc)
 		krdma_region_put(region);
+out:
+	if (ask)
+		krdma_ask_put(ask);
+	kfree(msg);
 }

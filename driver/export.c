@@ -750,6 +750,17 @@ static int krdma_grant_rights(const struct krdma_exp *exp, const struct krdma_se
 	return wanted & ~*rights || !*rights ? -EOPNOTSUPP : 0;
 }
 
+static u32 krdma_session_grants_of(struct krdma_session *sess, const struct krdma_exp *exp)
+{
+	struct krdma_grant *grant;
+	unsigned long i;
+	u32 n = 0;
+
+	xa_for_each(&sess->grants, i, grant)
+		n += grant->exp == exp;
+	return n;
+}
+
 static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 {
 	struct krdma_grant *grant;
@@ -768,6 +779,8 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 	mutex_lock(&krdma_exports_lock);
 	exp = krdma_export_find(sess->net, msg->open.name);
 	rc = exp ? krdma_grant_rights(exp, sess, msg->open.rights, &grant->rights) : -ENOENT;
+	if (!rc && krdma_session_grants_of(sess, exp) >= KRDMA_EXPORT_GRANTS)
+		rc = -EDQUOT;
 	if (!rc) {
 		do {
 			grant->id = ++sess->next_grant;

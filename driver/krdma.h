@@ -62,9 +62,11 @@
 #define KRDMA_SESSION_SEGMENTS  8192
 #define KRDMA_SEGMENT_PAGES_MAX 4096
 #define KRDMA_SESSION_GRANTS    1024
-#define KRDMA_SESSIONS_MAX      4096
-#define KRDMA_IDS_MAX           4096
-#define KRDMA_REGION_KEYS       262144
+/* Of one export: its grants are walked when segments are short. */
+#define KRDMA_EXPORT_GRANTS 128
+#define KRDMA_SESSIONS_MAX  4096
+#define KRDMA_IDS_MAX       4096
+#define KRDMA_REGION_KEYS   262144
 /*
  * Inbound sessions: of all, of one peer address, and not established yet. Those of an
  * address are shared by its users: krdma_share_ok().
@@ -225,6 +227,13 @@ struct krdma_watch {
 	void (*stale)(struct krdma_watch *watch, int err);
 };
 
+/* A place in the peer's window, for one question; or the wait for it. */
+struct krdma_credit {
+	struct list_head node;    /* session->creditless, while it waits */
+	struct work_struct *work; /* of who waits; NULL: it sleeps on session->wait */
+	bool has;
+};
+
 struct krdma_region {
 	struct kref ref;
 	struct list_head node;      /* session->regions, session->lock */
@@ -259,8 +268,12 @@ struct krdma_region {
 	u32 asked_bytes;
 	struct krdma_xfer *asked; /* the one that the DIGEST is for; NULL: it has ended */
 	struct work_struct digest_work;
+	struct krdma_credit digest_credit; /* of digest_work */
 	struct work_struct ask_work;
+	struct krdma_credit ask_credit; /* of ask_work */
+	bool closing;                   /* close_work waits until nothing is posted */
 	struct work_struct close_work;
+	struct krdma_credit close_credit; /* of close_work */
 };
 
 struct krdma_key *krdma_region_key_find(struct krdma_region *region, u64 index);
@@ -565,7 +578,7 @@ struct krdma_session {
 	int err;                /* what ended it */
 	const char *why;        /* the same as a phrase */
 	int bye;                /* reason to tell the peer, -1 for none */
-	wait_queue_head_t wait; /* state changes, window */
+	wait_queue_head_t wait; /* state changes, credits */
 	ktime_t made;
 	u64 peer_incarnation;
 
@@ -573,6 +586,7 @@ struct krdma_session {
 	struct list_head asks;
 	unsigned long last_answer; /* jiffies */
 	struct krdma_window window;
+	struct list_head creditless; /* krdma_credit: wait for a place in it, first come */
 
 	/* the peer's questions */
 	struct krdma_tags tags;
@@ -705,10 +719,10 @@ DECLARE_PER_CPU(struct krdma_stats, krdma_stats);
 
 /* main.c */
 extern u64 krdma_incarnation;
-extern struct workqueue_struct *krdma_wq;      /* never waits for a peer */
-extern struct workqueue_struct *krdma_wait_wq; /* may wait for an answer */
+extern struct workqueue_struct *krdma_wq;         /* never waits for a peer */
+extern struct workqueue_struct *krdma_ask_wq;     /* asks, waits for no answer */
+extern struct workqueue_struct *krdma_service_wq; /* may wait for an answer */
 extern struct workqueue_struct *krdma_connect_wq;
-extern struct workqueue_struct *krdma_close_wq;
 extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
 
@@ -1012,6 +1026,12 @@ void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *w
 void krdma_ctl_rx_work(struct work_struct *work);
 struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg);
 void krdma_ask_put(struct krdma_ask *ask);
+void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
+bool krdma_credit_take_locked(struct krdma_session *sess, struct krdma_credit *credit);
+bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit);
+void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit);
+int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_ask *ask,
+		   struct krdma_msg *msg, bool now);
 int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
 		   u32 wait_ms);
 int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms, krdma_ask_fn fn,

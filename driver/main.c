@@ -17,9 +17,9 @@
 
 u64 krdma_incarnation;
 struct workqueue_struct *krdma_wq;
-struct workqueue_struct *krdma_wait_wq;
+struct workqueue_struct *krdma_ask_wq;
+struct workqueue_struct *krdma_service_wq;
 struct workqueue_struct *krdma_connect_wq;
-struct workqueue_struct *krdma_close_wq;
 struct workqueue_struct *krdma_event_wq;
 
 /**
@@ -48,8 +48,8 @@ int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...)
 
 /*
  * What can end a wait must not queue behind those who wait: so what never waits
- * for a peer has a queue of its own, and a peer that is slow to connect or to
- * close does not hold up the others.
+ * for a peer has a queue of its own, and a peer that is slow to connect does not
+ * hold up the others.
  */
 static void krdma_wqs_destroy(void)
 {
@@ -57,10 +57,10 @@ static void krdma_wqs_destroy(void)
 		destroy_workqueue(krdma_connect_wq);
 	if (krdma_event_wq)
 		destroy_workqueue(krdma_event_wq);
-	if (krdma_close_wq)
-		destroy_workqueue(krdma_close_wq);
-	if (krdma_wait_wq)
-		destroy_workqueue(krdma_wait_wq);
+	if (krdma_service_wq)
+		destroy_workqueue(krdma_service_wq);
+	if (krdma_ask_wq)
+		destroy_workqueue(krdma_ask_wq);
 	if (krdma_wq)
 		destroy_workqueue(krdma_wq);
 }
@@ -68,11 +68,11 @@ static void krdma_wqs_destroy(void)
 static int krdma_wqs_create(void)
 {
 	krdma_wq = alloc_workqueue("krdma", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	krdma_wait_wq = alloc_workqueue("krdma_wait", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	krdma_ask_wq = alloc_workqueue("krdma_ask", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	krdma_service_wq = alloc_workqueue("krdma_service", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	krdma_connect_wq = alloc_workqueue("krdma_connect", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	krdma_close_wq = alloc_workqueue("krdma_close", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
 	krdma_event_wq = alloc_workqueue("krdma_event", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	return krdma_wq && krdma_wait_wq && krdma_connect_wq && krdma_close_wq && krdma_event_wq ?
+	return krdma_wq && krdma_ask_wq && krdma_service_wq && krdma_connect_wq && krdma_event_wq ?
 		       0 :
 		       -ENOMEM;
 }

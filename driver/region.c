@@ -273,6 +273,9 @@ static void krdma_region_ask_work(struct work_struct *work)
 	bool wanted;
 	int rc = -ENOMEM;
 
+	/* If it has to wait, it is queued again, with the reference. */
+	if (!krdma_credit_take(sess, &region->ask_credit))
+		return;
 	sa = kzalloc(sizeof(*sa), GFP_KERNEL);
 	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
 	ask = krdma_ask_new(KRDMA_WIRE_SEGS, krdma_region_keys, sa);
@@ -295,7 +298,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 	sa->region = region;
 	sa->first = msg->segs.first;
 	sa->count = 1 + msg->segs.extra;
-	rc = krdma_ask_send(sess, ask, msg, KRDMA_SERVICE_MS);
+	rc = krdma_ask_post(sess, &region->ask_credit, ask, msg, false);
 	if (rc) {
 		krdma_region_put(region);
 	} else {
@@ -303,6 +306,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 		krdma_region_waiting(region, KRDMA_WAIT_KEY);
 	}
 out:
+	krdma_credit_put(sess, &region->ask_credit);
 	if (rc)
 		krdma_region_ask_failed(region, rc);
 	if (ask)
@@ -326,8 +330,16 @@ void krdma_region_want(struct krdma_region *region)
 	region->asking = true;
 	kref_get(&region->ref);
 	/* Put by the work; asking is false again before it is queued again. */
-	if (!queue_work(krdma_wait_wq, &region->ask_work))
+	if (!queue_work(krdma_ask_wq, &region->ask_work))
 		kref_put(&region->ref, krdma_region_release);
+}
+
+static void krdma_region_close_on(struct krdma_region *region)
+{
+	if (!region->closing || (region->posted && region->sess->state == KRDMA_SESSION_UP))
+		return;
+	region->closing = false;
+	queue_work(krdma_ask_wq, &region->close_work);
 }
 
 /**
@@ -347,10 +359,10 @@ void krdma_region_drained(struct krdma_region *region, struct krdma_key *key)
 		key->recall = NULL;
 	}
 	if (wake) {
-		/* Answers to RECALL and REVOKE, and krdma_region_close_work. */
+		/* Answers to RECALL and REVOKE. */
 		if (region->sess->state == KRDMA_SESSION_UP)
 			queue_work(krdma_wq, &region->sess->rx_work);
-		wake_up(&region->sess->wait);
+		krdma_region_close_on(region);
 	}
 }
 
@@ -591,8 +603,10 @@ void krdma_regions_lost(struct krdma_session *sess)
 	struct krdma_region *region;
 
 	lockdep_assert_held(&sess->lock);
-	list_for_each_entry(region, &sess->regions, node)
+	list_for_each_entry(region, &sess->regions, node) {
 		krdma_region_stale(region, -ENOTCONN);
+		krdma_region_close_on(region);
+	}
 }
 
 /**
@@ -630,48 +644,75 @@ static void krdma_region_unlist(struct krdma_region *region)
 		krdma_region_put(region);
 }
 
+/* Can it be closed? If not, close_work is queued again when it can. */
 static bool krdma_region_idle(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
 	bool idle;
 
 	spin_lock_bh(&sess->lock);
+	/* Bounded: what is posted ends, or the heartbeat ends the session. */
 	idle = !region->posted || sess->state != KRDMA_SESSION_UP;
+	region->closing = !idle;
 	spin_unlock_bh(&sess->lock);
 	return idle;
 }
 
-/* As long as the session is up the owner must hear of it, or it keeps the grant. */
-static void krdma_region_tell(struct krdma_region *region)
+/* Answer to CLOSE: the owner has forgotten the grant, or the session is down. */
+static void krdma_region_closed(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
 {
+	struct krdma_region *region = ask->arg;
+
+	if (msg &&
+	    (msg->grant.grant != region->grant || msg->grant.generation != region->generation))
+		krdma_session_protocol(region->sess, "the close of another grant");
+	krdma_region_unlist(region);
+	krdma_region_put(region);
+}
+
+/*
+ * As long as the session is up the owner must hear of it, or it keeps the grant.
+ * Return: 0 if krdma_region_closed is called.
+ */
+static int krdma_region_tell(struct krdma_region *region)
+{
+	struct krdma_ask *ask = krdma_ask_new(KRDMA_WIRE_CLOSE, krdma_region_closed, region);
 	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
 	struct krdma_session *sess = region->sess;
 	int rc = -ENOMEM;
 
-	if (msg) {
+	if (ask && msg) {
 		msg->type = KRDMA_WIRE_CLOSE;
 		msg->grant.grant = region->grant;
 		msg->grant.generation = region->generation;
-		rc = krdma_ask_wait(sess, msg, KRDMA_FOREVER_MS, NULL, NULL);
-	}
-	if (rc == -ENOMEM)
+		rc = krdma_ask_post(sess, &region->close_credit, ask, msg, false);
+	} else {
 		krdma_session_fail(sess, rc, "no memory to close a region",
 				   KRDMA_WIRE_REASON_LIMIT);
-	else if (!rc &&
-		 (msg->grant.grant != region->grant || msg->grant.generation != region->generation))
-		krdma_session_protocol(sess, "the close of another grant");
+	}
+	if (ask)
+		krdma_ask_put(ask);
 	kfree(msg);
+	return rc;
 }
 
 static void krdma_region_close_work(struct work_struct *work)
 {
 	struct krdma_region *region = container_of(work, struct krdma_region, close_work);
 	struct krdma_session *sess = region->sess;
+	int rc = -ESTALE;
 
-	/* Bounded: what is posted ends, or the heartbeat ends the session. */
-	wait_event(sess->wait, krdma_region_idle(region));
-	if (!region->revoked)
-		krdma_region_tell(region);
+	/* While it has to wait, the reference is with what queues it again. */
+	if (!krdma_region_idle(region))
+		return;
+	if (!region->revoked) {
+		if (!krdma_credit_take(sess, &region->close_credit))
+			return;
+		rc = krdma_region_tell(region);
+	}
+	if (!rc)
+		return;
+	krdma_credit_put(sess, &region->close_credit);
 	krdma_region_unlist(region);
 	krdma_region_put(region);
 }
@@ -696,7 +737,7 @@ void krdma_region_close(struct krdma_region *region)
 	krdma_xfers_finish(&done);
 	/* The handle's reference goes to the work. */
 	if (last)
-		queue_work(krdma_close_wq, &region->close_work);
+		queue_work(krdma_ask_wq, &region->close_work);
 	else
 		krdma_region_put(region);
 }
@@ -740,8 +781,11 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	INIT_LIST_HEAD(&region->senders);
 	INIT_LIST_HEAD(&region->mail);
 	INIT_WORK(&region->ask_work, krdma_region_ask_work);
+	krdma_credit_init(&region->ask_credit, &region->ask_work);
 	INIT_WORK(&region->digest_work, krdma_digest_work);
+	krdma_credit_init(&region->digest_credit, &region->digest_work);
 	INIT_WORK(&region->close_work, krdma_region_close_work);
+	krdma_credit_init(&region->close_credit, &region->close_work);
 	return region;
 }
 
@@ -816,7 +860,7 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 	if (!err && abandoned) {
 		/* The opener went away, or can't use it: give the grant back. */
 		kref_get(&region->ref);
-		queue_work(krdma_close_wq, &region->close_work);
+		queue_work(krdma_ask_wq, &region->close_work);
 	}
 	ask->err = err ?: unable ? -EOPNOTSUPP : 0;
 	complete_all(&ask->done);

@@ -234,7 +234,7 @@ void krdma_session_serve(struct krdma_session *sess)
 {
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP)
-		queue_work(krdma_wait_wq, &sess->svc_work);
+		queue_work(krdma_service_wq, &sess->svc_work);
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -410,6 +410,7 @@ struct krdma_session *krdma_session_new(void)
 	init_waitqueue_head(&sess->wait);
 	INIT_LIST_HEAD(&sess->node);
 	INIT_LIST_HEAD(&sess->asks);
+	INIT_LIST_HEAD(&sess->creditless);
 	INIT_LIST_HEAD(&sess->requests);
 	INIT_LIST_HEAD(&sess->regions);
 	INIT_LIST_HEAD(&sess->xfers);

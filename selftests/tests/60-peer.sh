@@ -23,9 +23,10 @@ PATIENCE=3 # seconds
 [ "$TIME_FACTOR" = 1 ] || KEYS=${KEYS:-16} HALF_OPEN=${HALF_OPEN:-100}
 export KEYS=${KEYS:-255} HALF_OPEN=${HALF_OPEN:-1000}
 
-peer=$TOP/selftests/tests/bin/helpers/peer
-make -s -C "$TOP/selftests/tests/src" ../bin/helpers/peer || {
-	echo "Bail out! src/peer.c does not build"
+helpers=$TOP/selftests/tests/bin/helpers
+peer=$helpers/peer
+make -s -C "$TOP/selftests/tests/src" ../bin/helpers/peer ../bin/helpers/stalled || {
+	echo "Bail out! src/peer.c or src/stalled.c does not build"
 	exit 1
 }
 unload_module # what an earlier test may have left
@@ -198,6 +199,9 @@ while IFS=$'\t' read -r _ name command status limit end says <&3; do
 done 3<"$dir/cases"
 diag "rounds of the session beside: $(<"$dir/rounds")"
 check "owner: a session beside went on, with the right bytes" test "$(<"$dir/rounds")" -ge 5
+never=$(grep -P '\tsegs-never\t' "$dir/cases" | cut -f 1)
+merge "a silent owner" "$helpers/stalled" 10.77.0.2 $((BASE + never)) $PORT good
+diag "after $((SECONDS - began)) s"
 kill "$owner_pid"
 check_nothing_left "no session, pin or registration is left" 40
 # shellcheck disable=SC2016 # for the node's shell
