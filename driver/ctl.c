@@ -2,7 +2,8 @@
 /*
  * Control: questions and answers (Documentation/wire.rst).
  *
- * rx_work handles what was received, in order, and never waits for the peer.
+ * rx_work, and for messages a tasklet, handles what was received, in order, and
+ * never waits for the peer.
  * Questions that take longer go to the service (export.c). A receive is posted
  * again before the answer that gives the peer its place back, and before a
  * place of our own becomes free.
@@ -13,7 +14,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-/* Messages that rx_work handles at a time. */
+/* What is handled at a time. */
 #define KRDMA_RX_MANY 16
 
 /* ---- our questions ---- */
@@ -179,7 +180,7 @@ int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, stru
 	kref_get(&sess->ref);
 	if (!credit->has)
 		goto out_credit;
-	tx = krdma_post_tx_get(sess->ch, now);
+	tx = now ? krdma_post_tx_try(sess->ch) : krdma_post_tx_get(sess->ch, false);
 	if (!tx)
 		goto out_credit;
 
@@ -446,13 +447,25 @@ static void krdma_question_end(struct krdma_session *sess, u32 tag)
  */
 int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg)
 {
-	struct krdma_tx *tx;
+	struct krdma_tx *tx = krdma_post_tx_get(sess->ch, false);
+
+	return tx ? krdma_answer_in(sess, tx, msg) : -ENOTCONN;
+}
+
+/**
+ * krdma_answer_in - answer a question of the peer
+ * @sess: session
+ * @tx: buffer for it; owned by the post from here
+ * @msg: the answer, with the question's tag
+ *
+ * Context: any, no session lock held; the receive of the question is posted again.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_answer_in(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg)
+{
 	int len;
 
 	msg->answer = true;
-	tx = krdma_post_tx_get(sess->ch, false);
-	if (!tx)
-		return -ENOTCONN;
 	len = krdma_proto_encode(msg, tx->buf, KRDMA_WIRE_MSG_MAX);
 	if (WARN_ON_ONCE(len < 0)) {
 		krdma_post_tx_put(sess->ch, tx);
@@ -559,48 +572,86 @@ static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 		krdma_ctl_request(sess, msg);
 }
 
-static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess)
+/* ---- what was received ---- */
+
+/* A message, or the answer to some: handled without sleeping. */
+static bool krdma_rx_soft(const struct krdma_rx *rx)
+{
+	return rx->len && (((const u8 *)rx->buf)[0] & ~KRDMA_WIRE_ANSWER) == KRDMA_WIRE_MESSAGE;
+}
+
+/**
+ * krdma_ctl_rx_kick - see to it that what was received is handled
+ * @sess: session
+ *
+ * Context: session->lock held.
+ */
+void krdma_ctl_rx_kick(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_rx *rx = list_first_entry_or_null(&ch->rx_list, struct krdma_rx, node);
+
+	lockdep_assert_held(&sess->lock);
+	/* Who is at it looks again. */
+	if (sess->state != KRDMA_SESSION_UP || !rx || ch->rx_busy)
+		return;
+	if (krdma_rx_soft(rx))
+		tasklet_schedule(&ch->rx_tasklet);
+	else
+		queue_work(krdma_wq, &sess->rx_work);
+}
+
+static bool krdma_ctl_begin(struct krdma_session *sess)
+{
+	bool idle;
+
+	spin_lock_bh(&sess->lock);
+	idle = !sess->ch->rx_busy;
+	sess->ch->rx_busy = true;
+	spin_unlock_bh(&sess->lock);
+	return idle;
+}
+
+static void krdma_ctl_end(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	sess->ch->rx_busy = false;
+	krdma_ctl_rx_kick(sess);
+	spin_unlock_bh(&sess->lock);
+}
+
+static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess, bool soft)
 {
 	struct krdma_rx *rx = NULL;
 
 	spin_lock_bh(&sess->lock);
-	if (sess->state == KRDMA_SESSION_UP) {
+	if (sess->state == KRDMA_SESSION_UP)
 		rx = list_first_entry_or_null(&sess->ch->rx_list, struct krdma_rx, node);
-		if (rx)
-			list_del(&rx->node);
-	}
+	if (rx && soft && !krdma_rx_soft(rx))
+		rx = NULL;
+	if (rx)
+		list_del(&rx->node);
 	spin_unlock_bh(&sess->lock);
 	return rx;
 }
 
-static void krdma_ctl_again(struct krdma_session *sess)
-{
-	spin_lock_bh(&sess->lock);
-	if (sess->state == KRDMA_SESSION_UP)
-		queue_work(krdma_wq, &sess->rx_work);
-	spin_unlock_bh(&sess->lock);
-}
-
-/**
- * krdma_ctl_rx_work - handle received messages, in order
- * @work: of a session
- *
- * Context: work; one at a time for a session.
+/*
+ * In order, by one at a time. However busy the peer keeps it: it ends, and begins anew.
+ * Return: false if the session ends.
  */
-void krdma_ctl_rx_work(struct work_struct *work)
+static bool krdma_ctl_receive(struct krdma_session *sess, struct krdma_msg *msg, bool soft)
 {
-	struct krdma_session *sess = container_of(work, struct krdma_session, rx_work);
-	struct krdma_msg *msg = sess->rx_msg;
 	const char *why = NULL;
 	struct krdma_rx *rx;
-	u32 n = 0;
+	u32 n;
 
-	while ((rx = krdma_ctl_next(sess))) {
+	if (!krdma_ctl_begin(sess))
+		return true;
+	for (n = 0; n < KRDMA_RX_MANY && (rx = krdma_ctl_next(sess, soft)); n++) {
 		krdma_stat_inc(KRDMA_STAT_MESSAGES_RECEIVED);
-		ib_dma_sync_single_for_cpu(sess->dev->ib, rx->dma, rx->len, DMA_FROM_DEVICE);
 		if (krdma_proto_decode(rx->buf, rx->len, msg, &why)) {
 			krdma_session_protocol(sess, why);
-			return;
+			break;
 		}
 		trace_krdma_message(sess->serial, false, msg->type, msg->answer, msg->tag);
 		if (msg->answer && msg->type == KRDMA_WIRE_MESSAGE)
@@ -609,14 +660,42 @@ void krdma_ctl_rx_work(struct work_struct *work)
 			krdma_ctl_answered(sess, rx, msg);
 		else
 			krdma_ctl_question(sess, rx, msg);
-		/* However busy the peer keeps it: it ends, and begins anew. */
-		if (++n == KRDMA_RX_MANY) {
-			krdma_ctl_again(sess);
-			break;
-		}
 	}
-	krdma_inbox_answer(sess);
+	krdma_ctl_end(sess);
+	return !why;
+}
+
+/**
+ * krdma_ctl_rx_work - handle what was received, and give answers that are due
+ * @work: of a session
+ *
+ * Context: work; one at a time for a session.
+ */
+void krdma_ctl_rx_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, rx_work);
+
+	if (!krdma_ctl_receive(sess, sess->rx_msg, false))
+		return;
+	krdma_inbox_answer(sess, sess->rx_msg, true);
 	krdma_region_recalls_answer(sess);
+}
+
+/**
+ * krdma_ctl_rx_soft - the same for messages, and their answers, alone
+ * @t: of a channel
+ *
+ * As a tasklet it runs when all completions that there are have been handled, so that
+ * messages that come together have one answer.
+ *
+ * Context: softirq.
+ */
+void krdma_ctl_rx_soft(struct tasklet_struct *t)
+{
+	struct krdma_channel *ch = from_tasklet(ch, t, rx_tasklet);
+
+	if (krdma_ctl_receive(ch->sess, ch->rx_msg, true))
+		krdma_inbox_answer(ch->sess, ch->rx_msg, false);
 }
 
 /**

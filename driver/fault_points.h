@@ -133,6 +133,7 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 	KRDMA_FAULT_OR(io_uring_cmd_import_fixed, -ENOMEM, __VA_ARGS__)
 #define xa_reserve_bh(...) KRDMA_FAULT_OR(xa_reserve_bh, -ENOMEM, __VA_ARGS__)
 #define xa_alloc(...)            KRDMA_FAULT_OR(xa_alloc, -ENOMEM, __VA_ARGS__)
+#define xa_store_bh(...)         KRDMA_FAULT_OR(xa_store_bh, XA_ERROR(-ENOMEM), __VA_ARGS__)
 #define xa_store(_xa, _index, _entry, _gfp) \
 	((_gfp) && krdma_fault(xa_store) ? XA_ERROR(-ENOMEM) : xa_store(_xa, _index, _entry, _gfp))
 

@@ -9,7 +9,7 @@
  * wait, one message each in turn; not the work of a session, of which the peer says how
  * busy it is. Who comes later waits behind them, so messages of a grant keep their order.
  *
- * rx_work never sleeps for the memory of a message, which the exporter's memory cgroup
+ * Messages are stored in softirqs. The memory of one is what the exporter's memory cgroup
  * pays for: if there is none at once, that is left to the same work.
  */
 #include <linux/anon_inodes.h>
@@ -56,7 +56,7 @@ struct krdma_box {
 
 /* A grant that may send to a queue. */
 struct krdma_sender {
-	struct kref ref; /* the grant, rx_work or deliver_work while they are at it */
+	struct kref ref; /* the grant, who receives or delivers while at it */
 	struct krdma_box *box;
 	struct krdma_session *sess; /* while not closed */
 	u32 grant;
@@ -89,7 +89,7 @@ static void krdma_box_release(struct kref *ref)
  * krdma_box_put - let go of a queue
  * @box: the queue, or NULL
  *
- * Context: process.
+ * Context: any.
  */
 void krdma_box_put(struct krdma_box *box)
 {
@@ -114,7 +114,7 @@ static struct krdma_mail *krdma_box_pop(struct krdma_box *box, size_t room)
 {
 	struct krdma_mail *mail;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	mail = list_first_entry_or_null(&box->mails, struct krdma_mail, node);
 	if (mail && mail->head.size > room) {
 		mail = ERR_PTR(-EMSGSIZE);
@@ -123,21 +123,21 @@ static struct krdma_mail *krdma_box_pop(struct krdma_box *box, size_t room)
 		box->nmails--;
 		box->out++;
 	}
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	return mail;
 }
 
 /* It was read. Until then it has its room: so a queue is bounded, whoever reads how. */
 static void krdma_box_read(struct krdma_box *box, struct krdma_mail *mail)
 {
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	box->out--;
 	box->used--;
 	krdma_box_deliver(box);
 	/* Others may have to be told of the end. */
 	if (box->over)
 		wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
 	kfree(mail);
 }
@@ -145,12 +145,12 @@ static void krdma_box_read(struct krdma_box *box, struct krdma_mail *mail)
 /* It could not be read: who comes next may. */
 static void krdma_box_back(struct krdma_box *box, struct krdma_mail *mail)
 {
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	box->out--;
 	box->nmails++;
 	list_add(&mail->node, &box->mails);
 	wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM);
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 }
 
 /* A module's function, with one message after the other. */
@@ -219,9 +219,9 @@ struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv)
  */
 void krdma_box_end(struct krdma_box *box)
 {
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	box->over = true;
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	wake_up_interruptible_poll(&box->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
 	if (box->fn)
 		cancel_work_sync(&box->work);
@@ -240,11 +240,11 @@ u32 krdma_box_count(struct krdma_box *box, u32 *waiting)
 	struct krdma_sender *sender;
 	u32 n = 0, mails;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	mails = box->nmails;
 	list_for_each_entry(sender, &box->waiting, node)
 		n++;
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	*waiting = n;
 	return mails;
 }
@@ -262,6 +262,20 @@ static void krdma_sender_release(struct kref *ref)
 static void krdma_sender_put(struct krdma_sender *sender)
 {
 	kref_put(&sender->ref, krdma_sender_release);
+}
+
+/**
+ * krdma_senders_init - no grant may send yet
+ * @sess: session, new
+ *
+ * Here, so that its lock has a class of its own: that of other xarrays is not taken in
+ * softirqs.
+ *
+ * Context: process.
+ */
+void krdma_senders_init(struct krdma_session *sess)
+{
+	xa_init_flags(&sess->senders, XA_FLAGS_LOCK_BH);
 }
 
 /**
@@ -287,7 +301,7 @@ int krdma_sender_open(struct krdma_grant *grant)
 	sender->grant = grant->id;
 	sender->generation = grant->generation;
 	sender->rights = grant->rights;
-	rc = xa_err(xa_store(&grant->sess->senders, grant->id, sender, GFP_KERNEL));
+	rc = xa_err(xa_store_bh(&grant->sess->senders, grant->id, sender, GFP_KERNEL));
 	if (rc)
 		krdma_sender_put(sender);
 	else
@@ -300,19 +314,19 @@ static struct krdma_sender *krdma_sender_find(struct krdma_session *sess, u32 gr
 {
 	struct krdma_sender *sender;
 
-	xa_lock(&sess->senders);
+	xa_lock_bh(&sess->senders);
 	sender = xa_load(&sess->senders, grant);
 	if (sender && sender->generation == generation)
 		kref_get(&sender->ref);
 	else
 		sender = NULL;
-	xa_unlock(&sess->senders);
+	xa_unlock_bh(&sess->senders);
 	return sender;
 }
 
 /*
  * Its receive is not needed any more, and its place is the peer's with the answer, which
- * rx_work gives.
+ * krdma_inbox_answer gives.
  */
 static void krdma_message_taken(struct krdma_session *sess, struct krdma_rx *rx, u32 tag,
 				u16 status)
@@ -338,9 +352,9 @@ static bool krdma_sender_idle(struct krdma_sender *sender)
 {
 	bool idle;
 
-	spin_lock(&sender->box->lock);
+	spin_lock_bh(&sender->box->lock);
 	idle = !sender->busy;
-	spin_unlock(&sender->box->lock);
+	spin_unlock_bh(&sender->box->lock);
 	return idle;
 }
 
@@ -361,12 +375,12 @@ void krdma_sender_close(struct krdma_grant *grant)
 
 	if (!sender)
 		return;
-	xa_erase(&sess->senders, sender->grant);
-	spin_lock(&sender->box->lock);
+	xa_erase_bh(&sess->senders, sender->grant);
+	spin_lock_bh(&sender->box->lock);
 	sender->closed = true;
 	list_splice_init(&sender->held, &held);
 	list_del_init(&sender->node);
-	spin_unlock(&sender->box->lock);
+	spin_unlock_bh(&sender->box->lock);
 	/* ORDER: then nobody looks at the session any more, nor at its receives. */
 	wait_event(sender->box->idle, krdma_sender_idle(sender));
 
@@ -425,7 +439,7 @@ static u16 krdma_mail_store(struct krdma_sender *sender, struct krdma_mail *mail
 	struct krdma_box *box = sender->box;
 	bool stale;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	stale = box->over || sender->closed;
 	if (stale || !mail) {
 		box->used--;
@@ -437,7 +451,7 @@ static u16 krdma_mail_store(struct krdma_sender *sender, struct krdma_mail *mail
 		krdma_stat_inc(KRDMA_STAT_DELIVERIES);
 		krdma_box_wake(box);
 	}
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	if (stale)
 		kfree(mail);
 	return stale ? KRDMA_WIRE_STALE : mail ? KRDMA_WIRE_OK : KRDMA_WIRE_NOMEM;
@@ -464,7 +478,7 @@ static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 	bool hold = false, room = false;
 	struct krdma_mail *mail;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	if (box->over || sender->closed) {
 		*status = KRDMA_WIRE_STALE;
 	} else if (sender->busy || !list_empty(&box->waiting) || box->used >= KRDMA_BOX_MESSAGES) {
@@ -474,7 +488,7 @@ static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 		box->used++;
 		room = true;
 	}
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	if (!room)
 		return hold;
 
@@ -485,7 +499,7 @@ static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 		return false;
 	}
 	/* No memory at once: for deliver_work, which may sleep. */
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	box->used--;
 	hold = !box->over && !sender->closed;
 	if (hold)
@@ -494,7 +508,7 @@ static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 		*status = KRDMA_WIRE_STALE;
 	/* Another may have begun to wait for the room. */
 	krdma_box_deliver(box);
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	return hold;
 }
 
@@ -504,7 +518,7 @@ static bool krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
  * @rx: receive that it is in; posted again when it is taken
  * @msg: the message, decoded
  *
- * Context: rx_work.
+ * Context: softirq, or rx_work.
  */
 void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 			 const struct krdma_msg *msg)
@@ -542,12 +556,12 @@ static int krdma_deliver_length(struct krdma_box *box)
 	struct krdma_sender *sender;
 	int length = -1;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
 	/* With its head, which is more than is needed. */
 	if (sender && box->used < KRDMA_BOX_MESSAGES)
 		length = list_first_entry(&sender->held, struct krdma_rx, node)->len;
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	return length;
 }
 
@@ -558,7 +572,7 @@ static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, u32 length,
 	struct krdma_sender *sender;
 	struct krdma_rx *rx = NULL;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	sender = list_first_entry_or_null(&box->waiting, struct krdma_sender, node);
 	if (sender && box->used < KRDMA_BOX_MESSAGES)
 		rx = list_first_entry(&sender->held, struct krdma_rx, node);
@@ -576,7 +590,7 @@ static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, u32 length,
 		kref_get(&sender->ref);
 		*who = sender;
 	}
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	return rx;
 }
 
@@ -597,9 +611,9 @@ static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx, stru
 	krdma_message_taken(sender->sess, rx, rx->tag, krdma_mail_store(sender, mail));
 	krdma_taken_answer(sender->sess);
 	/* ORDER: its session is not looked at any more. */
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	sender->busy = false;
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	wake_up_all(&box->idle);
 	krdma_sender_put(sender);
 }
@@ -628,27 +642,40 @@ static void krdma_deliver_work(struct work_struct *work)
 /**
  * krdma_inbox_answer - answer the messages that are taken
  * @sess: session
+ * @msg: scratch
+ * @wait: for a buffer; else it is left to rx_work if there is none
  *
- * Context: rx_work.
+ * Context: rx_work; any without @wait, no session lock held.
  */
-void krdma_inbox_answer(struct krdma_session *sess)
+void krdma_inbox_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait)
 {
-	struct krdma_msg *msg = sess->rx_msg;
-	u32 i;
+	struct krdma_tx *tx;
+	u32 i, n;
 
 	if (!READ_ONCE(sess->ntaken))
 		return;
+	tx = wait ? krdma_post_tx_get(sess->ch, false) : krdma_post_tx_try(sess->ch);
+	if (!tx) {
+		krdma_taken_answer(sess);
+		return;
+	}
 	memset(msg, 0, sizeof(*msg));
 	msg->type = KRDMA_WIRE_MESSAGE;
 	spin_lock_bh(&sess->lock);
-	msg->message_answer.count = sess->ntaken;
-	memcpy(msg->message_answer.taken, sess->taken, sess->ntaken * sizeof(*sess->taken));
-	for (i = 0; i < sess->ntaken; i++)
+	n = sess->ntaken;
+	msg->message_answer.count = n;
+	memcpy(msg->message_answer.taken, sess->taken, n * sizeof(*sess->taken));
+	for (i = 0; i < n; i++)
 		clear_bit(sess->taken[i].tag, sess->places);
 	sess->ntaken = 0;
 	spin_unlock_bh(&sess->lock);
+	/* Another may have answered them meanwhile. */
+	if (!n) {
+		krdma_post_tx_put(sess->ch, tx);
+		return;
+	}
 	msg->tag = msg->message_answer.taken[0].tag;
-	krdma_answer(sess, msg);
+	krdma_answer_in(sess, tx, msg);
 }
 
 /* ---- files ---- */
@@ -658,10 +685,10 @@ static bool krdma_box_readable(struct krdma_box *box, bool *end)
 {
 	bool some;
 
-	spin_lock(&box->lock);
+	spin_lock_bh(&box->lock);
 	some = !list_empty(&box->mails);
 	*end = !some && box->over && !box->out;
-	spin_unlock(&box->lock);
+	spin_unlock_bh(&box->lock);
 	return some || *end;
 }
 

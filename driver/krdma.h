@@ -11,7 +11,7 @@
  *	      krdma_listeners_lock	list of listeners, and their ids
  *	  krdma_devices_lock	list of devices, their mappings
  *	  krdma_exports_lock	list of exports, their grants
- *	  box->lock		messages to an export
+ *	  box->lock		(BH) messages to an export
  *	  ctx->reqs_lock	(BH) requests of a file
  *	    session->lock	(BH) everything of a session that moves
  *	    ctx->wait, its eventfd
@@ -501,6 +501,9 @@ struct krdma_channel {
 	u32 nrx;
 	u32 rx_size;
 	struct list_head rx_list; /* received, not handled yet */
+	bool rx_busy;             /* rx_tasklet or rx_work is at it */
+	struct tasklet_struct rx_tasklet;
+	struct krdma_msg *rx_msg; /* its scratch */
 	bool heard;               /* something was received */
 
 	/* messages */
@@ -889,11 +892,12 @@ struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv);
 void krdma_box_end(struct krdma_box *box);
 void krdma_box_put(struct krdma_box *box);
 u32 krdma_box_count(struct krdma_box *box, u32 *waiting);
+void krdma_senders_init(struct krdma_session *sess);
 int krdma_sender_open(struct krdma_grant *grant);
 void krdma_sender_close(struct krdma_grant *grant);
 void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 			 const struct krdma_msg *msg);
-void krdma_inbox_answer(struct krdma_session *sess);
+void krdma_inbox_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait);
 struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
 
 /* export.c: exports and grants */
@@ -914,6 +918,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 				       u32 timeout_ms, struct krdma_why *why);
 void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
+void krdma_region_put_soft(struct krdma_region *region);
 void krdma_region_want(struct krdma_region *region);
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why);
 void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue *done);
@@ -1014,6 +1019,7 @@ void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
 struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
+struct krdma_tx *krdma_post_tx_try(struct krdma_channel *ch);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
 u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
@@ -1023,7 +1029,9 @@ void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *w
 				 struct krdma_queue *done);
 
 /* ctl.c: questions and answers */
+void krdma_ctl_rx_kick(struct krdma_session *sess);
 void krdma_ctl_rx_work(struct work_struct *work);
+void krdma_ctl_rx_soft(struct tasklet_struct *t);
 struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg);
 void krdma_ask_put(struct krdma_ask *ask);
 void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
@@ -1037,6 +1045,7 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms, krdma_ask_fn fn,
 		   s64 *rtt_ns);
 int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
+int krdma_answer_in(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg);
 void krdma_asks_fail(struct krdma_session *sess);
 bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next);
 void krdma_ctl_bye(struct krdma_session *sess, u8 reason);

@@ -229,7 +229,7 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
  * @rx: receive of the answer; posted again here
  * @msg: the answer
  *
- * Context: rx_work.
+ * Context: softirq, or rx_work.
  */
 void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 			    const struct krdma_msg *msg)
@@ -262,7 +262,7 @@ void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
 	while (n)
-		krdma_region_put(regions[--n]);
+		krdma_region_put_soft(regions[--n]);
 	if (wrong)
 		krdma_session_protocol(sess, "an answer to a message never sent");
 }

@@ -62,11 +62,12 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		krdma_session_fail_locked(sess, -ECONNRESET, "the peer sent more than a message",
 					  KRDMA_WIRE_REASON_PROTOCOL, &done);
 	} else if (sess->state <= KRDMA_SESSION_UP) {
+		ib_dma_sync_single_for_cpu(sess->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
 		ch->heard = true;
 		rx->len = wc->byte_len;
 		list_add_tail(&rx->node, &ch->rx_list);
 		ch->last_wc = jiffies;
-		queue_work(krdma_wq, &sess->rx_work);
+		krdma_ctl_rx_kick(sess);
 	}
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
@@ -184,6 +185,21 @@ struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last)
 	struct krdma_tx *tx;
 
 	wait_event(ch->tx_wait, krdma_tx_try(ch, last, &tx));
+	return tx;
+}
+
+/**
+ * krdma_post_tx_try - take a buffer for a control message, if there is one
+ * @ch: channel
+ *
+ * Context: any; no session lock held.
+ * Return: the buffer, or NULL
+ */
+struct krdma_tx *krdma_post_tx_try(struct krdma_channel *ch)
+{
+	struct krdma_tx *tx;
+
+	krdma_tx_try(ch, false, &tx);
 	return tx;
 }
 

@@ -66,6 +66,32 @@ void krdma_region_put(struct krdma_region *region)
 	kref_put(&region->ref, krdma_region_release);
 }
 
+static void krdma_region_free_work(struct work_struct *work)
+{
+	struct krdma_region *region = container_of(work, struct krdma_region, close_work);
+
+	krdma_region_release(&region->ref);
+}
+
+static void krdma_region_release_later(struct kref *ref)
+{
+	struct krdma_region *region = container_of(ref, struct krdma_region, ref);
+
+	INIT_WORK(&region->close_work, krdma_region_free_work);
+	queue_work(krdma_wq, &region->close_work);
+}
+
+/**
+ * krdma_region_put_soft - let go of a region, which may have many keys
+ * @region: the region
+ *
+ * Context: any.
+ */
+void krdma_region_put_soft(struct krdma_region *region)
+{
+	kref_put(&region->ref, krdma_region_release_later);
+}
+
 /* ---- keys ---- */
 
 /**

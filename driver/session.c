@@ -319,6 +319,7 @@ static void krdma_session_release(struct kref *ref)
 	xa_destroy(&sess->grants);
 	xa_destroy(&sess->senders);
 	kfree(sess->rx_msg);
+	kfree(sess->ch->rx_msg);
 	kfree(sess->ch);
 	kfree(sess);
 }
@@ -351,6 +352,7 @@ static void krdma_session_down_work(struct work_struct *work)
 	krdma_conn_stop(sess->ch);
 	krdma_asks_fail(sess);
 	cancel_work_sync(&sess->rx_work);
+	tasklet_kill(&sess->ch->rx_tasklet);
 	krdma_conn_drain(sess->ch);
 	/* The service may wait for a completion that does not come (siw). */
 	complete(&sess->svc_done);
@@ -397,14 +399,13 @@ struct krdma_session *krdma_session_new(void)
 {
 	struct krdma_session *sess = kzalloc(sizeof(*sess), GFP_KERNEL);
 	struct krdma_channel *ch = kzalloc(sizeof(*ch), GFP_KERNEL);
-	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
 
-	if (!sess || !ch || !msg) {
-		kfree(sess);
-		kfree(ch);
-		kfree(msg);
-		return NULL;
-	}
+	if (sess)
+		sess->rx_msg = kzalloc(sizeof(*sess->rx_msg), GFP_KERNEL);
+	if (ch)
+		ch->rx_msg = kzalloc(sizeof(*ch->rx_msg), GFP_KERNEL);
+	if (!sess || !ch || !sess->rx_msg || !ch->rx_msg)
+		goto out_free;
 	kref_init(&sess->ref);
 	spin_lock_init(&sess->lock);
 	init_waitqueue_head(&sess->wait);
@@ -419,7 +420,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->segs);
 	INIT_LIST_HEAD(&sess->mail);
 	xa_init(&sess->grants);
-	xa_init(&sess->senders);
+	krdma_senders_init(sess);
 	init_completion(&sess->svc_done);
 	init_completion(&sess->accepted);
 	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
@@ -434,8 +435,6 @@ struct krdma_session *krdma_session_new(void)
 	sess->window.size = KRDMA_WINDOW;
 	sess->last_answer = jiffies;
 	sess->generation = get_random_u32();
-	sess->rx_msg = msg;
-
 	sess->ch = ch;
 	ch->sess = sess;
 	ch->patience = 1;
@@ -445,9 +444,19 @@ struct krdma_session *krdma_session_new(void)
 	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
+	tasklet_setup(&ch->rx_tasklet, krdma_ctl_rx_soft);
 	INIT_LIST_HEAD(&ch->sinks);
 	INIT_LIST_HEAD(&ch->letters_free);
 	return sess;
+
+out_free:
+	if (sess)
+		kfree(sess->rx_msg);
+	if (ch)
+		kfree(ch->rx_msg);
+	kfree(sess);
+	kfree(ch);
+	return NULL;
 }
 
 /**
