@@ -4,7 +4,7 @@
  *
  * The connect runs in a work of the session, step by step; the handler only
  * passes on what each step came to. Order of the end: disconnect, drain, id,
- * queue pair, (keys of the peer: export.c), then CQ, buffers, PD, device. The
+ * queue pair, (keys of the peer: grant.c), then CQ, buffers, PD, device. The
  * id goes before the queue pair so that no event can find it half gone.
  */
 #include <linux/slab.h>

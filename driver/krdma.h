@@ -900,7 +900,7 @@ void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
 void krdma_inbox_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait);
 struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
 
-/* export.c: exports and grants */
+/* export.c: memory of this host under a name */
 extern struct mutex krdma_exports_lock;
 extern struct list_head krdma_exports;
 struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
@@ -908,10 +908,20 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 				   struct krdma_why *why);
 int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);
 void krdma_export_unpublish(struct krdma_exp *exp);
+struct krdma_exp *krdma_export_find(struct net *net, const char *name);
 void krdma_export_put(struct krdma_exp *exp);
-void krdma_service_work(struct work_struct *work);
-void krdma_grants_release(struct krdma_session *sess);
+
+/* grant.c: exports opened by a session, and their segments */
 void krdma_segments_wake(void);
+struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed);
+int krdma_grant_recall(struct krdma_grant *grant, u32 want);
+int krdma_grant_end(struct krdma_grant *grant);
+void krdma_grant_revoke(struct krdma_grant *grant);
+void krdma_grant_free(struct krdma_grant *grant);
+void krdma_grants_release(struct krdma_session *sess);
+
+/* service.c: answers to what the peer asks of exports */
+void krdma_service_work(struct work_struct *work);
 
 /* region.c: regions and keys */
 struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
@@ -1028,10 +1038,7 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,
 				 struct krdma_queue *done);
 
-/* ctl.c: questions and answers */
-void krdma_ctl_rx_kick(struct krdma_session *sess);
-void krdma_ctl_rx_work(struct work_struct *work);
-void krdma_ctl_rx_soft(struct tasklet_struct *t);
+/* ask.c: our questions, and their places in the peer's window */
 struct krdma_ask *krdma_ask_new(u8 type, krdma_ask_fn fn, void *arg);
 void krdma_ask_put(struct krdma_ask *ask);
 void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
@@ -1044,15 +1051,22 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 		   u32 wait_ms);
 int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms, krdma_ask_fn fn,
 		   s64 *rtt_ns);
-int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
-int krdma_answer_in(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg);
+void krdma_ask_answered(struct krdma_session *sess, struct krdma_rx *rx,
+			const struct krdma_msg *msg);
 void krdma_asks_fail(struct krdma_session *sess);
 bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next);
-void krdma_ctl_bye(struct krdma_session *sess, u8 reason);
-void krdma_ctl_heartbeat(struct krdma_session *sess);
-int krdma_ctl_fence(struct krdma_session *sess);
+void krdma_ask_heartbeat(struct krdma_session *sess);
+int krdma_ask_fence(struct krdma_session *sess);
 int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
 	       struct krdma_why *why);
+
+/* ctl.c: what was received, and our answers */
+void krdma_ctl_rx_kick(struct krdma_session *sess);
+void krdma_ctl_rx_work(struct work_struct *work);
+void krdma_ctl_rx_soft(struct tasklet_struct *t);
+int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
+int krdma_answer_in(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg);
+void krdma_ctl_bye(struct krdma_session *sess, u8 reason);
 
 /* conn.c: rdma_cm of channels */
 int krdma_conn_connect(struct krdma_session *sess);

@@ -5,7 +5,7 @@
  *
  * The order that never bends: invalidate and see it complete, see that nothing
  * is still at it where an invalidation is no fence (rxe: ib_dereg_mr waits for
- * users; iWARP: krdma_ctl_fence), ib_dereg_mr, DMA unmap, give the pages back.
+ * users; iWARP: krdma_ask_fence), ib_dereg_mr, DMA unmap, give the pages back.
  * Where the queue pair is gone, so are all of its PD, and ib_dereg_mr alone
  * ends the key. A fresh key at each registration; no address of this host on
  * the wire: the key's address is the offset in the export.
@@ -301,7 +301,7 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
  */
 int krdma_segs_fence(struct krdma_session *sess)
 {
-	return sess->ch->iwarp ? krdma_ctl_fence(sess) : 0;
+	return sess->ch->iwarp ? krdma_ask_fence(sess) : 0;
 }
 
 /* ---- iWARP: memory that a READ fills ---- */

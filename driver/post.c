@@ -388,7 +388,7 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
  * A WRITE of no bytes needs no key and no receive, and the peer's software has
  * no part in its acknowledgment. Not a READ: rxe up to 6.1 breaks the queue
  * pair when the answer to an empty one is lost (read_reply looks for its key
- * again). Not on iWARP, where it completes without the peer: krdma_ctl_heartbeat.
+ * again). Not on iWARP, where it completes without the peer: krdma_ask_heartbeat.
  *
  * Context: session->lock held.
  */

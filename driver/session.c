@@ -307,7 +307,7 @@ out:
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
 	if (ask)
-		krdma_ctl_heartbeat(sess);
+		krdma_ask_heartbeat(sess);
 }
 
 /* ---- life ---- */
