@@ -327,11 +327,12 @@ static void krdma_io_done(struct krdma_xfer *x, struct krdma_queue *more)
 void krdma_remote_cancel(struct krdma_remote *remote)
 {
 	struct krdma_session *sess = remote->region->sess;
-	struct krdma_xfer *x, *next;
+	struct hlist_node *next;
+	struct krdma_xfer *x;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
-	list_for_each_entry_safe(x, next, &sess->xfers, all)
+	hlist_for_each_entry_safe(x, next, &sess->xfers, all)
 		if (x->done == krdma_io_done &&
 		    container_of(x, struct krdma_io_own, x)->remote == remote)
 			krdma_xfer_end(x, -ECANCELED, &done);
@@ -366,12 +367,25 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 	       (io->length == KRDMA_NUMBER_BYTES && IS_ALIGNED(io->offset, KRDMA_NUMBER_BYTES));
 }
 
-static int krdma_io_check_send(const struct krdma_io *io, const struct krdma_xfer *x, u32 right)
+static bool krdma_io_send_ok(const struct krdma_io *io, u32 nlocal)
 {
-	if (io->length > KRDMA_MESSAGE_MAX || (io->length && !x->nlocal) || io->timeout < 0 ||
-	    io->offset || io->verify || io->unplaced || io->message)
+	return io->length <= KRDMA_MESSAGE_MAX && (!io->length || nlocal) && !io->offset &&
+	       !(io->verify | io->unplaced | io->message);
+}
+
+/* More than a READ or WRITE is. Return: the rights that it needs beside its own, or an errno. */
+static int krdma_io_check_more(const struct krdma_io *io, struct krdma_xfer *x)
+{
+	if ((io->unplaced || io->message) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
-	return right & ~x->region->rights ? -EACCES : 0;
+	if (krdma_opcode_number(x->opcode) && (io->verify || !krdma_io_number_ok(io)))
+		return -EINVAL;
+	x->verify = io->verify ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
+	x->mail = io->op == KRDMA_IO_SEND || io->message ? KRDMA_MAIL_WANTED : KRDMA_MAIL_NONE;
+	x->unplaced = io->unplaced;
+	x->operand = io->operand;
+	x->compare = io->compare;
+	return (io->verify ? KRDMA_RIGHT_READ : 0) | (io->message ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 /* What does not fit is cut nowhere else. */
@@ -383,26 +397,28 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	if (!right)
 		return -EOPNOTSUPP;
 	x->opcode = io->op;
-	x->verify = io->verify ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
-	if (io->verify)
-		right |= KRDMA_RIGHT_READ;
-	x->unplaced = io->unplaced;
-	x->mail = io->op == KRDMA_IO_SEND || io->message ? KRDMA_MAIL_WANTED : KRDMA_MAIL_NONE;
-	if (io->message)
-		right |= KRDMA_RIGHT_MESSAGE;
-	x->operand = io->operand;
-	x->compare = io->compare;
 	x->nlocal = krdma_io_bvecs(io);
-	if (unlikely(io->op == KRDMA_IO_SEND))
-		return krdma_io_check_send(io, x, right);
-	if (!x->length || !x->nlocal || io->timeout < 0)
+	x->verify = KRDMA_VERIFY_NONE;
+	x->mail = KRDMA_MAIL_NONE;
+	x->unplaced = false;
+	if (io->timeout < 0)
 		return -EINVAL;
-	if (unlikely(krdma_opcode_number(x->opcode)) && (io->verify || !krdma_io_number_ok(io)))
-		return -EINVAL;
-	if (unlikely(io->unplaced | io->message) && x->opcode != KRDMA_OP_WRITE)
-		return -EINVAL;
-	if (!krdma_range_ok(io->offset, io->length, region->length))
-		return -ERANGE;
+	if (unlikely(io->op == KRDMA_IO_SEND)) {
+		if (!krdma_io_send_ok(io, x->nlocal))
+			return -EINVAL;
+	} else {
+		if (!x->length || !x->nlocal)
+			return -EINVAL;
+		if (!krdma_range_ok(io->offset, io->length, region->length))
+			return -ERANGE;
+	}
+	if (unlikely(io->op > KRDMA_IO_WRITE || io->verify | io->unplaced | io->message)) {
+		int more = krdma_io_check_more(io, x);
+
+		if (more < 0)
+			return more;
+		right |= more;
+	}
 	return right & ~region->rights ? -EACCES : 0;
 }
 

@@ -599,7 +599,7 @@ struct krdma_session {
 	/* initiator */
 	struct list_head regions;
 	u32 nregions;
-	struct list_head xfers; /* all under way */
+	struct hlist_head xfers; /* all under way, the last first */
 	struct list_head ready; /* can be posted */
 	u32 nxfers;
 	struct list_head recalls;
@@ -951,7 +951,8 @@ void krdma_xfer_again(struct krdma_xfer *x);
 void krdma_xfers_submit(struct krdma_queue *batch);
 void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done);
 void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done);
-void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done);
+void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
+			   struct krdma_queue *done);
 
 /**
  * krdma_xfer_pump - post what can be posted, with one doorbell
@@ -967,7 +968,7 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_queu
 {
 	lockdep_assert_held(&sess->lock);
 	if (!list_empty(&sess->ready) || !list_empty(&sess->mail))
-		krdma_xfer_pump_ready(sess, done);
+		krdma_xfer_pump_ready(sess, NULL, done);
 }
 
 void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done);

@@ -190,7 +190,7 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 	};
 	struct krdma_xfer *x;
 
-	list_for_each_entry(x, &sess->xfers, all) {
+	hlist_for_each_entry(x, &sess->xfers, all) {
 		if (x->wait == KRDMA_WAIT_WIRE)
 			info.in_flight++;
 		else
@@ -255,7 +255,7 @@ static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *ses
 	ktime_t now = ktime_get();
 	struct krdma_xfer *x;
 
-	list_for_each_entry(x, &sess->xfers, all) {
+	hlist_for_each_entry(x, &sess->xfers, all) {
 		struct krdma_transfer_info info = {
 			.session = sess->serial,
 			.user_data = x->user_data,

@@ -645,11 +645,12 @@ void krdma_regions_lost(struct krdma_session *sess)
  */
 void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue *done)
 {
-	struct krdma_xfer *x, *next;
+	struct hlist_node *next;
+	struct krdma_xfer *x;
 
 	lockdep_assert_held(&region->sess->lock);
 	krdma_region_stale(region, err);
-	list_for_each_entry_safe(x, next, &region->sess->xfers, all)
+	hlist_for_each_entry_safe(x, next, &region->sess->xfers, all)
 		if (x->region == region)
 			krdma_xfer_end(x, err, done);
 }

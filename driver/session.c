@@ -414,7 +414,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->creditless);
 	INIT_LIST_HEAD(&sess->requests);
 	INIT_LIST_HEAD(&sess->regions);
-	INIT_LIST_HEAD(&sess->xfers);
+	INIT_HLIST_HEAD(&sess->xfers);
 	INIT_LIST_HEAD(&sess->ready);
 	INIT_LIST_HEAD(&sess->recalls);
 	INIT_LIST_HEAD(&sess->segs);

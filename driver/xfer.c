@@ -4,7 +4,8 @@
  *
  * A transfer is on one list at a time by .node:
  *
- *	session->ready		can be posted as soon as there is room
+ *	session->ready		can be posted as soon as there is room; or in a
+ *				krdma_queue, while they are submitted
  *	region->waiters		lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known
  *	region->senders		its message waits for a place
@@ -93,7 +94,7 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
 	}
 	trace_krdma_xfer_end(sess->serial, x, x->status);
 	x->ended = true;
-	list_del_init(&x->all);
+	hlist_del_init(&x->all);
 	sess->nxfers--;
 	/* Mostly it is on no list: all of it was on the wire. */
 	if (!list_empty(&x->node)) {
@@ -146,14 +147,28 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done)
 	krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
 }
 
+/* Whose turn it is. */
+static struct krdma_xfer *krdma_pump_next(struct krdma_session *sess, struct krdma_xfer **fresh)
+{
+	struct krdma_xfer *x = *fresh;
+
+	if (!x)
+		return list_first_entry_or_null(&sess->ready, struct krdma_xfer, node);
+	*fresh = x->next;
+	return x;
+}
+
 /**
  * krdma_xfer_pump_ready - krdma_xfer_pump where something is ready
  * @sess: session
+ * @fresh: NULL; or transfers that have just been submitted, by ->next, where nothing
+ *	else is ready: mostly they are posted at once, and need no list
  * @done: transfers that ended
  *
  * Context: session->lock held.
  */
-void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
+void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
+			   struct krdma_queue *done)
 {
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_xfer *x;
@@ -164,7 +179,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 	if (sess->state != KRDMA_SESSION_UP)
 		return;
 	now = ktime_get();
-	while ((x = list_first_entry_or_null(&sess->ready, struct krdma_xfer, node))) {
+	while ((x = krdma_pump_next(sess, &fresh))) {
 		struct krdma_region *region = x->region;
 		struct krdma_chunk *c;
 		struct krdma_key *key;
@@ -190,8 +205,11 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 			continue;
 		}
 		c = krdma_chunk_build(ch, x, key);
-		if (!c)
+		if (!c) {
+			if (list_empty(&x->node))
+				list_add(&x->node, &sess->ready);
 			break;
+		}
 		if (IS_ERR(c)) {
 			krdma_xfer_end(x, PTR_ERR(c), done);
 			continue;
@@ -202,12 +220,16 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 		if (unlikely(x->mail && !x->verify && x->posted == x->length)) {
 			krdma_letter_queue(x, done);
 		} else if (x->posted == x->length) {
-			list_del_init(&x->node);
+			if (!list_empty(&x->node))
+				list_del_init(&x->node);
 			krdma_xfer_wait_since(x, KRDMA_WAIT_WIRE, now);
 		} else {
 			list_move_tail(&x->node, &sess->ready);
 		}
 	}
+	/* ORDER: before the session may fail, which ends all of its transfers. */
+	for (; fresh; fresh = fresh->next)
+		list_add_tail(&fresh->node, &sess->ready);
 	if (chain && krdma_chunks_post(ch, chain, done))
 		return;
 	/* ORDER: behind the WRITEs that they tell of. */
@@ -215,7 +237,8 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_queue *done)
 		krdma_letters_post(sess, done);
 }
 
-static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_queue *done)
+static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_queue *fresh,
+			     struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -226,7 +249,7 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_que
 		x->from = x->at;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
 	trace_krdma_xfer_submit(sess->serial, x);
-	list_add_tail(&x->all, &sess->xfers);
+	hlist_add_head(&x->all, &sess->xfers);
 	sess->nxfers++;
 	if (x->status) {
 		krdma_xfer_end(x, x->status, done);
@@ -237,7 +260,9 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_que
 	} else {
 		if (ktime_before(x->deadline, sess->tick_at))
 			krdma_session_tick_by(sess, x->deadline);
-		if (!x->held)
+		if (likely(!x->held && list_empty(&sess->ready)))
+			krdma_queue_add(fresh, x);
+		else if (!x->held)
 			list_add_tail(&x->node, &sess->ready);
 	}
 }
@@ -260,15 +285,19 @@ void krdma_xfers_submit(struct krdma_queue *batch)
 
 	krdma_queue_init(batch);
 	while (x) {
+		struct krdma_queue fresh = KRDMA_QUEUE_INIT(fresh);
 		struct krdma_session *sess = x->sess;
 
 		spin_lock_bh(&sess->lock);
 		for (; x && x->sess == sess; x = next) {
 			/* One that ends at once is in another queue. */
 			next = x->next;
-			krdma_xfer_begin(x, now, &done);
+			krdma_xfer_begin(x, now, &fresh, &done);
 		}
-		krdma_xfer_pump(sess, &done);
+		if (fresh.first)
+			krdma_xfer_pump_ready(sess, fresh.first, &done);
+		else
+			krdma_xfer_pump(sess, &done);
 		/* ORDER: a session is there as long as something of it is under way. */
 		spin_unlock_bh(&sess->lock);
 		krdma_xfers_finish(&done);
@@ -289,7 +318,7 @@ void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done)
 	spin_lock_bh(&sess->lock);
 	if (x->held) {
 		x->held = false;
-		if (!list_empty(&x->all) && !x->status) {
+		if (!hlist_unhashed(&x->all) && !x->status) {
 			list_add_tail(&x->node, &sess->ready);
 			krdma_xfer_wait(x, KRDMA_WAIT_SLOT);
 			krdma_xfer_pump(sess, done);
@@ -309,7 +338,7 @@ void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done)
 void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done)
 {
 	spin_lock_bh(&x->sess->lock);
-	if (!list_empty(&x->all))
+	if (!hlist_unhashed(&x->all))
 		krdma_xfer_end(x, err, done);
 	else if (!x->ended && !x->status)
 		x->status = err;
@@ -325,10 +354,11 @@ void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done)
  */
 void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done)
 {
-	struct krdma_xfer *x, *next;
+	struct hlist_node *next;
+	struct krdma_xfer *x;
 
 	lockdep_assert_held(&sess->lock);
-	list_for_each_entry_safe(x, next, &sess->xfers, all)
+	hlist_for_each_entry_safe(x, next, &sess->xfers, all)
 		krdma_xfer_end(x,
 			       x->posted || x->letter || x->verify == KRDMA_VERIFY_AGAIN ?
 				       -ECONNRESET :
@@ -347,10 +377,11 @@ void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done)
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done)
 {
 	ktime_t now = ktime_get(), soonest = KTIME_MAX;
-	struct krdma_xfer *x, *next;
+	struct hlist_node *next;
+	struct krdma_xfer *x;
 
 	lockdep_assert_held(&sess->lock);
-	list_for_each_entry_safe(x, next, &sess->xfers, all) {
+	hlist_for_each_entry_safe(x, next, &sess->xfers, all) {
 		if (x->status)
 			continue;
 		if (ktime_compare(x->deadline, now) <= 0)

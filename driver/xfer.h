@@ -73,7 +73,7 @@ struct krdma_queue {
  */
 struct krdma_xfer {
 	struct list_head node;         /* session->ready, region->waiters or ->digests */
-	struct list_head all;          /* session->xfers */
+	struct hlist_node all;	       /* session->xfers */
 	struct krdma_xfer *next;       /* in a krdma_queue */
 	struct krdma_session *sess;    /* of the region */
 	struct krdma_region *region;   /* the submitter holds a reference */
@@ -131,7 +131,7 @@ struct krdma_xfer {
 static inline void krdma_xfer_init(struct krdma_xfer *x)
 {
 	memset_startat(x, 0, bvec);
-	INIT_LIST_HEAD(&x->all);
+	INIT_HLIST_NODE(&x->all);
 	INIT_LIST_HEAD(&x->node);
 }
 
