@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counts instructions: WRITEs and READs of 4 KiB by each way into krdma_mover, and
- * by krdma_raw.ko, the floor. Runs in the machine of selftests/bench/insn, where a
+ * Counts instructions: WRITEs and READs of 4 KiB, and messages of 8 bytes, by each way
+ * into krdma_mover, and by krdma_raw.ko, the floor. Runs in the machine of selftests/bench/insn, where a
  * nanosecond is an instruction; one end of that machine's wire talks to the other.
  *
  * usage: insn OPERATIONS SEED
@@ -35,6 +35,7 @@
 #include "krdma_mover.h"
 
 #define SIZE  4096
+#define MAIL  8
 #define DEPTH 32
 #define WARM  128
 #define SRC   "10.9.0.1"
@@ -50,6 +51,12 @@ enum memory {
 	FIXED,  /* a buffer of io_uring, and a registered file */
 };
 
+static const char *const op_names[] = {
+	[KRDMA_OP_READ] = "read",
+	[KRDMA_OP_WRITE] = "write",
+	[KRDMA_OP_SEND] = "send",
+};
+
 static const char *const memory_names[] = { "pinned", "buffer", "fixed" };
 
 static struct {
@@ -57,9 +64,11 @@ static struct {
 	uint32_t session;
 	uint32_t region;
 	uint32_t buffer;
+	int inbox;
 	unsigned char *local; /* DEPTH places */
 	unsigned char *remote;
 	uint8_t opcode;
+	uint32_t length; /* of an operation */
 	enum memory memory;
 	struct io_uring ring;
 	/* places that nothing is under way for */
@@ -93,16 +102,17 @@ static void *pages(size_t length)
 static void set_up(void)
 {
 	struct krdma_listen listener = { .size = sizeof(listener), .addr.family = AF_INET };
-	struct krdma_connect peer = { .size = sizeof(peer) };
+	struct krdma_connect peer = { .size = sizeof(peer), .flags = KRDMA_CONNECT_MESSAGES };
 	struct krdma_export export = {
 		.size = sizeof(export),
 		.length = (uint64_t)DEPTH * SIZE,
-		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE,
 		.name = "bench",
 	};
+	struct krdma_inbox inbox = { .size = sizeof(inbox), .flags = KRDMA_INBOX_NONBLOCK };
 	struct krdma_open region = {
 		.size = sizeof(region),
-		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE,
 		.name = "bench",
 	};
 	struct krdma_buffer buffer = {
@@ -123,6 +133,10 @@ static void set_up(void)
 	export.addr = (uintptr_t)b.remote;
 	if (ioctl(b.fd, KRDMA_IOC_EXPORT, &export))
 		give_up("export");
+	inbox.id = export.id;
+	if (ioctl(b.fd, KRDMA_IOC_INBOX, &inbox))
+		give_up("inbox");
+	b.inbox = inbox.fd;
 	peer.src.family = AF_INET;
 	inet_pton(AF_INET, SRC, peer.src.addr);
 	peer.dst.family = AF_INET;
@@ -189,8 +203,8 @@ static void mark(void)
 static void report(const char *way, const char *memory, unsigned int depth, unsigned int n,
 		   uint64_t ns, uint64_t idle_us)
 {
-	printf("insn: %s %s %s %u %u %llu %llu\n", b.opcode == KRDMA_OP_READ ? "read" : "write",
-	       way, memory, depth, n, (unsigned long long)ns, (unsigned long long)idle_us);
+	printf("insn: %s %s %s %u %u %llu %llu\n", op_names[b.opcode], way, memory, depth, n,
+	       (unsigned long long)ns, (unsigned long long)idle_us);
 	fflush(stdout);
 }
 
@@ -202,8 +216,8 @@ static void fill(struct krdma_op *op, unsigned int place)
 	op->opcode = b.opcode;
 	op->region = b.region;
 	op->user_data = place;
-	op->offset = (uint64_t)place * SIZE;
-	op->length = SIZE;
+	op->offset = b.opcode == KRDMA_OP_SEND ? 0 : (uint64_t)place * SIZE;
+	op->length = b.length;
 	if (b.memory == BUFFER) {
 		op->flags = KRDMA_OP_BUFFER;
 		op->buffer = b.buffer;
@@ -326,7 +340,7 @@ static void by_uring(unsigned int depth, unsigned int n)
 		count = 0;
 		io_uring_for_each_cqe(&b.ring, head, cqe)
 		{
-			if (cqe->res != SIZE)
+			if (cqe->res != (int)b.length)
 				give_up("operation of io_uring");
 			b.idle[b.nidle++] = (unsigned int)cqe->user_data;
 			count++;
@@ -366,6 +380,20 @@ static const struct way ways[] = {
 	  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN },
 };
 
+/* What has come is read: there is room for more. */
+static void move(const struct way *way, unsigned int depth, unsigned int n)
+{
+	static unsigned char mail[SIZE];
+	unsigned int some;
+
+	for (; n; n -= some) {
+		some = b.opcode == KRDMA_OP_SEND && n > DEPTH ? DEPTH : n;
+		way->move(depth, some);
+		while (b.opcode == KRDMA_OP_SEND && read(b.inbox, mail, sizeof(mail)) > 0)
+			;
+	}
+}
+
 static void measure(const struct way *way, unsigned int depth, unsigned int n, unsigned int seed)
 {
 	uint64_t t, idle_us;
@@ -373,12 +401,12 @@ static void measure(const struct way *way, unsigned int depth, unsigned int n, u
 	if (way->ring)
 		ring_open(way->ring_flags);
 	/* Keys, caches of the allocator, and what is done once. */
-	way->move(depth, WARM);
+	move(way, depth, WARM);
 	settle(seed);
 	idle_us = idle();
 	mark();
 	t = now();
-	way->move(depth, n);
+	move(way, depth, n);
 	t = now() - t;
 	mark();
 	idle_us = idle() - idle_us;
@@ -392,8 +420,8 @@ static void measure(const struct way *way, unsigned int depth, unsigned int n, u
 static void module_run(const char *run, const char *way, unsigned int depth, unsigned int n)
 {
 	char text[64];
-	ssize_t length = snprintf(text, sizeof(text), "%s %s %u %u",
-				  b.opcode == KRDMA_OP_READ ? "read" : "write", way, depth, n);
+	ssize_t length = snprintf(text, sizeof(text), "%s %s %u %u %u", op_names[b.opcode], way,
+				  depth, n, b.length);
 	int fd = open(run, O_WRONLY);
 
 	if (fd < 0 || write(fd, text, (size_t)length) != length)
@@ -431,7 +459,8 @@ static void measure_modules(unsigned int depth, unsigned int n, unsigned int see
 			continue;
 		measure_module("verbs", RAW "run", hows[i], depth, n, seed);
 	}
-	for (i = 0; i < 3; i++)
+	/* There messages are not measured. */
+	for (i = 0; i < 3 && b.opcode != KRDMA_OP_SEND; i++)
 		measure_module("in-kernel", KBENCH "run", hows[i], depth, n, seed);
 }
 
@@ -517,6 +546,7 @@ static void measure_long(uint32_t session, unsigned int seed)
 
 int main(int argc, char **argv)
 {
+	const uint8_t opcodes[] = { KRDMA_OP_WRITE, KRDMA_OP_READ, KRDMA_OP_SEND };
 	const unsigned int depths[] = { DEPTH, 1 };
 	unsigned int n, seed, i, w, m, d;
 	uint64_t was;
@@ -530,8 +560,9 @@ int main(int argc, char **argv)
 	settle(0);
 	if (idle() - was < 10000)
 		errx(1, "the kernel does not know how long it was idle");
-	for (i = 0; i < 2; i++) {
-		b.opcode = i ? KRDMA_OP_READ : KRDMA_OP_WRITE;
+	for (i = 0; i < sizeof(opcodes); i++) {
+		b.opcode = opcodes[i];
+		b.length = b.opcode == KRDMA_OP_SEND ? MAIL : SIZE;
 		for (d = 0; d < 2; d++) {
 			measure_modules(depths[d], n, seed);
 			for (w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {

@@ -16,8 +16,7 @@
  *	cat /sys/module/krdma_raw/parameters/run
  *
  * does 2048 operations of a page, 32 under way, and prints nanoseconds and how many
- * microseconds of them the processor was idle. "send", between two hosts, is a message of
- * up to a page, which ends with one that the other end's completion handler sends back: a
+ * microseconds of them the processor was idle. "send" is a message of up to a page, which ends with one that the other end's completion handler sends back: a
  * round trip of its software. A fifth word is another size, a power
  * of two: as many bytes as are under way have to fit into the memory, and one operation
  * into 1 MiB of it. The ways:
@@ -127,7 +126,8 @@ static struct {
 	struct rdma_cm_id *listener;
 	struct raw_end here, there;
 	struct raw_slot slot[RUN_SLOTS];
-	struct raw_mail mail[RUN_SLOTS];
+	struct raw_mail mail[RUN_SLOTS];   /* at the target */
+	struct raw_mail answer[RUN_SLOTS]; /* at the initiator */
 	struct ib_cqe reply_cqe;
 
 	struct raw_block block[RUN_SLOTS];
@@ -330,7 +330,7 @@ static int raw_run_set(const char *val, const struct kernel_param *kp)
 	if (!is_power_of_2(size) || size > raw.block_size ||
 	    (u64)raw.run.depth * size > raw.nblocks * raw.block_size)
 		return -EINVAL;
-	if (raw.run.op == RUN_SEND && (raw.side == RAW_BOTH || size > PAGE_SIZE))
+	if (raw.run.op == RUN_SEND && size > PAGE_SIZE)
 		return -EINVAL;
 	if (!raw.here.up)
 		return -ENOTCONN;
@@ -608,7 +608,8 @@ static int raw_mails_there(void)
 		struct raw_mail *mail = &raw.mail[i];
 
 		/* Not the page with the keys. */
-		sg = sg_next(sg);
+		if (raw.side == RAW_TARGET || i)
+			sg = sg_next(sg);
 		mail->cqe.done = raw_mail_back;
 		mail->sge.addr = sg_dma_address(sg);
 		mail->sge.length = PAGE_SIZE;
@@ -627,7 +628,7 @@ static int raw_mails_here(void)
 	u32 i;
 
 	for (i = 0; i < RUN_SLOTS && !rc; i++) {
-		struct raw_mail *mail = &raw.mail[i];
+		struct raw_mail *mail = &raw.answer[i];
 
 		mail->cqe.done = raw_mail_answered;
 		mail->sge.addr =
@@ -849,7 +850,8 @@ static int raw_begin(void)
 	if (!rc && raw.side == RAW_INITIATOR)
 		rc = raw_hear_keys();
 	if (!rc && raw.side == RAW_BOTH)
-		rc = raw_step(&raw.there, 0) ?: raw_register_all() ?: raw_slots();
+		rc = raw_step(&raw.there, 0) ?: raw_register_all() ?: raw_slots() ?:
+		     raw_mails_there() ?: raw_mails_here();
 	return rc;
 }
 

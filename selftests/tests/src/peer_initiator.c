@@ -215,13 +215,19 @@ static const char *list_all(struct conn *c)
 	return entries > 12 ? NULL : bad("only %u entries", entries);
 }
 
-/* Move the bytes of [at, at + len), as far as one segment has them. */
+/*
+ * Move the bytes of [at, at + len), as far as one segment has them. All of an export can
+ * take longer than a heartbeat may wait for its answer.
+ */
 static const char *move_piece(struct conn *c, bool write, u64 at, u32 *len)
 {
 	u64 index = at >> c->shift, inside = at - (index << c->shift);
 	enum ibv_wc_status status;
+	struct msg beat;
 	const char *why;
 	u32 k;
+
+	receive(c, &beat, 0);
 
 	for (k = 0; k < c->keys && c->key[k].index != index; k++)
 		;
