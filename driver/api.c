@@ -406,11 +406,8 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	if (unlikely(io->op == KRDMA_IO_SEND)) {
 		if (!krdma_io_send_ok(io, x->nlocal))
 			return -EINVAL;
-	} else {
-		if (!x->length || !x->nlocal)
-			return -EINVAL;
-		if (!krdma_range_ok(io->offset, io->length, region->length))
-			return -ERANGE;
+	} else if (!x->length || !x->nlocal) {
+		return -EINVAL;
 	}
 	if (unlikely(io->op > KRDMA_IO_WRITE || io->verify | io->unplaced | io->message)) {
 		int more = krdma_io_check_more(io, x);
@@ -419,6 +416,9 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 			return more;
 		right |= more;
 	}
+	if (likely(io->op != KRDMA_IO_SEND) &&
+	    !krdma_range_ok(io->offset, io->length, region->length))
+		return -ERANGE;
 	return right & ~region->rights ? -EACCES : 0;
 }
 

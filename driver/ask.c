@@ -374,7 +374,7 @@ bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 /**
  * krdma_ask_answered - an answer has come, not that of a message
  * @sess: session
- * @rx: its receive, posted again here
+ * @rx: its receive, posted again here unless the peer broke the protocol
  * @msg: the answer
  *
  * Context: rx_work.

@@ -453,8 +453,8 @@ static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
  * @needed: make room for it, if that is what it takes
  *
  * Context: the session's service. Waits for the peer, and for others.
- * Return: the segment, NULL if it is not @needed and there is no room, or a
- *	negative errno
+ * Return: the segment, NULL if it is not @needed and there is no room, or an
+ *	ERR_PTR
  */
 struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
 {

@@ -158,6 +158,16 @@ static struct krdma_xfer *krdma_pump_next(struct krdma_session *sess, struct krd
 	return x;
 }
 
+/* There is no room for these: it is their turn before that of any that had a chunk. */
+static void krdma_pump_keep(struct krdma_session *sess, struct krdma_xfer *fresh)
+{
+	LIST_HEAD(rest);
+
+	for (; fresh; fresh = fresh->next)
+		list_add_tail(&fresh->node, &rest);
+	list_splice(&rest, &sess->ready);
+}
+
 /**
  * krdma_xfer_pump_ready - krdma_xfer_pump where something is ready
  * @sess: session
@@ -207,7 +217,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 		c = krdma_chunk_build(ch, x, key);
 		if (!c) {
 			if (list_empty(&x->node))
-				list_add(&x->node, &sess->ready);
+				fresh = x;
 			break;
 		}
 		if (IS_ERR(c)) {
@@ -228,8 +238,8 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 		}
 	}
 	/* ORDER: before the session may fail, which ends all of its transfers. */
-	for (; fresh; fresh = fresh->next)
-		list_add_tail(&fresh->node, &sess->ready);
+	if (unlikely(fresh))
+		krdma_pump_keep(sess, fresh);
 	if (chain && krdma_chunks_post(ch, chain, done))
 		return;
 	/* ORDER: behind the WRITEs that they tell of. */

@@ -50,8 +50,8 @@ struct krdma_cursor {
 };
 
 /*
- * Transfers that nobody else looks at, in order: not begun yet, or ended, and their
- * submitters are to be told.
+ * Transfers in order: not begun yet; begun, until the lock is let go of that they began
+ * under; or ended, and their submitters are to be told.
  */
 struct krdma_queue {
 	struct krdma_xfer *first;

@@ -673,7 +673,7 @@ enum krdma_list_kind {
  * @cursor: in: 0 to begin, else as the last call left it; out: where to go on,
  *	0 at the end
  *
- * Objects that come or go between two calls may be missed or listed twice.
+ * If objects come or go between two calls, some may be missed or listed twice.
  * A caller without CAP_NET_ADMIN in its network namespace sees only sessions,
  * channels, exports, regions and transfers of its own user id.
  */

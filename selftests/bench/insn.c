@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Counts instructions: WRITEs and READs of 4 KiB, and messages of 8 bytes, by each way
- * into krdma_mover, and by krdma_raw.ko, the floor. Runs in the machine of selftests/bench/insn, where a
- * nanosecond is an instruction; one end of that machine's wire talks to the other.
+ * into krdma_mover, and by krdma_raw.ko, the floor. Runs in the machine of
+ * selftests/bench/insn, where a nanosecond is an instruction; one end of that machine's
+ * wire talks to the other.
  *
  * usage: insn OPERATIONS SEED
  *

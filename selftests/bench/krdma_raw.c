@@ -16,10 +16,10 @@
  *	cat /sys/module/krdma_raw/parameters/run
  *
  * does 2048 operations of a page, 32 under way, and prints nanoseconds and how many
- * microseconds of them the processor was idle. "send" is a message of up to a page, which ends with one that the other end's completion handler sends back: a
- * round trip of its software. A fifth word is another size, a power
- * of two: as many bytes as are under way have to fit into the memory, and one operation
- * into 1 MiB of it. The ways:
+ * microseconds of them the processor was idle. "send" is a message of up to a page, which
+ * ends with one that the other end's completion handler sends back: a round trip of its
+ * software. A fifth word is another size, a power of two: as many bytes as are under way
+ * have to fit into the memory, and one operation into 1 MiB of it. The ways:
  *
  *	refill	the completion handler posts the next operation, one at a time
  *	chain	the handler posts as many as are to be under way with one call, when all have ended
