@@ -510,14 +510,18 @@ static const struct owner_case cases[] = {
 	TWIST("guesses-key", "ls", 1, ENDED, LIST, guess_key, 0),
 };
 
-/* siw's consumers may miss what came with a reject, and why the peer ended it. */
+/*
+ * siw's consumers may miss what came with a reject, and why the peer ended it: what was
+ * to be sent meanwhile may be the first that fails.
+ */
 static const char *says(const struct owner_case *is)
 {
 	if (!iwarp)
 		return is->says;
 	if (is->patch.type == REJECT)
 		return bad("refuses|%s", strcmp(is->says, ".") ? is->says : "unknown reason");
-	return strcmp(is->says, "remote access") ? is->says : "disconnected|WR flushed";
+	return strcmp(is->says, "remote access") ? is->says :
+						   "disconnected|WR flushed|local QP operation";
 }
 
 int owner_cases(void)
