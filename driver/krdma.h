@@ -600,7 +600,7 @@ struct krdma_session {
 	struct list_head regions;
 	u32 nregions;
 	struct hlist_head xfers; /* all under way, the last first */
-	struct list_head ready; /* can be posted */
+	struct list_head ready;  /* can be posted */
 	u32 nxfers;
 	struct list_head recalls;
 	struct list_head mail; /* regions with messages to send */

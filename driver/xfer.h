@@ -73,7 +73,7 @@ struct krdma_queue {
  */
 struct krdma_xfer {
 	struct list_head node;         /* session->ready, region->waiters or ->digests */
-	struct hlist_node all;	       /* session->xfers */
+	struct hlist_node all;         /* session->xfers */
 	struct krdma_xfer *next;       /* in a krdma_queue */
 	struct krdma_session *sess;    /* of the region */
 	struct krdma_region *region;   /* the submitter holds a reference */
