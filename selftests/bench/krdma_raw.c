@@ -850,11 +850,9 @@ static int raw_begin(void)
 	if (!rc && raw.side == RAW_INITIATOR)
 		rc = raw_hear_keys();
 	if (!rc && raw.side == RAW_BOTH)
-		rc = raw_step(&raw.there, 0)    ?:
-			     raw_register_all() ?:
-			     raw_slots()        ?:
-			     raw_mails_there()  ?:
-						  raw_mails_here();
+		rc = raw_step(&raw.there, 0) ?: raw_register_all() ?: raw_slots();
+	if (!rc && raw.side == RAW_BOTH)
+		rc = raw_mails_there() ?: raw_mails_here();
 	return rc;
 }
 
