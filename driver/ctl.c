@@ -2,10 +2,10 @@
 /*
  * What was received: the peer's questions, and answers to ours (Documentation/wire.rst).
  *
- * rx_work, and for messages a tasklet, handles it in order, and never waits for the
- * peer. Questions that take longer go to the service (service.c). A receive is posted
- * again before the answer that gives the peer its place back, and before a place of our
- * own becomes free.
+ * rx_work, for messages a tasklet, and for their answers the completion's handler, handles
+ * it in order, one at a time, and never waits for the peer. Questions that take longer go
+ * to the service (service.c). A receive is posted again before the answer that gives the
+ * peer its place back, and before a place of our own becomes free.
  */
 #include <linux/slab.h>
 
@@ -178,13 +178,7 @@ static bool krdma_rx_soft(const struct krdma_rx *rx)
 	return rx->len && (((const u8 *)rx->buf)[0] & ~KRDMA_WIRE_ANSWER) == KRDMA_WIRE_MESSAGE;
 }
 
-/**
- * krdma_ctl_rx_kick - see to it that what was received is handled
- * @sess: session
- *
- * Context: session->lock held.
- */
-void krdma_ctl_rx_kick(struct krdma_session *sess)
+static void krdma_ctl_rx_kick(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_rx *rx = list_first_entry_or_null(&ch->rx_list, struct krdma_rx, node);
@@ -199,15 +193,56 @@ void krdma_ctl_rx_kick(struct krdma_session *sess)
 		queue_work(krdma_wq, &sess->rx_work);
 }
 
-static bool krdma_ctl_begin(struct krdma_session *sess)
+/**
+ * krdma_ctl_rx_came - see to it that what was received is handled
+ * @sess: session
+ * @rx: what
+ *
+ * An answer is for all messages that could be taken together, so an initiator gains
+ * nothing by waiting for more.
+ *
+ * Context: session->lock held.
+ * Return: true if the caller has to call krdma_ctl_rx_answer, without the lock
+ */
+bool krdma_ctl_rx_came(struct krdma_session *sess, struct krdma_rx *rx)
 {
-	bool idle;
+	struct krdma_channel *ch = sess->ch;
+
+	lockdep_assert_held(&sess->lock);
+	if (!sess->inbound && sess->state == KRDMA_SESSION_UP && !ch->rx_busy &&
+	    list_empty(&ch->rx_list) && krdma_rx_soft(rx)) {
+		ch->rx_busy = true;
+		return true;
+	}
+	list_add_tail(&rx->node, &ch->rx_list);
+	krdma_ctl_rx_kick(sess);
+	return false;
+}
+
+/*
+ * The next one, if nobody else is at it. With NULL the caller is not at it any more, and
+ * what it leaves is begun anew.
+ */
+static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess, bool *at_it, bool soft)
+{
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_rx *rx = NULL;
 
 	spin_lock_bh(&sess->lock);
-	idle = !sess->ch->rx_busy;
-	sess->ch->rx_busy = true;
+	if (*at_it == ch->rx_busy) {
+		if (sess->state == KRDMA_SESSION_UP)
+			rx = list_first_entry_or_null(&ch->rx_list, struct krdma_rx, node);
+		if (rx && soft && !krdma_rx_soft(rx))
+			rx = NULL;
+		*at_it = rx;
+		ch->rx_busy = rx;
+		if (rx)
+			list_del(&rx->node);
+		else
+			krdma_ctl_rx_kick(sess);
+	}
 	spin_unlock_bh(&sess->lock);
-	return idle;
+	return rx;
 }
 
 static void krdma_ctl_end(struct krdma_session *sess)
@@ -218,19 +253,25 @@ static void krdma_ctl_end(struct krdma_session *sess)
 	spin_unlock_bh(&sess->lock);
 }
 
-static struct krdma_rx *krdma_ctl_next(struct krdma_session *sess, bool soft)
+/* Return: NULL, or how the peer broke the protocol: the session ends. */
+static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx *rx,
+				    struct krdma_msg *msg)
 {
-	struct krdma_rx *rx = NULL;
+	const char *why;
 
-	spin_lock_bh(&sess->lock);
-	if (sess->state == KRDMA_SESSION_UP)
-		rx = list_first_entry_or_null(&sess->ch->rx_list, struct krdma_rx, node);
-	if (rx && soft && !krdma_rx_soft(rx))
-		rx = NULL;
-	if (rx)
-		list_del(&rx->node);
-	spin_unlock_bh(&sess->lock);
-	return rx;
+	krdma_stat_inc(KRDMA_STAT_MESSAGES_RECEIVED);
+	if (krdma_proto_decode(rx->buf, rx->len, msg, &why)) {
+		krdma_session_protocol(sess, why);
+		return why;
+	}
+	trace_krdma_message(sess->serial, false, msg->type, msg->answer, msg->tag);
+	if (msg->answer && msg->type == KRDMA_WIRE_MESSAGE)
+		krdma_letters_answered(sess, rx, msg);
+	else if (msg->answer)
+		krdma_ask_answered(sess, rx, msg);
+	else
+		krdma_ctl_question(sess, rx, msg);
+	return NULL;
 }
 
 /*
@@ -241,25 +282,13 @@ static bool krdma_ctl_receive(struct krdma_session *sess, struct krdma_msg *msg,
 {
 	const char *why = NULL;
 	struct krdma_rx *rx;
+	bool at_it = false;
 	u32 n;
 
-	if (!krdma_ctl_begin(sess))
-		return true;
-	for (n = 0; n < KRDMA_RX_MANY && (rx = krdma_ctl_next(sess, soft)); n++) {
-		krdma_stat_inc(KRDMA_STAT_MESSAGES_RECEIVED);
-		if (krdma_proto_decode(rx->buf, rx->len, msg, &why)) {
-			krdma_session_protocol(sess, why);
-			break;
-		}
-		trace_krdma_message(sess->serial, false, msg->type, msg->answer, msg->tag);
-		if (msg->answer && msg->type == KRDMA_WIRE_MESSAGE)
-			krdma_letters_answered(sess, rx, msg);
-		else if (msg->answer)
-			krdma_ask_answered(sess, rx, msg);
-		else
-			krdma_ctl_question(sess, rx, msg);
-	}
-	krdma_ctl_end(sess);
+	for (n = 0; n < KRDMA_RX_MANY && !why && (rx = krdma_ctl_next(sess, &at_it, soft)); n++)
+		why = krdma_ctl_handle(sess, rx, msg);
+	if (at_it)
+		krdma_ctl_end(sess);
 	return !why;
 }
 
@@ -292,8 +321,22 @@ void krdma_ctl_rx_soft(struct tasklet_struct *t)
 {
 	struct krdma_channel *ch = from_tasklet(ch, t, rx_tasklet);
 
-	if (krdma_ctl_receive(ch->sess, ch->rx_msg, true))
+	/* Nobody else has the scratch of an owner, which gets no answers to messages. */
+	if (krdma_ctl_receive(ch->sess, ch->rx_msg, true) && ch->sess->inbound)
 		krdma_inbox_answer(ch->sess, ch->rx_msg, false);
+}
+
+/**
+ * krdma_ctl_rx_answer - handle what krdma_ctl_rx_came has left to the caller
+ * @sess: session of an initiator
+ * @rx: an answer to messages, or what should be one
+ *
+ * Context: completion handler, no session lock held.
+ */
+void krdma_ctl_rx_answer(struct krdma_session *sess, struct krdma_rx *rx)
+{
+	krdma_ctl_handle(sess, rx, sess->ch->rx_msg);
+	krdma_ctl_end(sess);
 }
 
 /**

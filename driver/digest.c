@@ -211,7 +211,7 @@ static void krdma_digest_end(struct krdma_xfer *x, struct krdma_queue *done)
 	if (x->value == x->local_value) {
 		x->verify = KRDMA_VERIFY_NONE;
 		if (x->mail)
-			krdma_letter_queue(x, done);
+			krdma_letter_queue(x, ktime_get(), done);
 		else
 			krdma_xfer_finish(x, done);
 		return;

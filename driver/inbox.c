@@ -331,13 +331,16 @@ static struct krdma_sender *krdma_sender_find(struct krdma_session *sess, u32 gr
 static void krdma_message_taken(struct krdma_session *sess, struct krdma_rx *rx, u32 tag,
 				u16 status)
 {
-	/* ORDER: the receive first. */
-	if (krdma_post_rx(sess->ch, rx))
-		return;
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
+
 	spin_lock_bh(&sess->lock);
-	sess->taken[sess->ntaken].tag = tag;
-	sess->taken[sess->ntaken++].status = status;
+	/* ORDER: the receive first. */
+	if (!krdma_post_rx_locked(sess->ch, rx, &done)) {
+		sess->taken[sess->ntaken].tag = tag;
+		sess->taken[sess->ntaken++].status = status;
+	}
 	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(&done);
 }
 
 static void krdma_taken_answer(struct krdma_session *sess)
@@ -659,8 +662,8 @@ void krdma_inbox_answer(struct krdma_session *sess, struct krdma_msg *msg, bool 
 		krdma_taken_answer(sess);
 		return;
 	}
-	memset(msg, 0, sizeof(*msg));
 	msg->type = KRDMA_WIRE_MESSAGE;
+	msg->status = KRDMA_WIRE_OK;
 	spin_lock_bh(&sess->lock);
 	n = sess->ntaken;
 	msg->message_answer.count = n;

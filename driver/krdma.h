@@ -501,9 +501,9 @@ struct krdma_channel {
 	u32 nrx;
 	u32 rx_size;
 	struct list_head rx_list; /* received, not handled yet */
-	bool rx_busy;             /* rx_tasklet or rx_work is at it */
+	bool rx_busy;             /* one handles what was received */
 	struct tasklet_struct rx_tasklet;
-	struct krdma_msg *rx_msg; /* its scratch */
+	struct krdma_msg *rx_msg; /* scratch of whom rx_busy is for, but for rx_work */
 	bool heard;               /* something was received */
 
 	/* messages */
@@ -878,8 +878,8 @@ void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c);
 void krdma_sink_dereg(struct krdma_chunk *c);
 
 /* letter.c: messages, at the sender */
-void krdma_letter_queue(struct krdma_xfer *x, struct krdma_queue *done);
-void krdma_letters_post(struct krdma_session *sess, struct krdma_queue *done);
+void krdma_letter_queue(struct krdma_xfer *x, ktime_t now, struct krdma_queue *done);
+void krdma_letters_post(struct krdma_session *sess, ktime_t now, struct krdma_queue *done);
 void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 			    const struct krdma_msg *msg);
 int krdma_letters_setup(struct krdma_channel *ch);
@@ -973,6 +973,7 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_queu
 
 void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
+void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
 void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done);
 void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done);
@@ -1028,6 +1029,7 @@ void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct 
 int krdma_post_setup(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
+int krdma_post_rx_locked(struct krdma_channel *ch, struct krdma_rx *rx, struct krdma_queue *done);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
 struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
 struct krdma_tx *krdma_post_tx_try(struct krdma_channel *ch);
@@ -1062,9 +1064,10 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 	       struct krdma_why *why);
 
 /* ctl.c: what was received, and our answers */
-void krdma_ctl_rx_kick(struct krdma_session *sess);
+bool krdma_ctl_rx_came(struct krdma_session *sess, struct krdma_rx *rx);
 void krdma_ctl_rx_work(struct work_struct *work);
 void krdma_ctl_rx_soft(struct tasklet_struct *t);
+void krdma_ctl_rx_answer(struct krdma_session *sess, struct krdma_rx *rx);
 int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
 int krdma_answer_in(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg);
 void krdma_ctl_bye(struct krdma_session *sess, u8 reason);

@@ -40,13 +40,14 @@ static bool krdma_region_place(const struct krdma_region *region)
  * krdma_letter_queue - send the message of an operation
  * @x: KRDMA_OP_SEND, or a WRITE with one, of which all is posted; on a list by
  *	->node, or on none
+ * @now: the time
  * @done: transfers that ended
  *
  * krdma_xfer_pump sends it.
  *
  * Context: session->lock held.
  */
-void krdma_letter_queue(struct krdma_xfer *x, struct krdma_queue *done)
+void krdma_letter_queue(struct krdma_xfer *x, ktime_t now, struct krdma_queue *done)
 {
 	struct krdma_region *region = x->region;
 
@@ -56,7 +57,7 @@ void krdma_letter_queue(struct krdma_xfer *x, struct krdma_queue *done)
 		return;
 	}
 	list_move_tail(&x->node, &region->senders);
-	krdma_xfer_wait(x, KRDMA_WAIT_RECEIVER);
+	krdma_xfer_wait_since(x, KRDMA_WAIT_RECEIVER, now);
 	if (list_empty(&region->mail))
 		list_add_tail(&region->mail, &region->sess->mail);
 }
@@ -146,18 +147,18 @@ static void krdma_letters_refused(struct krdma_channel *ch, struct ib_send_wr *w
 /**
  * krdma_letters_post - send what there are places for, with one doorbell
  * @sess: session that is up
+ * @now: the time
  * @done: transfers that ended
  *
  * Context: session->lock held.
  */
-void krdma_letters_post(struct krdma_session *sess, struct krdma_queue *done)
+void krdma_letters_post(struct krdma_session *sess, ktime_t now, struct krdma_queue *done)
 {
 	struct ib_send_wr *first = NULL, **link = &first;
 	struct krdma_channel *ch = sess->ch;
 	const struct ib_send_wr *bad = NULL;
 	struct krdma_region *region;
 	struct krdma_letter *l;
-	ktime_t now = ktime_get();
 
 	lockdep_assert_held(&sess->lock);
 	while ((l = list_first_entry_or_null(&ch->letters_free, struct krdma_letter, node)) &&
@@ -241,10 +242,10 @@ void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 	bool wrong = false;
 	u32 i, n = 0, place;
 
-	/* ORDER: the receive first, then the places for the next messages. */
-	if (krdma_post_rx(ch, rx))
-		return;
 	spin_lock_bh(&sess->lock);
+	/* ORDER: the receive first, then the places for the next messages. */
+	if (krdma_post_rx_locked(ch, rx, &done))
+		goto out;
 	for (i = 0; i < msg->message_answer.count && !wrong; i++) {
 		const struct krdma_msg_taken *taken = &msg->message_answer.taken[i];
 
@@ -259,6 +260,7 @@ void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 				krdma_letter_end(ch, l, krdma_proto_errno(taken->status), &done);
 	}
 	krdma_xfer_pump(sess, &done);
+out:
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
 	while (n)

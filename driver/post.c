@@ -51,6 +51,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_channel *ch = cq->cq_context;
 	struct krdma_session *sess = ch->sess;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
+	bool answer = false;
 
 	spin_lock_bh(&sess->lock);
 	if (wc->status != IB_WC_SUCCESS) {
@@ -65,23 +66,25 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		ib_dma_sync_single_for_cpu(sess->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
 		ch->heard = true;
 		rx->len = wc->byte_len;
-		list_add_tail(&rx->node, &ch->rx_list);
 		ch->last_wc = jiffies;
-		krdma_ctl_rx_kick(sess);
+		answer = krdma_ctl_rx_came(sess, rx);
 	}
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
+	if (answer)
+		krdma_ctl_rx_answer(sess, rx);
 }
 
 /**
- * krdma_post_rx - give a receive buffer to the queue pair
+ * krdma_post_rx_locked - give a receive buffer to the queue pair
  * @ch: channel
  * @rx: the buffer, handled by now
+ * @done: transfers that ended
  *
- * Context: any; no session lock held.
+ * Context: session->lock held.
  * Return: 0 or a negative errno
  */
-int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
+int krdma_post_rx_locked(struct krdma_channel *ch, struct krdma_rx *rx, struct krdma_queue *done)
 {
 	struct ib_device *ib = ch->sess->dev->ib;
 	struct ib_sge sge = {
@@ -94,17 +97,34 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 		.sg_list = &sge,
 		.num_sge = 1,
 	};
-	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	int rc = -ENOTCONN;
 
+	lockdep_assert_held(&ch->sess->lock);
 	ib_dma_sync_single_for_device(ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
-	spin_lock_bh(&ch->sess->lock);
 	if (ch->sess->state <= KRDMA_SESSION_UP)
 		rc = ib_post_recv(ch->qp, &wr, NULL);
 	/* The peer counts on it. */
 	if (rc && ch->sess->state == KRDMA_SESSION_UP)
 		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a receive was not accepted", -1,
-					  &done);
+					  done);
+	return rc;
+}
+
+/**
+ * krdma_post_rx - the same, without the lock
+ * @ch: channel
+ * @rx: the buffer, handled by now
+ *
+ * Context: any; no session lock held.
+ * Return: 0 or a negative errno
+ */
+int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
+	int rc;
+
+	spin_lock_bh(&ch->sess->lock);
+	rc = krdma_post_rx_locked(ch, rx, &done);
 	spin_unlock_bh(&ch->sess->lock);
 	krdma_xfers_finish(&done);
 	return rc;
@@ -130,13 +150,23 @@ int krdma_post_receives(struct krdma_channel *ch)
 	return 0;
 }
 
-/* Under the lock to the end: who waits for the last may free the channel. */
+/*
+ * Under the lock to the end: who waits for the last may free the channel. Some look without
+ * it, so the barrier of wq_has_sleeper is needed.
+ */
+static void krdma_tx_wake(struct krdma_channel *ch)
+{
+	lockdep_assert_held(&ch->sess->lock);
+	if (wq_has_sleeper(&ch->tx_wait))
+		wake_up(&ch->tx_wait);
+}
+
 static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
 {
 	tx->posted = false;
 	list_add(&tx->node, &ch->tx_free);
 	ch->tx_busy--;
-	wake_up(&ch->tx_wait);
+	krdma_tx_wake(ch);
 }
 
 static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -265,7 +295,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 	if (!tx->posted)
 		krdma_tx_free(ch, tx);
 	else
-		wake_up(&ch->tx_wait);
+		krdma_tx_wake(ch);
 	if (!rc)
 		krdma_stat_inc(KRDMA_STAT_MESSAGES_SENT);
 	spin_unlock_bh(&sess->lock);

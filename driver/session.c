@@ -357,7 +357,7 @@ static void krdma_session_down_work(struct work_struct *work)
 	/* The service may wait for a completion that does not come (siw). */
 	complete(&sess->svc_done);
 	cancel_work_sync(&sess->svc_work);
-	/* 3. ORDER: the queue pair goes first, then no key can be used. */
+	/* 3. ORDER: the queue pair goes first, then no key can be used, and no handler runs. */
 	krdma_conn_destroy(sess);
 	krdma_grants_release(sess);
 	krdma_letters_drop(sess->ch);

@@ -22,7 +22,15 @@
 #include "krdma.h"
 #include "trace.h"
 
-static void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now)
+/**
+ * krdma_xfer_wait_since - krdma_xfer_wait where the time is known
+ * @x: transfer
+ * @wait: what for
+ * @now: the time
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now)
 {
 	if (x->wait == wait)
 		return;
@@ -204,7 +212,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 			continue;
 		}
 		if (x->opcode == KRDMA_OP_SEND) {
-			krdma_letter_queue(x, done);
+			krdma_letter_queue(x, now, done);
 			continue;
 		}
 		key = krdma_region_key(region, krdma_xfer_at(x));
@@ -228,7 +236,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 		*link = c;
 		link = &c->next;
 		if (unlikely(x->mail && !x->verify && x->posted == x->length)) {
-			krdma_letter_queue(x, done);
+			krdma_letter_queue(x, now, done);
 		} else if (x->posted == x->length) {
 			if (!list_empty(&x->node))
 				list_del_init(&x->node);
@@ -244,7 +252,7 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 		return;
 	/* ORDER: behind the WRITEs that they tell of. */
 	if (!list_empty(&sess->mail))
-		krdma_letters_post(sess, done);
+		krdma_letters_post(sess, now, done);
 }
 
 static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_queue *fresh,

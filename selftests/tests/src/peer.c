@@ -743,7 +743,8 @@ enum ibv_wc_status move(struct conn *c, bool write, u32 at, u32 len, u64 address
 
 /*
  * One that must not be. On iWARP a WRITE is done when TCP has it, and what came
- * of it is seen by the end of the connection alone.
+ * of it is seen by the end of the connection alone. So it is where the owner's rxe,
+ * which answers in a work where Linux is newer than 6.1, is ended before it says why.
  */
 const char *refused(struct conn *c, struct ibv_send_wr *wr, u32 len)
 {
@@ -752,7 +753,7 @@ const char *refused(struct conn *c, struct ibv_send_wr *wr, u32 len)
 
 	memset(c->data, 0xee, len);
 	status = rdma_op(c, wr, 0, len);
-	if (iwarp && (status || wr->opcode != IBV_WR_RDMA_READ))
+	if (iwarp ? status || wr->opcode != IBV_WR_RDMA_READ : status == IBV_WC_RETRY_EXC_ERR)
 		why = ends(c, -1, SOON);
 	else if (status != IBV_WC_REM_ACCESS_ERR)
 		why = bad("%s", ibv_wc_status_str(status));
