@@ -163,7 +163,8 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
 int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_ask *ask,
 		   struct krdma_msg *msg, bool now)
 {
-	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS : KRDMA_QUESTION_MS * sess->ch->patience;
+	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS * sess->patience :
+				       KRDMA_QUESTION_MS * sess->ch->patience;
 	struct krdma_tx *tx;
 	int len, rc = -ENOTCONN;
 	bool listed;
@@ -346,6 +347,8 @@ void krdma_asks_fail(struct krdma_session *sess)
  */
 bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 {
+	unsigned long answer = msecs_to_jiffies(KRDMA_SERVICE_MS * sess->patience);
+	unsigned long most = msecs_to_jiffies(KRDMA_SERVICE_MAX_MS * sess->patience);
 	struct krdma_ask *ask;
 
 	lockdep_assert_held(&sess->lock);
@@ -356,13 +359,11 @@ bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 		 * The owner's service answers one after the other: as long as it
 		 * answers, none is late.
 		 */
-		if (ask->service &&
-		    time_before(due, sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS)))
-			due = sess->last_answer + msecs_to_jiffies(KRDMA_SERVICE_MS);
+		if (ask->service && time_before(due, sess->last_answer + answer))
+			due = sess->last_answer + answer;
 		/* Nor can it answer others for ever instead. */
-		if (ask->service &&
-		    time_after(due, ask->expires + msecs_to_jiffies(KRDMA_SERVICE_MAX_MS)))
-			due = ask->expires + msecs_to_jiffies(KRDMA_SERVICE_MAX_MS);
+		if (ask->service && time_after(due, ask->expires + most))
+			due = ask->expires + most;
 		if (time_after_eq(jiffies, due))
 			return true;
 		if (time_before(due, *next))

@@ -13,7 +13,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s. */
+/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s, with no patience. */
 #define KRDMA_ACK_TIMEOUT 17
 #define KRDMA_RETRIES     6
 /* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
@@ -174,7 +174,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 
 	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
-	ch->patience = ch->iwarp ? KRDMA_IWARP_PATIENCE : 1;
+	ch->patience = sess->patience * (ch->iwarp ? KRDMA_IWARP_PATIENCE : 1);
 	if (ch->iwarp && ch->slots)
 		attr.cap.max_send_wr += ch->slots + KRDMA_SINKS + 1;
 	if (ch->messages && ch->slots)
@@ -249,6 +249,12 @@ static void krdma_conn_param(struct krdma_session *sess, struct krdma_wire_hello
 	param->rnr_retry_count = KRDMA_RETRIES;
 }
 
+static void krdma_conn_timers(const struct krdma_session *sess, struct rdma_cm_id *id)
+{
+	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT + ilog2(sess->patience));
+	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
+}
+
 static void krdma_conn_adopt(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
@@ -301,7 +307,8 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
  */
 int krdma_conn_connect(struct krdma_session *sess)
 {
-	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_CONNECT_MS);
+	u32 limit_ms = KRDMA_CONNECT_MS * sess->patience;
+	unsigned long until = jiffies + msecs_to_jiffies(limit_ms);
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_wire_hello wire;
 	struct rdma_conn_param param;
@@ -316,7 +323,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 
 	ch->why = "no route over an RDMA device";
 	rc = rdma_resolve_addr(id, sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
-			       (struct sockaddr *)&sess->dst, KRDMA_CONNECT_MS / 2);
+			       (struct sockaddr *)&sess->dst, limit_ms / 2);
 	if (rc)
 		return rc == -ENOMEM ? rc : -ENOTCONN;
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ADDR_RESOLVED,
@@ -324,7 +331,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 	if (rc)
 		return rc;
 
-	rc = rdma_resolve_route(id, KRDMA_CONNECT_MS / 2);
+	rc = rdma_resolve_route(id, limit_ms / 2);
 	if (rc)
 		return rc;
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ROUTE_RESOLVED, "no route to the address", until);
@@ -334,8 +341,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 	rc = krdma_channel_setup(ch, id);
 	if (rc)
 		return rc;
-	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT);
-	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
+	krdma_conn_timers(sess, id);
 
 	krdma_conn_param(sess, &wire, &param);
 	ch->why = "the connect was not accepted by rdma_cm";
@@ -390,8 +396,7 @@ int krdma_conn_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	id->event_handler = krdma_conn_handler;
 	ch->id = id;
 	krdma_conn_adopt(sess);
-	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT);
-	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
+	krdma_conn_timers(sess, id);
 
 	krdma_conn_param(sess, &wire, &param);
 	/* 0 on iWARP: a peer that did not say. */

@@ -90,7 +90,7 @@
 /* For krdma_session_fail: the peer ended the session, and nothing is wrong. */
 #define KRDMA_BYE_QUIET (-2)
 
-/* Times, milliseconds. */
+/* Times, milliseconds. Those that a peer has are longer by its session's patience. */
 #define KRDMA_HEARTBEAT_MS 2000
 #define KRDMA_DEAD_MS      8000
 #define KRDMA_QUESTION_MS  10000
@@ -107,6 +107,8 @@
  * posted before it, and behind TCP's retransmissions: these times are longer.
  */
 #define KRDMA_IWARP_PATIENCE 3
+/* Nothing waits as long as the kernel takes for hung, 120 s. */
+#define KRDMA_PATIENCE_MAX   4
 #define KRDMA_SHED_MS        15000
 #define KRDMA_SHED_AGAIN_MS  100
 /* A service answers others first for no longer than this. */
@@ -480,7 +482,7 @@ struct krdma_channel {
 
 	/* data on iWARP */
 	bool iwarp;
-	u32 patience;                /* factor of KRDMA_DEAD_MS, KRDMA_QUESTION_MS */
+	u32 patience;                /* the session's, more on iWARP */
 	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
 	struct list_head sinks;      /* free */
 	struct scatterlist *sink_sg; /* for each of them, or scratch */
@@ -571,6 +573,7 @@ struct krdma_session {
 	struct sockaddr_storage dst;
 	struct sockaddr_storage local; /* as connected */
 	u64 listener;                  /* serial of the listener it came through */
+	u32 patience;                  /* factor of the times that the peer has */
 
 	struct krdma_device *dev; /* holds a reference */
 	struct ib_pd *pd;
@@ -759,13 +762,17 @@ static inline bool krdma_user_is_root(const struct krdma_user *user)
 	return uid_eq(user->uid, GLOBAL_ROOT_UID);
 }
 
-/* mem.c */
-int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
-void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
+/* account.c */
 struct krdma_account *krdma_account_new(struct krdma_ctx *ctx);
 void krdma_account_free(struct krdma_account *acct);
 int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why);
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages);
+int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why);
+void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages);
+
+/* mem.c */
+int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
+void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
 				struct krdma_why *why);
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,

@@ -11,6 +11,7 @@
  * context; the first reason stays. From that moment nothing is posted, and
  * down_work takes the session apart (Documentation/lifetime.rst, "Teardown").
  */
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -22,6 +23,22 @@ LIST_HEAD(krdma_sessions);
 static DECLARE_WAIT_QUEUE_HEAD(krdma_sessions_wait);
 static u64 krdma_session_serial;
 static u32 krdma_nsessions;
+
+/* How long peers may be silent, for sessions made from now on. */
+static unsigned int krdma_patience = 1;
+
+static int krdma_patience_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 1, KRDMA_PATIENCE_MAX);
+}
+
+static const struct kernel_param_ops krdma_patience_ops = {
+	.set = krdma_patience_set,
+	.get = param_get_uint,
+};
+module_param_cb(patience, &krdma_patience_ops, &krdma_patience, 0644);
+MODULE_PARM_DESC(patience,
+		 "factor of the times after which a silent peer counts as dead, 1 to 4 (1)");
 
 static void krdma_session_set_state(struct krdma_session *sess, enum krdma_session_state state)
 {
@@ -267,7 +284,7 @@ static void krdma_session_tick(struct work_struct *work)
 	spin_lock_bh(&sess->lock);
 	sess->tick_at = KTIME_MAX;
 	if (sess->state == KRDMA_SESSION_CONNECTING &&
-	    ktime_ms_delta(now, sess->made) >= KRDMA_CONNECT_MS)
+	    ktime_ms_delta(now, sess->made) >= KRDMA_CONNECT_MS * sess->patience)
 		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed", -1,
 					  &done);
 	if (sess->state > KRDMA_SESSION_UP)
@@ -428,6 +445,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_WORK(&sess->svc_work, krdma_service_work);
 	INIT_WORK(&sess->down_work, krdma_session_down_work);
 	INIT_DELAYED_WORK(&sess->tick, krdma_session_tick);
+	sess->patience = READ_ONCE(krdma_patience);
 	sess->state = KRDMA_SESSION_CONNECTING;
 	sess->made = ktime_get();
 	sess->tick_at = KTIME_MAX;
@@ -437,7 +455,7 @@ struct krdma_session *krdma_session_new(void)
 	sess->generation = get_random_u32();
 	sess->ch = ch;
 	ch->sess = sess;
-	ch->patience = 1;
+	ch->patience = sess->patience;
 	init_completion(&ch->cm_done);
 	ch->last_wc = jiffies;
 	init_waitqueue_head(&ch->tx_wait);
@@ -556,7 +574,7 @@ static int krdma_session_list(struct krdma_session *sess)
 	list_add_tail(&sess->node, &krdma_sessions);
 	/* Completion of the connection has a time limit. */
 	spin_lock_bh(&sess->lock);
-	krdma_session_tick_by(sess, ktime_add_ms(sess->made, KRDMA_CONNECT_MS));
+	krdma_session_tick_by(sess, ktime_add_ms(sess->made, KRDMA_CONNECT_MS * sess->patience));
 	spin_unlock_bh(&sess->lock);
 	return 0;
 }

@@ -1470,11 +1470,11 @@ static void live_open(void)
 	open_file(f);
 	f->live = true;
 	memset(kept, 0, sizeof(kept));
-	kst_wait(20000 * slow, live_connect, &peer);
+	kst_wait(live_connect, &peer);
 	live_keep(KIND_SESSION, peer.id, peer.rc, "the peer");
 	live_region(peer.id, "fuzz");
 	live_region(peer.id, "fuzz-mail");
-	if (!kst_wait(20000 * slow, live_export, &id) || !id)
+	if (!kst_wait(live_export, &id) || !id)
 		kst_bail("file 0: its export: %s", kst_last_error(f->fd, NULL));
 	live_keep(KIND_EXPORT, id, 0, "its export");
 	live_mail = kst_inbox(f->fd, id, KRDMA_INBOX_NONBLOCK);

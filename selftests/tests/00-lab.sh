@@ -28,16 +28,16 @@ no_sleeper() {
 	! sleeper
 }
 background B sleep 9876
-wait_for 10 sleeper
+wait_for 60 sleeper
 kill "$BACKGROUND_PID"
 wait "$BACKGROUND_PID" 2>/dev/null
 is "a client that gets SIGTERM returns as its command does" $? 143
-check "and the command has ended" wait_for 10 no_sleeper
+check "and the command has ended" wait_for 60 no_sleeper
 background B sleep 9876
-wait_for 10 sleeper
+wait_for 60 sleeper
 kill -KILL "$BACKGROUND_PID"
 wait "$BACKGROUND_PID" 2>/dev/null
-check "a command whose client is killed ends" wait_for 10 no_sleeper
+check "a command whose client is killed ends" wait_for 60 no_sleeper
 
 check "files in /lab/out are shared" sh -c \
 	'echo shared >/lab/out/probe && on B cat /lab/out/probe && rm /lab/out/probe'
@@ -63,6 +63,6 @@ at_end ip link set data0 up
 ip link set data0 down
 is "on works while the data wire is down" "$(on B hostname)" nodeB
 ip link set data0 up
-check "and the data wire comes back" wait_for 10 on -n B bash -c \
+check "and the data wire comes back" wait_for 60 on -n B bash -c \
 	'exec 3<>/dev/tcp/10.77.0.1/7778'
 done_testing

@@ -65,7 +65,7 @@ usage() {
 
 # ------------------------------------------------------------------ no module
 
-wait_for 30 unload_module
+wait_for 60 unload_module
 fails "without the module: a sentence says so" 'is the module loaded' ls nodeB
 works "without the module: version" version
 load_module
@@ -121,7 +121,7 @@ if on -n B sh -c 'command -v mkfs.ext4 && modprobe -a loop ext4 && truncate -s 1
 	check "the bytes are those of the file" cmp -n 100000 back /dev/zero
 	on -n B kill "$EXPORT_PID"
 	wait "$BACKGROUND_PID"
-	wait_for 20 on -n B umount /tmp/ext4
+	wait_for 60 on -n B umount /tmp/ext4
 else
 	skip "export a file of ext4 to write: refused" "no ext4 here"
 	skip "export a file of ext4 to read" "no ext4 here"

@@ -50,10 +50,10 @@ hold 1 krdma put -q - nodeB/scratch
 has_region() {
 	[ "$(status A /regions/#)" = 1 ]
 }
-wait_for 30 has_region
+wait_for 60 has_region
 one=$(status A /sessions/0/users)
 hold 2 krdma put -q - nodeB/scratch@8M
-check "two processes are users of one session" wait_for 30 users_are 0 $((2 * one))
+check "two processes are users of one session" wait_for 60 users_are 0 $((2 * one))
 check "there is one session here" sessions_are A 1
 check "there is one session there" sessions_are B 1
 is "it is inbound there" "$(status B /sessions/0/flags/0)" inbound
@@ -61,15 +61,15 @@ is "they share a region" "$(status A /regions/#)" 1
 made=$(counter A sessions_made)
 
 hold 3 mover hold -p "$ADDRESS" scratch
-check "a private session is one more" wait_for 30 sessions_are A 2
+check "a private session is one more" wait_for 60 sessions_are A 2
 check "it is marked as private" flags_are 1 '[ "private" ]'
 is "the shared one has its users still" "$(status A /sessions/0/users)" $((2 * one))
 let_go 3
-check "a private session ends with its user" wait_for 30 sessions_are A 1
+check "a private session ends with its user" wait_for 60 sessions_are A 1
 
 chmod 666 /dev/krdma_mover
 hold 4 setpriv --reuid 65534 --regid 65534 --clear-groups "$(type -P mover)" hold "$ADDRESS" scratch
-check "another user gets a session of its own" wait_for 30 sessions_are A 2
+check "another user gets a session of its own" wait_for 60 sessions_are A 2
 is "as that user" "$(status A /sessions/1/uid)" 65534
 is "and so the peer knows" "$(status B /sessions/1/uid)" 65534
 sees() {
@@ -82,7 +82,7 @@ let_go 4
 head -c 5000 /dev/urandom >"$dir/data"
 cat "$dir/data" >&21
 let_go 1
-check "who stays is a user still" wait_for 30 users_are 0 "$one"
+check "who stays is a user still" wait_for 60 users_are 0 "$one"
 let_go 2
 began=${EPOCHREALTIME/[.,]/}
 check "without users it lingers" flags_are 0 '[ "lingering" ]'

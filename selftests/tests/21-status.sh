@@ -5,6 +5,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 helper json_at
 
 dir=$(mktemp -d)
@@ -68,7 +69,7 @@ pid=$!
 moving() {
 	[ "$(counter A write_bytes)" -gt $((written + (4 << 20))) ]
 }
-check "transfers are under way" wait_for 30 moving
+check "transfers are under way" wait_for 60 moving
 for kind in pd cm_id; do
 	check "rdma resource names the module: $kind" grep -q krdma_mover <(rdma resource show "$kind")
 done
@@ -77,7 +78,7 @@ qp=$(status A /channels/0/qp)
 check "rdma resource shows the queue pair of the channel" \
 	grep -Eq "lqpn $qp .*type RC .*comm \[(krdma_mover|rdma_cm)\]" <(rdma resource show qp)
 on -n B ip link set data0 down
-check "with the wire down they wait for the wire, and for how long" wait_for 30 waits_for_wire
+check "with the wire down they wait for the wire, and for how long" wait_for 60 waits_for_wire
 is "they name the export" "$(json_at /transfers/0/name <"$dir/transfers")" scratch
 is "they name the process" "$(json_at /transfers/0/pid <"$dir/transfers")" $pid
 is "they name the operation" "$(json_at /transfers/0/operation <"$dir/transfers")" write

@@ -11,7 +11,7 @@ at_end rm -rf "$dir"
 # recv_on NODE NAME [OPTION]...: until peers can send; what it prints is in $BACKGROUND_LOG.
 recv_on() {
 	background "$1" krdma recv "${@:2}"
-	wait_for 30 grep -q "^receiving as $2$" "$BACKGROUND_LOG"
+	wait_for 60 grep -q "^receiving as $2$" "$BACKGROUND_LOG"
 }
 
 fresh_module
@@ -49,13 +49,13 @@ wait "$BACKGROUND_PID"
 # Nobody reads what it prints, in short lines that a write() has many of.
 # shellcheck disable=SC2016 # for the node's shell
 background B sh -c 'cd $(mktemp -d) && mkfifo pipe && exec 3<>pipe && krdma recv full >pipe 3>&-'
-wait_for 30 grep -q "^receiving as full$" "$BACKGROUND_LOG" || not_ok "recv into a pipe"
+wait_for 60 grep -q "^receiving as full$" "$BACKGROUND_LOG" || not_ok "recv into a pipe"
 check "bench send, to what nobody reads" krdma bench send nodeB/full -n 200 -t 32 -s 4096
 # shellcheck disable=SC2016 # the same
-check "recv waits for who reads its output" wait_for 30 on -n B \
+check "recv waits for who reads its output" wait_for 60 on -n B \
 	sh -c 'grep -q pipe_write "/proc/$(pgrep -x krdma)/wchan"'
 on -n B pkill -x krdma
-check "and can be ended" wait_for 30 on -n B sh -c '! pgrep -x krdma'
+check "and can be ended" wait_for 60 on -n B sh -c '! pgrep -x krdma'
 wait "$BACKGROUND_PID"
 check "it says why not all was printed" grep -q 'its output is not read' "$BACKGROUND_LOG"
 check_nothing_left "nothing is left of them"

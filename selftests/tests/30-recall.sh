@@ -9,6 +9,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 helper json_at mover
 
 LIMIT=${LIMIT:-120}
@@ -108,7 +109,7 @@ wait $pid
 none_registered() {
 	[ "$(exported segments) $(mrs) $(exported pinned_bytes)" = "0 0 0" ]
 }
-check "with the last user all are given back" wait_for 30 none_registered
+check "with the last user all are given back" wait_for 60 none_registered
 
 # Larger pieces: many segments for each operation.
 on -n B kill "$exporter"
@@ -133,7 +134,7 @@ two=$!
 two_sessions() {
 	[ "$(status B /sessions/#)" = 2 ]
 }
-check "two sessions compete for 8 segments" wait_for 30 two_sessions
+check "two sessions compete for 8 segments" wait_for 60 two_sessions
 wait_for "$LIMIT" is_over $one
 wait_for "$LIMIT" is_over $two
 check "the first gets through" finished "$dir/out1"

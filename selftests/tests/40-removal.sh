@@ -7,6 +7,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 helper json_at
 
 LIMIT=${LIMIT:-60}
@@ -21,7 +22,7 @@ head -c 100000 /dev/urandom >"$dir/data"
 # export open; its sentence goes to $dir/err.
 start_user() {
 	local before
-	wait_for 30 no_region
+	wait_for 60 no_region
 	case $1 in
 	idle)
 		rm -f "$dir/fifo"
@@ -29,13 +30,13 @@ start_user() {
 		krdma put -q - "nodeB/$NAME" <"$dir/fifo" 2>"$dir/err" &
 		USER_PID=$!
 		exec 7>"$dir/fifo"
-		wait_for 30 has_region
+		wait_for 60 has_region
 		;;
 	busy)
 		before=$(counter A write_bytes)
 		krdma bench write "nodeB/$NAME" -s 1M -D 1000 >/dev/null 2>"$dir/err" &
 		USER_PID=$!
-		wait_for 30 has_written "$before"
+		wait_for 60 has_written "$before"
 		;;
 	esac || {
 		diag "the user does not start: $(<"$dir/err")"

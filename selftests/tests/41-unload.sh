@@ -5,6 +5,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 helper json_at
 
 LIMIT=${LIMIT:-60}
@@ -17,7 +18,7 @@ refused() {
 }
 
 # Without the module nothing of it can be left.
-wait_for 30 unload_module
+wait_for 60 unload_module
 remember_leftovers
 load_module
 listen_on B
@@ -33,14 +34,14 @@ exec 7>"$dir/fifo"
 opened() {
 	krdma status | grep -q '^region '
 }
-wait_for 30 opened
+wait_for 60 opened
 check "an idle put keeps it here" refused A
 krdma bench write nodeB/scratch -D 1000 >/dev/null 2>&1 &
 bench=$!
 moving() {
 	[ "$(counter A write_bytes)" -gt 1000000 ]
 }
-wait_for 30 moving
+wait_for 60 moving
 check "a transfer under way keeps it here" refused A
 check "and there" refused B
 kill -KILL $bench
@@ -72,7 +73,7 @@ ping_under_way() {
 }
 krdma ping -c 100000000 nodeB >/dev/null 2>"$dir/err" &
 pid=$!
-wait_for 30 ping_under_way
+wait_for 60 ping_under_way
 check "a listener with live sessions does not keep the module" wait_for "$LIMIT" unload_module B
 check_failed "the peer's user is told" "$LIMIT" $pid "$dir/err" 'the session with 10.77.0.2:7471 is lost: '
 krdma ls nodeB >/dev/null 2>"$dir/err" &
@@ -92,7 +93,7 @@ for host in 10.77.0.99 nodeB:7999; do
 	connecting() {
 		krdma status | grep -q '^session .* state connecting' || is_over "$pid"
 	}
-	wait_for 30 connecting
+	wait_for 60 connecting
 	kill -KILL $pid 2>/dev/null
 	wait $pid 2>/dev/null
 	check "a connect to $host that was given up does not keep the module" \

@@ -44,7 +44,7 @@ start_user() {
 	# shellcheck disable=SC2016 # for the node's shell
 	on -n "$1" sh -c "echo \$\$ && exec krdma $command 2>&1" >"$log" &
 	USER_CLIENT=$!
-	wait_for 30 test -s "$log"
+	wait_for 60 test -s "$log"
 	USER_PID=$(head -n 1 "$log")
 }
 

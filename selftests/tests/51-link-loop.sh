@@ -10,6 +10,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 helper json_at
 
 LIMIT=${LIMIT:-60}
@@ -41,7 +42,7 @@ for ((i = 1; i <= LINKS; i++)); do
 	before=$(counter A "${kind}_bytes")
 	krdma bench "$kind" nodeB/scratch -s 1M -D 1000 >/dev/null 2>"$dir/err" &
 	pid=$!
-	wait_for 30 moving "${kind}_bytes" "$before" || not_ok "$i: transfers are under way" "$(<"$dir/err")"
+	wait_for 60 moving "${kind}_bytes" "$before" || not_ok "$i: transfers are under way" "$(<"$dir/err")"
 	on -n "$node" rdma link delete "$LAB_RDMA_DEV"
 	check_failed "$i: $kind, link of node $node deleted: an error in time" "$LIMIT" $pid "$dir/err" \
 		'the session with 10.77.0.2:7471 is lost: '

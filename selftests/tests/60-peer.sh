@@ -11,6 +11,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 need_command rdma
 
 PORT=7471 # and 7472, where nobody is admitted
@@ -160,7 +161,7 @@ count=$(cut -f 4 "$dir/cases" | grep -vc skip)
 remember_leftovers
 background B "$peer" owner 0.0.0.0 $BASE
 owner_log=$BACKGROUND_LOG owner_pid=$BACKGROUND_PID
-wait_for 30 grep -q listening "$owner_log" || {
+wait_for 60 grep -q listening "$owner_log" || {
 	echo "Bail out! no owner: $(<"$owner_log")"
 	exit 1
 }
@@ -175,7 +176,7 @@ while IFS=$'\t' read -r number name command _ limit _; do
 done <"$dir/cases"
 
 merge initiator "$peer" initiator nodeB $PORT "$kill_exporter"
-check "initiator: no grant and no segment is left" wait_for 20 exports_are_idle
+check "initiator: no grant and no segment is left" wait_for 60 exports_are_idle
 diag "after $((SECONDS - began)) s"
 
 beside &
@@ -189,7 +190,7 @@ wait $beside_pid
 diag "after $((SECONDS - began)) s"
 wait "${slow[@]}"
 diag "after $((SECONDS - began)) s"
-wait_for 40 all_ended
+wait_for 60 all_ended
 diag "after $((SECONDS - began)) s"
 declare -A ends=()
 while read -r word name end; do
@@ -207,6 +208,6 @@ kill "$owner_pid"
 check_nothing_left "no session, pin or registration is left" 40
 # shellcheck disable=SC2016 # for the node's shell
 on -n B sh -c 'kill $(cat /run/peer/*.pid)' 2>/dev/null # three are gone already
-check "the module can be unloaded on both nodes" wait_for 20 unload_module
+check "the module can be unloaded on both nodes" wait_for 60 unload_module
 diag "after $((SECONDS - began)) s"
 done_testing

@@ -11,6 +11,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
+PATIENCE=1
 helper nth
 
 [ -e /proc/self/fail-nth ] || skip_all "this kernel injects no faults into a task"
@@ -44,7 +45,7 @@ fresh_module
 listen_on B
 background B krdma export nth --size 1M --atomic
 background B krdma recv mail --size 64K --discard
-check "an owner is there" wait_for 30 receiver_is_there
+check "an owner is there" wait_for 60 receiver_is_there
 remember_leftovers
 
 merge nth nth nodeB nth mail ${CALLS:+"$CALLS"}

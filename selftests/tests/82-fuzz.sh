@@ -36,7 +36,7 @@ background B krdma recv fuzz-mail --size 64K --discard
 owner_is_there() {
 	[ "$(on -n B krdma status | grep -c '^export')" = 2 ]
 }
-check "node B has what is to be opened" wait_for 30 owner_is_there
+check "node B has what is to be opened" wait_for 60 owner_is_there
 remember_leftovers
 
 options=(-max_len=256 -timeout=$((30 * TIME_FACTOR)) -rss_limit_mb=0 -detect_leaks=0

@@ -12,7 +12,7 @@
 #   is "what it says" "$got" "$expected"
 #   skip "what is not tried" "because of this"
 #   background B krdma export ...         ended when the test ends
-#   wait_for 10 COMMAND ...               poll until it succeeds, no fixed sleeps
+#   wait_for 60 COMMAND ...               poll until it succeeds, no fixed sleeps
 #
 # Run one alone with: selftests/vm/lab run selftests/tests/NAME.sh
 
@@ -25,6 +25,11 @@ esac
 
 # How much longer things may take than on an ordinary kernel.
 TIME_FACTOR=${TIME_FACTOR:-1}
+
+# The module's parameter. A virtual machine stands still for seconds if its computer has
+# other things to do, and that is not what is tested, but where peers or wires are dead:
+# such a test says PATIENCE=1 before it loads the module.
+PATIENCE=4
 
 test_count=0 test_failures=0 test_plan=''
 background_pids=()
@@ -166,10 +171,13 @@ load_module() {
 	for node; do
 		# shellcheck disable=SC2016 # for the node's shell
 		on -n "$node" sh -c '
-			[ ! -d /sys/module/krdma_mover ] || exit 0
-			needs=$(modinfo -F depends "$1" | tr , " ")
-			[ -z "$needs" ] || modprobe -a $needs || exit
-			exec insmod "$1"' load "$MODULE" ||
+			if [ ! -d /sys/module/krdma_mover ]; then
+				needs=$(modinfo -F depends "$1" | tr , " ")
+				[ -z "$needs" ] || modprobe -a $needs || exit
+				insmod "$1" || exit
+			fi
+			echo "$2" >/sys/module/krdma_mover/parameters/patience' \
+			load "$MODULE" "$PATIENCE" ||
 			{
 				echo "Bail out! $MODULE cannot be loaded on node $node"
 				exit 1
@@ -189,7 +197,7 @@ unload_module() {
 
 # Loaded just now on all nodes, so that nothing is left of the tests before.
 fresh_module() {
-	wait_for 30 unload_module || {
+	wait_for 60 unload_module || {
 		echo "Bail out! The module is busy"
 		exit 1
 	}
@@ -317,7 +325,7 @@ end_sessions() {
 export_on() {
 	# shellcheck disable=SC2016 # for the node's shell
 	background "$1" sh -c 'echo $$ && exec krdma export "$@"' export "${@:2}"
-	if ! wait_for 30 grep -Eq '^exported |"schema"' "$BACKGROUND_LOG"; then
+	if ! wait_for 60 grep -Eq '^exported |"schema"' "$BACKGROUND_LOG"; then
 		diag "export $2: $(cat "$BACKGROUND_LOG")"
 		return 1
 	fi

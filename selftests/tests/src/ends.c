@@ -481,7 +481,7 @@ static void one_end(const struct kind *kind, struct tally *t)
 		end_of_file(kind, t);
 	began = kst_seconds();
 	/* What is on the wire ends when the transport says so. */
-	if (!kst_wait(60000 * factor, unpinned, NULL)) {
+	if (!kst_wait(unpinned, NULL)) {
 		tell_pins();
 		kst_bail("%s: memory stays pinned", kind->name);
 	}
@@ -572,7 +572,7 @@ static void test_cancels(enum door door, const char *name)
 	if (door == RING)
 		io_uring_queue_exit(&ring);
 	close(file);
-	if (!kst_ok(kst_wait(60000 * factor, unpinned, NULL), "nothing stays pinned"))
+	if (!kst_ok(kst_wait(unpinned, NULL), "nothing stays pinned"))
 		tell_pins();
 }
 
@@ -598,7 +598,7 @@ int main(int argc, char **argv)
 		    kst_ring_open(&ring, 2 * DEPTH, 0, area, AREA);
 	if (have_ring)
 		io_uring_queue_exit(&ring);
-	if (!kst_wait(60000 * factor, unpinned, NULL))
+	if (!kst_wait(unpinned, NULL))
 		kst_bail("a ring's buffers stay pinned");
 
 	test_ends();

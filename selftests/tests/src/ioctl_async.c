@@ -200,7 +200,7 @@ static void *reap_later(void *arg)
 {
 	struct krdma_completion comps[2];
 
-	kst_wait(10000, sleeps, arg);
+	kst_wait(sleeps, arg);
 	kst_reap(fd, comps, 2);
 	return NULL;
 }

@@ -485,8 +485,7 @@ bool kst_same(const struct kst_state *before)
 {
 	struct kst_state now;
 
-	/* A slow kernel has longer. */
-	if (kst_wait(5000 * kst_number("TIME_FACTOR", 1), kst_back, (void *)before))
+	if (kst_wait(kst_back, (void *)before))
 		return true;
 	now = kst_now();
 	KST_TELL(pins);
@@ -550,7 +549,7 @@ static void kst_nap(void)
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-bool kst_wait(int ms, bool (*cond)(void *arg), void *arg)
+bool kst_wait_ms(int ms, bool (*cond)(void *arg), void *arg)
 {
 	double until = kst_seconds() + ms / 1e3;
 
@@ -560,6 +559,11 @@ bool kst_wait(int ms, bool (*cond)(void *arg), void *arg)
 		kst_nap();
 	}
 	return true;
+}
+
+bool kst_wait(bool (*cond)(void *arg), void *arg)
+{
+	return kst_wait_ms(60000 * kst_number("TIME_FACTOR", 1), cond, arg);
 }
 
 /* ---- memory ---- */

@@ -98,8 +98,12 @@ bool kst_same(const struct kst_state *before);
 bool kst_settled(const struct kst_state *before, const char *fmt, ...) __kst_printf(2, 3);
 /* Number of objects of a kind that @match accepts (NULL: all). */
 int kst_count(enum krdma_list_kind kind, bool (*match)(const void *entry, void *arg), void *arg);
-/* Polls until @cond is true; false after @ms. */
-bool kst_wait(int ms, bool (*cond)(void *arg), void *arg);
+/*
+ * Polls until @cond is true; false after a minute, which a computer that is busy with
+ * other things may need, or after @ms.
+ */
+bool kst_wait(bool (*cond)(void *arg), void *arg);
+bool kst_wait_ms(int ms, bool (*cond)(void *arg), void *arg);
 double kst_seconds(void);
 
 /*

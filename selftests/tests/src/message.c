@@ -315,8 +315,7 @@ static void test_full(void)
 	next += SENT;
 	if (kst_start(fd, ops, SENT, &accepted) || accepted != SENT)
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
-	kst_ok(kst_wait(60000, held, &waiting), "%d messages that nobody reads: %d wait", SENT,
-	       waiting);
+	kst_ok(kst_wait(held, &waiting), "%d messages that nobody reads: %d wait", SENT, waiting);
 	op = kst_op(KRDMA_OP_WRITE, region, 0, memory, 100000);
 	kst_ok(!one(&op), "other operations of the region do not");
 	/* The last ones have not left this host. */
@@ -357,7 +356,7 @@ static void test_late(void)
 		ops[i] = mail(memory, 0);
 	if (kst_start(fd, ops, SENT, &accepted) || accepted != SENT)
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
-	kst_wait(60000, held, &waiting);
+	kst_wait(held, &waiting);
 	for (i = 0; i < LATE; i++) {
 		ops[i] = mail(memory, 0);
 		ops[i].timeout_ns = 1000000000ULL;
@@ -479,7 +478,7 @@ static void test_revoked(void)
 	}
 	if (kst_start(fd, ops, SENT, &accepted) || accepted != SENT)
 		kst_bail("SUBMIT: %s", kst_last_error(fd, NULL));
-	kst_wait(60000, held, &waiting);
+	kst_wait(held, &waiting);
 	kst_peer("unexport gone");
 	for (ended = 0; ended < SENT && (n = kst_reap(fd, comps, SENT)) > 0; ended += n)
 		for (i = 0; i < n; i++) {

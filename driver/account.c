@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Accounts: what is pinned counts for its process, its open file and its user, before it
+ * is pinned, and until it is unpinned.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "ctx.h"
+
+/**
+ * krdma_account_new - an account for memory of the calling process
+ * @ctx: the open file, whose quota is charged too
+ *
+ * Context: process, of the user.
+ * Return: the account, or an ERR_PTR
+ */
+struct krdma_account *krdma_account_new(struct krdma_ctx *ctx)
+{
+	struct krdma_account *acct;
+
+	acct = kzalloc(sizeof(*acct), GFP_KERNEL_ACCOUNT);
+	if (!acct)
+		return ERR_PTR(-ENOMEM);
+	acct->limit = capable(CAP_IPC_LOCK) ? U64_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	mmgrab(current->mm);
+	acct->mm = current->mm;
+	kref_get(&ctx->ref);
+	acct->ctx = ctx;
+	return acct;
+}
+
+/**
+ * krdma_account_free - close an account
+ * @acct: the account, with nothing charged to it any more; may be NULL
+ *
+ * Context: process.
+ */
+void krdma_account_free(struct krdma_account *acct)
+{
+	if (!acct)
+		return;
+	mmdrop(acct->mm);
+	krdma_ctx_put(acct->ctx);
+	kfree(acct);
+}
+
+/**
+ * krdma_quota_charge - charge pages to an open file alone, before they are pinned
+ * @ctx: the file
+ * @npages: pages
+ * @why: explanation
+ *
+ * For pages of one operation, which are not pinned for long.
+ *
+ * Context: process.
+ * Return: 0 or -EDQUOT
+ */
+int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why)
+{
+	u64 sum = atomic64_add_return(npages, &ctx->pinned);
+
+	if (sum <= ctx->pinned_limit) {
+		krdma_stat_add(KRDMA_STAT_PINNED_BYTES, (u64)npages << PAGE_SHIFT);
+		return 0;
+	}
+	atomic64_sub(npages, &ctx->pinned);
+	return krdma_explain(why, -EDQUOT,
+			     "an open file may keep %llu KiB pinned, %llu KiB would be",
+			     ctx->pinned_limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+}
+
+/**
+ * krdma_quota_uncharge - give back a charge of krdma_quota_charge
+ * @ctx: the file
+ * @npages: pages, unpinned by now
+ *
+ * Context: any.
+ */
+void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages)
+{
+	atomic64_sub(npages, &ctx->pinned);
+	krdma_stat_add(KRDMA_STAT_PINNED_BYTES, -((u64)npages << PAGE_SHIFT));
+}
+
+/* Of all users but root, whose share nobody limits. */
+static DEFINE_SPINLOCK(krdma_users_pinned_lock);
+static u64 krdma_users_pinned;
+
+static void krdma_user_uncharge(struct krdma_user *user, unsigned long npages)
+{
+	unsigned long flags;
+
+	if (krdma_user_is_root(user))
+		return;
+	spin_lock_irqsave(&krdma_users_pinned_lock, flags);
+	krdma_users_pinned -= npages;
+	user->pinned -= npages;
+	spin_unlock_irqrestore(&krdma_users_pinned_lock, flags);
+}
+
+/*
+ * Pages stay pinned when the process has gone whose RLIMIT_MEMLOCK they counted in, so
+ * that alone does not limit a user. What is refused is not counted for a moment: others
+ * would be refused for it.
+ */
+static int krdma_user_charge(struct krdma_user *user, unsigned long npages, struct krdma_why *why)
+{
+	u64 max = totalram_pages(), mine;
+	unsigned long flags;
+	bool ok;
+
+	if (krdma_user_is_root(user))
+		return 0;
+	spin_lock_irqsave(&krdma_users_pinned_lock, flags);
+	mine = user->pinned + npages;
+	ok = krdma_share_ok(mine, krdma_users_pinned + npages, max);
+	if (ok) {
+		krdma_users_pinned += npages;
+		user->pinned = mine;
+	}
+	spin_unlock_irqrestore(&krdma_users_pinned_lock, flags);
+	if (ok)
+		return 0;
+	return krdma_explain(
+		why, -EDQUOT,
+		"a user may keep no more pinned than the rest of memory, %llu KiB of %llu KiB would be",
+		mine << (PAGE_SHIFT - 10), max << (PAGE_SHIFT - 10));
+}
+
+/**
+ * krdma_account_charge - charge pages before they are pinned
+ * @acct: the account
+ * @npages: pages
+ * @why: explanation
+ *
+ * Counts in mm->pinned_vm against RLIMIT_MEMLOCK, as ib_umem does.
+ *
+ * Context: process.
+ * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file, or of its user)
+ */
+int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why)
+{
+	u64 sum;
+	int rc;
+
+	rc = krdma_quota_charge(acct->ctx, npages, why);
+	if (rc)
+		return rc;
+	sum = atomic64_add_return(npages, &acct->mm->pinned_vm);
+	if (sum > acct->limit)
+		rc = krdma_explain(why, -ENOMEM,
+				   "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
+				   acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+	else
+		rc = krdma_user_charge(acct->ctx->user, npages, why);
+	if (!rc)
+		return 0;
+	atomic64_sub(npages, &acct->mm->pinned_vm);
+	krdma_quota_uncharge(acct->ctx, npages);
+	return rc;
+}
+
+/**
+ * krdma_account_uncharge - give back a charge
+ * @acct: the account
+ * @npages: pages, unpinned by now
+ *
+ * Context: any.
+ */
+void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
+{
+	atomic64_sub(npages, &acct->mm->pinned_vm);
+	krdma_user_uncharge(acct->ctx->user, npages);
+	krdma_quota_uncharge(acct->ctx, npages);
+}
