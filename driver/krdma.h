@@ -108,9 +108,9 @@
  */
 #define KRDMA_IWARP_PATIENCE 3
 /* Nothing waits as long as the kernel takes for hung, 120 s. */
-#define KRDMA_PATIENCE_MAX   4
-#define KRDMA_SHED_MS        15000
-#define KRDMA_SHED_AGAIN_MS  100
+#define KRDMA_PATIENCE_MAX  4
+#define KRDMA_SHED_MS       15000
+#define KRDMA_SHED_AGAIN_MS 100
 /* A service answers others first for no longer than this. */
 #define KRDMA_SERVICE_MAX_MS 90000
 /* Services that wait for others at a time. */
