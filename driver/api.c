@@ -80,11 +80,6 @@ static void krdma_api_say(const struct krdma_why *why)
 		pr_info_ratelimited("krdma_mover: %s\n", why->text);
 }
 
-static u32 krdma_api_timeout(unsigned int timeout_ms)
-{
-	return timeout_ms ?: KRDMA_QUESTION_MS;
-}
-
 /* ---- clients ---- */
 
 static struct krdma_client *krdma_client_get(struct krdma_client *client)
@@ -174,7 +169,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 		goto out;
 	krdma_addr_default_port(&to);
 	peer->sess = krdma_session_connect(client->ctx, &to, &from, flags,
-					   krdma_api_timeout(timeout_ms), &why);
+					   krdma_default_ms(timeout_ms), &why);
 	rc = PTR_ERR_OR_ZERO(peer->sess);
 	if (rc)
 		goto out;
@@ -239,7 +234,7 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 	remote->event = event;
 	remote->priv = priv;
 	remote->region =
-		krdma_region_open(peer->sess, padded, rights, krdma_api_timeout(timeout_ms), &why);
+		krdma_region_open(peer->sess, padded, rights, krdma_default_ms(timeout_ms), &why);
 	if (IS_ERR(remote->region)) {
 		rc = PTR_ERR(remote->region);
 		krdma_api_say(&why);

@@ -155,7 +155,7 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
  * @now: rather fail than wait until an earlier message has gone out
  *
  * An answer that does not come within KRDMA_QUESTION_MS, or KRDMA_SERVICE_MS
- * where the owner's service gives it, ends the session.
+ * where the owner's service gives it, times the patience, ends the session.
  *
  * Context: process.
  * Return: 0 or -ENOTCONN

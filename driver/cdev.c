@@ -304,11 +304,6 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 
 /* ---- sessions and regions ---- */
 
-static u32 krdma_timeout(u32 timeout_ms)
-{
-	return timeout_ms ?: KRDMA_QUESTION_MS;
-}
-
 static int krdma_ioc_connect(struct krdma_call *call)
 {
 	struct krdma_connect *cmd = &call->cmd.connect;
@@ -329,7 +324,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags,
-					krdma_timeout(cmd->timeout_ms), &call->why);
+					krdma_default_ms(cmd->timeout_ms), &call->why);
 	if (!IS_ERR(h->sess))
 		cmd->serial = h->sess->serial;
 	return krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->sess), sizeof(*cmd));
@@ -351,7 +346,7 @@ static int krdma_ioc_ping(struct krdma_call *call)
 	h = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
-	rc = krdma_ping(h->sess, cmd->length, krdma_timeout(cmd->timeout_ms), &cmd->rtt_ns,
+	rc = krdma_ping(h->sess, cmd->length, krdma_default_ms(cmd->timeout_ms), &cmd->rtt_ns,
 			&call->why);
 	krdma_handle_put(h);
 	return rc ?: krdma_reply(call, sizeof(*cmd));
@@ -381,7 +376,7 @@ static int krdma_ioc_open(struct krdma_call *call)
 		goto out;
 	}
 	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
-				      krdma_timeout(cmd->timeout_ms), &call->why);
+				      krdma_default_ms(cmd->timeout_ms), &call->why);
 	if (!IS_ERR(h->region)) {
 		krdma_session_join(sh->sess);
 		cmd->length = h->region->length;

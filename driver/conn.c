@@ -7,6 +7,7 @@
  * queue pair, (keys of the peer: grant.c), then CQ, buffers, PD, device. The
  * id goes before the queue pair so that no event can find it half gone.
  */
+#include <linux/log2.h>
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
 
@@ -174,7 +175,9 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 
 	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
-	ch->patience = sess->patience * (ch->iwarp ? KRDMA_IWARP_PATIENCE : 1);
+	ch->patience = sess->patience;
+	if (ch->iwarp && ch->patience < KRDMA_IWARP_PATIENCE)
+		ch->patience = KRDMA_IWARP_PATIENCE;
 	if (ch->iwarp && ch->slots)
 		attr.cap.max_send_wr += ch->slots + KRDMA_SINKS + 1;
 	if (ch->messages && ch->slots)
@@ -299,7 +302,7 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
  * krdma_conn_connect - connect the first channel of a session
  * @sess: session, connecting
  *
- * Bounded by KRDMA_CONNECT_MS. On failure ch->why says what went wrong, and
+ * Bounded by krdma_session_connect_ms(). On failure ch->why says what went wrong, and
  * krdma_conn_destroy cleans up.
  *
  * Context: the session's connect work.
@@ -307,7 +310,7 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
  */
 int krdma_conn_connect(struct krdma_session *sess)
 {
-	u32 limit_ms = KRDMA_CONNECT_MS * sess->patience;
+	u32 limit_ms = krdma_session_connect_ms(sess);
 	unsigned long until = jiffies + msecs_to_jiffies(limit_ms);
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_wire_hello wire;

@@ -90,7 +90,10 @@
 /* For krdma_session_fail: the peer ended the session, and nothing is wrong. */
 #define KRDMA_BYE_QUIET (-2)
 
-/* Times, milliseconds. Those that a peer has are longer by its session's patience. */
+/*
+ * Times, milliseconds. DEAD, QUESTION, SERVICE, CONNECT, ALONE and SHED are for peers, and
+ * longer by the patience of the session or channel.
+ */
 #define KRDMA_HEARTBEAT_MS 2000
 #define KRDMA_DEAD_MS      8000
 #define KRDMA_QUESTION_MS  10000
@@ -98,8 +101,9 @@
 #define KRDMA_LINGER_MS    10000
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
-#define KRDMA_ALONE_MS     1000
-#define KRDMA_FOREVER_MS   0x7fffffffU
+/* More than the adapter's time, after which it sends again. */
+#define KRDMA_ALONE_MS   1000
+#define KRDMA_FOREVER_MS 0x7fffffffU
 /* Memory of an operation that nobody reads the completion of stays pinned so long. */
 #define KRDMA_REAP_MS 1000
 /*
@@ -107,7 +111,7 @@
  * posted before it, and behind TCP's retransmissions: these times are longer.
  */
 #define KRDMA_IWARP_PATIENCE 3
-/* Nothing waits as long as the kernel takes for hung, 120 s. */
+/* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
 #define KRDMA_PATIENCE_MAX  4
 #define KRDMA_SHED_MS       15000
 #define KRDMA_SHED_AGAIN_MS 100
@@ -482,7 +486,7 @@ struct krdma_channel {
 
 	/* data on iWARP */
 	bool iwarp;
-	u32 patience;                /* the session's, more on iWARP */
+	u32 patience;                /* the session's, not less than iWARP's */
 	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
 	struct list_head sinks;      /* free */
 	struct scatterlist *sink_sg; /* for each of them, or scratch */
@@ -1101,6 +1105,12 @@ void krdma_listeners_drop(struct krdma_ctx *ctx);
 void krdma_listeners_retry(void);
 void krdma_listeners_exit(void);
 
+/* tick.c */
+u32 krdma_default_ms(u32 timeout_ms);
+u32 krdma_session_connect_ms(const struct krdma_session *sess);
+void krdma_session_tick_init(struct krdma_session *sess);
+void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
+
 /* session.c */
 extern struct mutex krdma_sessions_lock;
 extern struct list_head krdma_sessions;
@@ -1121,7 +1131,6 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *why, in
 void krdma_session_broken(struct krdma_session *sess, const char *why);
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
 			       struct krdma_queue *done);
-void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_sessions_fail_device(struct krdma_device *dev);
 void krdma_sessions_fail_listener(u64 serial);

@@ -357,7 +357,7 @@ static int krdma_list_peer(struct krdma_emit *e)
 		goto out;
 	msg->type = KRDMA_WIRE_LIST;
 	msg->list.cursor = e->cmd->cursor;
-	rc = krdma_ask_wait(h->sess, msg, KRDMA_QUESTION_MS * h->sess->patience, NULL, NULL);
+	rc = krdma_ask_wait(h->sess, msg, krdma_default_ms(0), NULL, NULL);
 	if (rc == -ENOTCONN)
 		krdma_session_explain(h->sess, -ENOTCONN, e->why);
 	if (rc) {

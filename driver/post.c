@@ -358,7 +358,7 @@ u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 	u32 posted;
 
 	if (!wait_event_timeout(ch->tx_wait, krdma_post_wrs_try(ch, first, n, alone, &posted),
-				msecs_to_jiffies(KRDMA_ALONE_MS)))
+				msecs_to_jiffies(KRDMA_ALONE_MS * ch->patience)))
 		krdma_post_wrs_try(ch, first, n, false, &posted);
 	return posted;
 }

@@ -229,7 +229,7 @@ void krdma_client_destroy(struct krdma_client *client);
  * @src: local address to connect from; NULL for any
  * @flags: KRDMA_PEER_PRIVATE, not to share the session of another user who is root in
  *	this network namespace; KRDMA_PEER_MESSAGES to send messages in it
- * @timeout_ms: how long to wait, 0 for 10 s
+ * @timeout_ms: how long to wait, 0 for 10 s times the parameter patience
  *
  * Why it failed is in the kernel's log.
  *
@@ -258,7 +258,7 @@ void krdma_peer_disconnect(struct krdma_peer *peer);
  * @name: of the memory
  * @rights: wanted, KRDMA_ALLOW_*; 0 for all that it has. On iWARP who may write needs
  *	to read as well, and there are no atomics (-EOPNOTSUPP)
- * @timeout_ms: how long to wait, 0 for 10 s
+ * @timeout_ms: how long to wait, 0 for 10 s times the parameter patience
  * @event: called once when the memory is of no use any more; may be NULL
  * @priv: for @event
  *
@@ -382,7 +382,8 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
  * Messages that were not delivered are dropped, and none is after this.
  *
  * Waits until no peer can reach the pages: a round trip where peers answer; where
- * one does not, until its session is taken down, after 20 s (iWARP: 60 s).
+ * one does not, until its session is taken down, after 20 s (iWARP: 60 s);
+ * longer with the parameter patience.
  *
  * Context: process, may sleep.
  * Return: 0; or -EIO: a device may reach the pages in spite of all, never free them nor

@@ -11,7 +11,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
-PATIENCE=1
+MODULE_PATIENCE=1
 helper every
 
 FAULTS=${FAULTS:-1}

@@ -28,8 +28,8 @@ TIME_FACTOR=${TIME_FACTOR:-1}
 
 # The module's parameter. A virtual machine stands still for seconds if its computer has
 # other things to do, and that is not what is tested, but where peers or wires are dead:
-# such a test says PATIENCE=1 before it loads the module.
-PATIENCE=4
+# such a test says MODULE_PATIENCE=1 before it loads the module.
+MODULE_PATIENCE=4
 
 test_count=0 test_failures=0 test_plan=''
 background_pids=()
@@ -177,7 +177,7 @@ load_module() {
 				insmod "$1" || exit
 			fi
 			echo "$2" >/sys/module/krdma_mover/parameters/patience' \
-			load "$MODULE" "$PATIENCE" ||
+			load "$MODULE" "$MODULE_PATIENCE" ||
 			{
 				echo "Bail out! $MODULE cannot be loaded on node $node"
 				exit 1

@@ -621,8 +621,7 @@ static void test_sharing(void)
 	kst_ok(sessions(KRDMA_SESSION_PRIVATE, &alone) == 2, "two private ones are two");
 	kst_destroy(fd, id);
 	kst_destroy(fd, private);
-	/* Others stay for 10 s. */
-	kst_ok(kst_wait_ms(9000, no_private, NULL), "they do not linger");
+	kst_ok(kst_wait_ms(KST_STILL_MS, no_private, NULL), "they do not linger");
 	if (write(to[1], &c, 1) != 1)
 		kst_bail("pipe: %s", strerror(errno));
 	waitpid(pid, &status, 0);

@@ -468,11 +468,24 @@ struct kst_state kst_now(void)
 	return now;
 }
 
-static bool kst_back(void *arg)
-{
-	struct kst_state now = kst_now();
+/* What is to be as before, and since when it has been as it is. */
+struct kst_back {
+	const struct kst_state *before;
+	struct kst_state now;
+	double since;
+};
 
-	return !memcmp(&now, arg, sizeof(now));
+/* It is, or it does not change any more: what goes on may take its time. */
+static bool kst_back_or_still(void *arg)
+{
+	struct kst_back *back = arg;
+	struct kst_state was = back->now;
+
+	back->now = kst_now();
+	if (memcmp(&back->now, &was, sizeof(was)))
+		back->since = kst_seconds();
+	return !memcmp(&back->now, back->before, sizeof(was)) ||
+	       kst_seconds() > back->since + KST_STILL_MS / 1e3;
 }
 
 #define KST_TELL(field)                                                                            \
@@ -483,11 +496,13 @@ static bool kst_back(void *arg)
 
 bool kst_same(const struct kst_state *before)
 {
+	struct kst_back back = { .before = before, .since = kst_seconds() };
 	struct kst_state now;
 
-	if (kst_wait(kst_back, (void *)before))
+	kst_wait(kst_back_or_still, &back);
+	now = back.now;
+	if (!memcmp(&now, before, sizeof(now)))
 		return true;
-	now = kst_now();
 	KST_TELL(pins);
 	KST_TELL(vmpin);
 	KST_TELL(accounted);

@@ -19,6 +19,8 @@
 #define KST_PAGE 4096UL
 /* What an operation may take where time is not the subject: machines may be very slow. */
 #define KST_TIMEOUT_NS 300000000000ULL
+/* Less than the 10 s for which a session stays that nobody uses. */
+#define KST_STILL_MS 9000
 /* Of the listener in node B; not the default, which other tests use. */
 #define KST_PORT 7480
 /* Seed of what an export of kst_begin() has in it. */
@@ -93,7 +95,7 @@ struct kst_state {
 struct kst_state kst_now(void);
 /* VmPin of this process, KiB. */
 long kst_vmpin(void);
-/* Waits until it is as before; says what is not. */
+/* Waits until it is as before, or does not change for KST_STILL_MS; says what is not. */
 bool kst_same(const struct kst_state *before);
 bool kst_settled(const struct kst_state *before, const char *fmt, ...) __kst_printf(2, 3);
 /* Number of objects of a kind that @match accepts (NULL: all). */

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The module's parameter patience: of two sessions over a wire that loses everything, the
+# one made with it on both sides outlives the other, and works again when the wire does.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_nodes 2
+need_command tc
+MODULE_PATIENCE=1
+helper json_at mover
+
+LIMIT=${LIMIT:-60}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev lo root 2>&1) ||
+	skip_all "no netem in this kernel: $no_netem"
+
+fresh_module
+parameter=/sys/module/krdma_mover/parameters/patience
+set_patience() {
+	on_nodes sh -c "echo $1 >$parameter"
+}
+for bad in 0 5 -1 x; do
+	check_fails "a patience of $bad" set_patience $bad
+done
+is "what was refused has changed nothing" "$(on_nodes cat $parameter | tr '\n' ' ')" "1 1 "
+
+listen_on B
+export_on B scratch --size 1M
+remember_leftovers
+
+# A region that is open: the session is up on both sides.
+regions_are() {
+	[ "$(status A /regions/#)" = "$1" ]
+}
+sessions_are() {
+	[ "$(status A /sessions/#)" = "$1" ]
+}
+mkfifo "$dir/hasty" "$dir/patient"
+mover hold -p 10.77.0.2 scratch <"$dir/hasty" >/dev/null 2>&1 &
+hasty=$!
+exec 7>"$dir/hasty"
+check "a session without patience" wait_for "$LIMIT" regions_are 1
+set_patience 4
+krdma put -q --timeout 300 - nodeB/scratch <"$dir/patient" >/dev/null 2>"$dir/err" 7>&- &
+patient=$!
+exec 8>"$dir/patient"
+check "and one with patience" wait_for "$LIMIT" regions_are 2
+last=$(status A /sessions/1/session)
+set_patience 1
+
+at_end tc qdisc del dev data0 root
+tc qdisc replace dev data0 root netem loss 100%
+check "the first one ends when nothing is heard" wait_for "$LIMIT" sessions_are 1
+is "the second one does not" "$(status A /sessions/0/session)" "$last"
+tc qdisc del dev data0 root
+# The owner makes a key for it, while packets may still have to be sent again.
+head -c 1000 /dev/zero >&8
+exec 7>&- 8>&-
+check "it works when the wire does" wait_for 120 is_over $patient
+wait $patient
+is "its transfer succeeds" "$?, $(<"$dir/err")" "0, "
+is "in the same session" "$(status A /sessions/0/session)" "$last"
+wait $hasty
+end_sessions B
+check_nothing_left "nothing is left of them" "$LIMIT"
+
+done_testing
