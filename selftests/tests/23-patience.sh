@@ -50,18 +50,26 @@ check "and one with patience" wait_for "$LIMIT" regions_are 2
 last=$(status A /sessions/1/session)
 set_patience 1
 
-at_end tc qdisc del dev data0 root
+at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
 tc qdisc replace dev data0 root netem loss 100%
 check "the first one ends when nothing is heard" wait_for "$LIMIT" sessions_are 1
 is "the second one does not" "$(status A /sessions/0/session)" "$last"
 tc qdisc del dev data0 root
-# The owner makes a key for it, while packets may still have to be sent again.
-head -c 1000 /dev/zero >&8
-exec 7>&- 8>&-
-check "it works when the wire does" wait_for 120 is_over $patient
-wait $patient
-is "its transfer succeeds" "$?, $(<"$dir/err")" "0, "
-is "in the same session" "$(status A /sessions/0/session)" "$last"
+exec 7>&-
+if [ "$LAB_RDMA" = siw ]; then
+	# The pauses of TCP have doubled seven times, iWARP has only a third more of patience.
+	skip "it works when the wire does" "TCP may send again too late for it"
+	exec 8>&-
+	wait $patient
+else
+	# The owner makes a key for it, while packets may still have to be sent again.
+	head -c 1000 /dev/zero >&8
+	exec 8>&-
+	check "it works when the wire does" wait_for 120 is_over $patient
+	wait $patient
+	is "its transfer succeeds" "$?, $(<"$dir/err")" "0, "
+	is "in the same session" "$(status A /sessions/0/session)" "$last"
+fi
 wait $hasty
 end_sessions B
 check_nothing_left "nothing is left of them" "$LIMIT"
