@@ -4,13 +4,13 @@
 # Each allocation, registration, post and call of rdma_cm of the module fails, one at a
 # time, on either node, while a process does everything once (helpers/every.c). What was
 # not touched by it has to be right, nothing may stay behind, and both go on. Needs a kernel
-# with fault injection (driver/fault.c), such as that of 'selftests/kernels debug'.
+# with fault injection (driver/fault.c), such as those of 'selftests/kernels'. With one node
+# that is both ends, which user-mode Linux is fast enough to do everything in.
 #
 # FAULTS (1): up to which of the calls at one point. PART="K/N" (0/16): every Nth point
 # only, as a round takes 10 s or more; 0/1 are all of them.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
-need_nodes 2
 MODULE_PATIENCE=1
 helper every
 
@@ -49,16 +49,18 @@ fresh_module
 
 # ------------------------------------------------------------ the other node
 
+owner=$(owner_node)
+
 owner_is_there() {
-	[ "$(on -n B krdma status | grep -c '^export')" = 2 ]
+	[ "$(on -n "$owner" krdma status | grep -c '^export')" = 2 ]
 }
 
 start_owner() {
 	owner_is_there && return
-	on -n B pkill -x krdma
-	listen_on B 2>/dev/null
-	background B krdma export fault --size 1M --atomic
-	background B krdma recv mail --size 64K --discard
+	on -n "$owner" pkill -x krdma
+	listen_on "$owner" 2>/dev/null
+	background "$owner" krdma export fault --size 1M --atomic
+	background "$owner" krdma recv mail --size 64K --discard
 	wait_for "$LIMIT" owner_is_there
 }
 
@@ -101,7 +103,7 @@ fault() {
 	fi
 	if ! wait_for "$LIMIT" nothing_is_left; then
 		not_ok "$node $point, call $n: nothing is left" "$(
-			for each in A B; do
+			for each in $(nodes); do
 				echo "$each has:  $(leftovers "$each")"
 				echo "$each had:  ${leftovers_base[$each]}"
 			done
@@ -152,12 +154,12 @@ start_owner || not_ok "an owner starts"
 remember_leftovers
 once || not_ok "without faults all is done" "$(<"$dir/said")"
 check_nothing_left "without faults nothing is left" "$LIMIT"
-for node in A B; do
-	sweep $node
+for node in $(nodes); do
+	sweep "$node"
 done
 diag "$number fault points, $count faults"
 check "there are faults" [ "$count" -gt $((48 / ${PART#*/})) ]
 check "at the end all is done" once
-on -n B pkill -x krdma
+on -n "$owner" pkill -x krdma
 check "the module can be unloaded on both nodes" wait_for 60 unload_module
 done_testing

@@ -151,6 +151,15 @@ nodes() {
 	fi
 }
 
+# Where the owner is of a test that one node is enough for.
+owner_node() {
+	if [ "${LAB_NODES:-1}" = 2 ]; then
+		echo B
+	else
+		echo A
+	fi
+}
+
 # on_nodes COMMAND...: on each node, one after the other, until one fails.
 on_nodes() {
 	local node
