@@ -193,7 +193,8 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 out:
 	if (rc)
 		rdma_destroy_id(id);
-	return rc;
+	/* siw, whose socket has a family that this kernel has not. */
+	return rc == -EAFNOSUPPORT ? -EADDRNOTAVAIL : rc;
 }
 
 static void krdma_listeners_retry_work(struct work_struct *work)

@@ -43,12 +43,12 @@ receiver_is_there() {
 
 fresh_module
 listen_on "$owner"
-background "$owner" krdma export nth --size 1M --atomic
+background "$owner" krdma export far --size 1M --atomic
 background "$owner" krdma recv mail --size 64K --discard
 check "an owner is there" wait_for 60 receiver_is_there
 remember_leftovers
 
-merge nth nth nodeB nth mail ${CALLS:+"$CALLS"}
+merge nth nth nodeB far mail ${CALLS:+"$CALLS"}
 check_nothing_left "nothing is left on either node"
 check "the owner goes on" receiver_is_there
 on -n "$owner" pkill -x krdma

@@ -3,9 +3,10 @@
  * Each thing that the module does for a process, once: for faults, of which any may end
  * any of them. What fails is said and left out; what has not failed has to be right.
  *
- * usage: every HOST EXPORT RECEIVER
+ * usage: every HOST EXPORT RECEIVER SELF [idle]
  * EXPORT can be written and read, and with atomic operations if the transport has them;
- * RECEIVER can be sent messages, too.
+ * RECEIVER can be sent messages, too. SELF is this host, which recalls and takes back what
+ * this process has of it. With "idle" it waits for a heartbeat, which takes seconds.
  *
  * Exit status: 0 all was done; 1 something failed; 2 bytes are not what they should be, or
  * this program can't go on.
@@ -25,6 +26,7 @@
 #define BYTES      70001
 #define TIMEOUT_MS 20000
 #define SLOTS      4
+#define IDLE_MS    10000
 
 static int status;
 static unsigned char *out, *back;
@@ -85,7 +87,6 @@ static int one(struct krdma *krdma, const char *step, struct krdma_op *op, uint6
 /* What this process gives to others. */
 static void publish(struct krdma *krdma)
 {
-	struct krdma_sockaddr addr;
 	uint32_t id;
 	int fd, inbox;
 
@@ -106,11 +107,30 @@ static void publish(struct krdma *krdma)
 	if (note("export of memory", krdma_export_memory(krdma, "every.memory", back, BYTES,
 							 KRDMA_RIGHT_WRITE, 0, &id)) >= 0)
 		note("end of an export", krdma_destroy(krdma, id));
-	if (krdma_resolve("0.0.0.0:7999", &addr, 1) != 1) {
-		printf("# %s\n", krdma_error());
-		exit(2);
-	}
-	if (note("listen", krdma_listen(krdma, &addr, NULL, 0)) >= 0)
+}
+
+static void address(const char *text, struct krdma_sockaddr *addr)
+{
+	if (krdma_resolve(text, addr, 1) == 1)
+		return;
+	printf("# %s\n", krdma_error());
+	exit(2);
+}
+
+/* An allow-list, and a family that this kernel may not have. */
+static void listeners(struct krdma *krdma)
+{
+	struct krdma_sockaddr addr;
+	struct krdma_prefix allow;
+
+	krdma_parse_prefix("10.0.0.0/8", &allow);
+	address("0.0.0.0:7998", &addr);
+	if (note("listen to some", krdma_listen(krdma, &addr, &allow, 1)) >= 0)
+		note("unlisten", krdma_unlisten(krdma, &addr));
+	if (access("/proc/net/if_inet6", F_OK))
+		return;
+	address("[::]:7998", &addr);
+	if (note("listen with IPv6", krdma_listen(krdma, &addr, NULL, 0)) >= 0)
 		note("unlisten", krdma_unlisten(krdma, &addr));
 }
 
@@ -249,32 +269,152 @@ static void messages(struct krdma *krdma, uint32_t session, const char *name)
 
 static void look(struct krdma *krdma, uint32_t session)
 {
+	struct krdma_region region = { 0 };
 	struct krdma_iter *iter;
 	uint64_t ns;
+	int kind;
 
 	note("ping", krdma_ping(krdma, session, 100, TIMEOUT_MS, &ns));
-	if (note("list", krdma_iter_new(krdma, KRDMA_LIST_PEER_EXPORTS, session, &iter)) < 0)
-		return;
-	while (krdma_iter_next(iter))
-		;
-	note("list", krdma_iter_free(iter));
+	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_PEER_EXPORTS; kind++) {
+		if (note("list",
+			 krdma_iter_new(krdma, kind, kind == KRDMA_LIST_PEER_EXPORTS ? session : 0,
+					&iter)) < 0)
+			continue;
+		while (krdma_iter_next(iter))
+			;
+		note("list", krdma_iter_free(iter));
+	}
+	if (!krdma_open_region(krdma, session, "every.none", KRDMA_RIGHT_READ, TIMEOUT_MS,
+			       &region)) {
+		wrong("open of what is not there");
+		note("close", krdma_destroy(krdma, region.id));
+	} else if (errno != ENOENT) {
+		note("open of what is not there", -1);
+	}
 }
 
-static void peer(struct krdma *krdma, const char *host, const char *export, const char *receiver)
+/* ---- as owner and initiator ---- */
+
+/* Segments at most 2 MiB large, of which one at a time may be registered. */
+#define OWN_BYTES (4UL << 20)
+#define OWN_PORT  7999
+
+static void recalled(struct krdma *krdma, uint32_t region)
+{
+	struct krdma_op op;
+
+	fill();
+	krdma_op_write(&op, region, 0, out, BYTES);
+	one(krdma, "write to the first segment", &op, BYTES);
+	krdma_op_write(&op, region, OWN_BYTES - BYTES, out, BYTES);
+	one(krdma, "write to the last segment", &op, BYTES);
+}
+
+static void taken_back(struct krdma *krdma, uint32_t region, uint32_t export)
+{
+	struct krdma_completion done = { 0 };
+	unsigned int tries = 100000;
+	struct krdma_op op;
+	int rc;
+
+	if (note("end of an export that is in use", krdma_destroy(krdma, export)) < 0)
+		return;
+	/* It is over when the peer has heard of it, which here is this process. */
+	do {
+		krdma_op_read(&op, region, 0, back, BYTES);
+		op.timeout_ns = TIMEOUT_MS * 1000000ULL;
+		rc = krdma_submit(krdma, &op, &done, 1);
+	} while (rc >= 0 && !done.status && tries--);
+	if (rc < 0)
+		note("read of what was taken back", rc);
+	else if (!done.status)
+		wrong("read of what was taken back");
+	else if (done.status != -ESTALE)
+		note("read of what was taken back", krdma_explain(krdma, -done.status));
+}
+
+static void own(struct krdma *krdma, const char *self)
+{
+	struct krdma_region region = { 0 };
+	struct krdma_sockaddr addr;
+	uint32_t session, export;
+	int fd;
+
+	fd = krdma_memfd("every.own", OWN_BYTES);
+	if (fd < 0) {
+		perror("memfd");
+		exit(2);
+	}
+	if (note("export of a memfd",
+		 krdma_export_memfd(krdma, "every.own", fd, 0, OWN_BYTES,
+				    KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 1, &export)) < 0)
+		goto out;
+	address("0.0.0.0:7999", &addr);
+	if (note("listen", krdma_listen(krdma, &addr, NULL, 0)) < 0)
+		goto out;
+	address(self, &addr);
+	addr.port = OWN_PORT;
+	if (note("connect to itself", krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_PRIVATE,
+							  TIMEOUT_MS, &session)) >= 0) {
+		if (note("open its own", krdma_open_region(krdma, session, "every.own",
+							   KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+							   TIMEOUT_MS, &region)) >= 0) {
+			recalled(krdma, region.id);
+			taken_back(krdma, region.id, export);
+			note("close", krdma_destroy(krdma, region.id));
+		}
+		note("disconnect", krdma_destroy(krdma, session));
+	}
+	address("0.0.0.0:7999", &addr);
+	note("unlisten", krdma_unlisten(krdma, &addr));
+out:
+	close(fd);
+}
+
+/* ---- heartbeats ---- */
+
+static unsigned long heartbeats(void)
+{
+	FILE *file = fopen("/sys/class/misc/krdma_mover/counters/heartbeats", "r");
+	unsigned long n;
+
+	if (!file || fscanf(file, "%lu", &n) != 1) {
+		perror("heartbeats");
+		exit(2);
+	}
+	fclose(file);
+	return n;
+}
+
+/* They come when there is nothing else for two seconds; not where one fails. */
+static void idle(void)
+{
+	unsigned long before = heartbeats();
+	int i;
+
+	for (i = 0; i < IDLE_MS / 10 && heartbeats() == before; i++)
+		usleep(10000);
+	if (heartbeats() == before) {
+		printf("# no heartbeat\n");
+		status = status ? status : 1;
+	}
+}
+
+static void peer(struct krdma *krdma, const char *host, const char *export, const char *receiver,
+		 bool wait)
 {
 	struct krdma_region region = { 0 };
 	struct krdma_sockaddr addr;
 	uint32_t session;
 
-	if (krdma_resolve(host, &addr, 1) < 1) {
-		printf("# %s\n", krdma_error());
-		exit(2);
-	}
+	address(host, &addr);
 	if (note("connect",
 		 krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES,
 				     TIMEOUT_MS, &session)) < 0)
 		return;
 	look(krdma, session);
+	if (wait)
+		idle();
 	if (note("open",
 		 krdma_open_region(krdma, session, export, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
 				   TIMEOUT_MS, &region)) >= 0) {
@@ -293,8 +433,8 @@ int main(int argc, char **argv)
 {
 	struct krdma *krdma;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: every HOST EXPORT RECEIVER\n");
+	if (argc < 5 || argc > 6) {
+		fprintf(stderr, "usage: every HOST EXPORT RECEIVER SELF [idle]\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -303,7 +443,9 @@ int main(int argc, char **argv)
 	if (note("the device", krdma_new(&krdma)) < 0)
 		return status;
 	publish(krdma);
-	peer(krdma, argv[1], argv[2], argv[3]);
+	listeners(krdma);
+	peer(krdma, argv[1], argv[2], argv[3], argc == 6);
+	own(krdma, argv[4]);
 	krdma_free(krdma);
 	return status;
 }
