@@ -81,10 +81,10 @@ test-debug: ## the tests on a kernel built to find faults, with RoCE and with iW
 
 RDMA ?= rxe siw
 
-test-faults: ## each fault point of the module fails, in user-mode Linux, with RoCE and with iWARP (FAULTS=1 of its calls)
+test-uml: ## every fault point, in user-mode Linux, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
 	@selftests/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@FAULTS='$(or $(FAULTS),1)' PART=0/1 TESTS=faults selftests/matrix $(RDMA:%=uml:%)
+	@PART='$(or $(PART),0/1)' TESTS='$(or $(TESTS),faults nth)' selftests/matrix $(RDMA:%=uml:%)
 
 coverage: ## how much of driver/ test-debug runs, by file
 	@rm -rf build/coverage
@@ -145,5 +145,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug test-faults coverage fuzz fuzz-uml \
+.PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug test-uml coverage fuzz fuzz-uml \
 	fuzz-corpus soak demo bench bench-modules bench-insn check help
