@@ -298,6 +298,26 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	return ch->cm_event == want ? 0 : -EPROTO;
 }
 
+/* Of rdma_cm or a driver; siw connects at once, and has those of TCP. */
+static int krdma_conn_error(struct krdma_channel *ch, int rc)
+{
+	switch (rc) {
+	case -ENOMEM:
+	case -EOPNOTSUPP:
+	case -ETIMEDOUT:
+		return rc;
+	case -ECONNREFUSED:
+		ch->why = "nobody listens there";
+		return rc;
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+		ch->why = "no route to the address";
+		return -ENOTCONN;
+	default:
+		return -ENOTCONN;
+	}
+}
+
 /**
  * krdma_conn_connect - connect the first channel of a session
  * @sess: session, connecting
@@ -328,7 +348,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 	rc = rdma_resolve_addr(id, sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
 			       (struct sockaddr *)&sess->dst, limit_ms / 2);
 	if (rc)
-		return rc == -ENOMEM ? rc : -ENOTCONN;
+		return krdma_conn_error(ch, rc);
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ADDR_RESOLVED,
 			     "the address does not resolve on an RDMA device", until);
 	if (rc)
@@ -336,24 +356,21 @@ int krdma_conn_connect(struct krdma_session *sess)
 
 	rc = rdma_resolve_route(id, limit_ms / 2);
 	if (rc)
-		return rc;
+		return krdma_conn_error(ch, rc);
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ROUTE_RESOLVED, "no route to the address", until);
 	if (rc)
 		return rc;
 
 	rc = krdma_channel_setup(ch, id);
 	if (rc)
-		return rc;
+		return krdma_conn_error(ch, rc);
 	krdma_conn_timers(sess, id);
 
 	krdma_conn_param(sess, &wire, &param);
 	ch->why = "the connect was not accepted by rdma_cm";
 	rc = rdma_connect(id, &param);
-	/* siw connects at once. */
-	if (rc == -ECONNREFUSED)
-		ch->why = "nobody listens there";
 	if (rc)
-		return rc;
+		return krdma_conn_error(ch, rc);
 	rc = krdma_conn_step(sess, RDMA_CM_EVENT_ESTABLISHED, "the peer does not answer", until);
 	if (rc)
 		return rc;

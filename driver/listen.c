@@ -182,6 +182,11 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	if (rc)
 		goto out;
 	rc = rdma_listen(id, KRDMA_BACKLOG);
+	/* siw: its socket's. */
+	if (rc == -EAFNOSUPPORT) {
+		*what = "this kernel has no such addresses";
+		rc = -EADDRNOTAVAIL;
+	}
 	if (rc)
 		goto out;
 	mutex_lock(&krdma_listeners_lock);
@@ -193,8 +198,7 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 out:
 	if (rc)
 		rdma_destroy_id(id);
-	/* siw, whose socket has a family that this kernel has not. */
-	return rc == -EAFNOSUPPORT ? -EADDRNOTAVAIL : rc;
+	return rc;
 }
 
 static void krdma_listeners_retry_work(struct work_struct *work)

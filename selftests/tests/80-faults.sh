@@ -8,7 +8,8 @@
 # that is both ends, which user-mode Linux is fast enough to do everything in.
 #
 # FAULTS (1): up to which of the calls at one point. PART="K/N" (0/16): every Nth point
-# only, as a round takes 10 s or more; 0/1 are all of them.
+# only, as an emulated round takes 10 s or more; 0/1 are all of them. LIMIT (60): seconds
+# until nothing is left of a round.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 MODULE_PATIENCE=1
@@ -94,7 +95,11 @@ once() {
 		>"$dir/said" 2>&1 || status=$?
 	if [ -n "$long" ]; then
 		insmod "$SAMPLE" address=10.77.0.2 name=fault 2>>"$dir/said" &&
-			rmmod krdma_sample || status=$((status ? status : 1))
+			rmmod krdma_sample 2>>"$dir/said" || status=$((status ? status : 1))
+		[ ! -d /sys/module/krdma_sample ] || {
+			echo "krdma_sample stays" >>"$dir/said"
+			status=2
+		}
 	fi
 	return $status
 }
@@ -102,10 +107,11 @@ once() {
 # fault NODE POINT N: status 0 it has failed, 1 it was not reached so often.
 fault() {
 	local node=$1 point=$2 n=$3 status=0 left
-	arm "$node" "$point $n"
+	arm "$node" "$point $n" || not_ok "$node $point: it can be armed"
 	once || status=$?
 	left=$(armed "$node")
-	arm "$node" "none:0 0"
+	arm "$node" "none:0 0" || not_ok "$node $point: it can be disarmed"
+	[ -n "$left" ] || not_ok "$node $point: it says what is armed"
 	if [ $status -gt 1 ]; then
 		not_ok "$node $point, call $n: no more than an error" "status $status, $(<"$dir/said")"
 	elif [ "$left" != 0 ] && [ $status != 0 ]; then
@@ -129,7 +135,9 @@ fault() {
 	[ "$left" = 0 ]
 }
 
-declare -A swept=()
+# Points that have failed, or are of another part; and those that were reached when another
+# one had failed, in this round alone.
+declare -A swept=() met=()
 count=0 number=0
 
 # sweep NODE: what is reached by doing everything, and what faults have led to.
@@ -137,21 +145,28 @@ sweep() {
 	local node=$1 point call n failures new=1
 	look_at_points "$node"
 	once || not_ok "$node: without faults all is done" "$(<"$dir/said")"
+	wait_for "$LIMIT" nothing_is_left || not_ok "$node: without faults nothing is left"
+	met=()
 	while [ -n "$new" ]; do
 		new=
 		look_at_points "$node"
 		while read -r point call <&3; do
-			[ -z "${swept[$node $point]-}" ] || continue
-			swept[$node $point]=1 new=1
+			[ -z "${swept[$node $point]-}${met[$point]-}" ] || continue
+			met[$point]=1 new=1
 			number=$((number + 1))
-			[ $((number % ${PART#*/})) = "${PART%/*}" ] || continue
+			[ $((number % ${PART#*/})) = "${PART%/*}" ] || {
+				swept[$node $point]=1
+				continue
+			}
 			failures=$test_failures
 			for ((n = 1; n <= FAULTS; n++)); do
 				fault "$node" "$point" "$n" || break
 				count=$((count + 1))
 			done
+			[ "$n" = 1 ] || swept[$node $point]=1
 			[ "$failures" = "$test_failures" ] || continue
 			if [ "$n" = 1 ]; then
+				number=$((number - 1))
 				diag "$node: $call of $point: only after another fault"
 			else
 				ok "$node: $call of $point fails $((n - 1)) times"
@@ -170,8 +185,9 @@ for long in '' idle; do
 	done
 done
 diag "$number fault points, $count faults"
-check "there are faults" [ "$count" -gt $((48 / ${PART#*/})) ]
+check "there are faults" [ "$count" -gt $((95 / ${PART#*/} - 1)) ]
 check "at the end all is done" once
+check_nothing_left "and nothing is left" "$LIMIT"
 on -n "$owner" pkill -x krdma
 check "the module can be unloaded on both nodes" wait_for 60 unload_module
 done_testing

@@ -22,14 +22,20 @@
 #include <krdma/krdma.h>
 #include <krdma/uring.h>
 
+#include "../src/crc32c.h"
+
 /* Some pages, and not whole ones. */
 #define BYTES      70001
 #define TIMEOUT_MS 20000
+#define FIRST      4000
 #define SLOTS      4
 #define IDLE_MS    10000
 
 static int status;
 static unsigned char *out, *back;
+/* What is in the region from FIRST on, while that is known. */
+static unsigned char image[BYTES];
+static bool known;
 
 static int note(const char *step, int rc)
 {
@@ -134,30 +140,45 @@ static void listeners(struct krdma *krdma)
 		note("unlisten", krdma_unlisten(krdma, &addr));
 }
 
+/* @got has to be what is at @offset of the region. */
+static void compare(const char *step, const unsigned char *got, uint64_t offset, size_t length)
+{
+	if (known && memcmp(got, image + (offset - FIRST), length))
+		wrong(step);
+}
+
 static void plain(struct krdma *krdma, uint32_t region)
 {
 	struct krdma_op op;
 
 	fill();
-	krdma_op_write(&op, region, 4000, out, BYTES);
-	if (one(krdma, "write", &op, BYTES))
-		return;
-	krdma_op_read(&op, region, 4000, back, BYTES);
-	if (!one(krdma, "read", &op, BYTES) && memcmp(out, back, BYTES))
-		wrong("what was read");
+	krdma_op_write(&op, region, FIRST, out, BYTES);
+	known = !one(krdma, "write", &op, BYTES);
+	memcpy(image, out, BYTES);
+	krdma_op_read(&op, region, FIRST, back, BYTES);
+	if (!one(krdma, "read", &op, BYTES))
+		compare("read", back, FIRST, BYTES);
 }
 
 static void vectors(struct krdma *krdma, uint32_t region)
 {
 	struct krdma_vec pieces[] = { { (uintptr_t)out, 5000 }, { (uintptr_t)out + 9000, 1 } };
-	struct krdma_vec ranges[] = { { 100, 1 }, { 20000, 5000 } };
+	struct krdma_vec ranges[] = { { FIRST, 1 }, { 20000, 5000 } };
 	struct krdma_op op;
 
 	krdma_op_write(&op, region, 0, NULL, 0);
 	krdma_op_vector(&op, pieces, 2);
 	krdma_op_ranges(&op, ranges, 2);
 	krdma_op_verify(&op);
-	one(krdma, "write of pieces to ranges, verified", &op, 5001);
+	if (one(krdma, "write of pieces to ranges, verified", &op, 5001))
+		known = false;
+	image[0] = out[0];
+	memcpy(image + (20000 - FIRST), out + 1, 4999);
+	image[20000 - FIRST + 4999] = out[9000];
+	memset(back, 0, BYTES);
+	krdma_op_read(&op, region, FIRST, back, BYTES);
+	if (!one(krdma, "read of the ranges", &op, BYTES))
+		compare("write of pieces to ranges", back, FIRST, BYTES);
 }
 
 static void buffer(struct krdma *krdma, uint32_t region)
@@ -170,11 +191,13 @@ static void buffer(struct krdma *krdma, uint32_t region)
 	if (note("buffer", krdma_register_buffer(krdma, back, BYTES, KRDMA_BUFFER_WRITABLE, &id)) <
 	    0)
 		return;
+	memset(back, 0, BYTES);
 	fd = eventfd(0, EFD_CLOEXEC);
 	note("eventfd", krdma_eventfd(krdma, fd));
 	for (i = 0; i < SLOTS; i++) {
-		krdma_op_read(&ops[i], region, 0, NULL, 5000);
+		krdma_op_read(&ops[i], region, FIRST + 5000 * (uint64_t)i, NULL, 5000);
 		krdma_op_buffer(&ops[i], id, 5000 * (uint64_t)i);
+		ops[i].user_data = 5000 * (uint64_t)i;
 		ops[i].timeout_ns = TIMEOUT_MS * 1000000ULL;
 	}
 	n = note("asynchronous reads", krdma_submit_async(krdma, ops, SLOTS));
@@ -182,9 +205,15 @@ static void buffer(struct krdma *krdma, uint32_t region)
 		rc = note("completions", krdma_reap(krdma, done, SLOTS));
 		if (rc < 0)
 			break;
-		for (i = 0; i < rc; i++)
+		for (i = 0; i < rc; i++) {
 			if (done[i].status)
 				note("an asynchronous read", krdma_explain(krdma, -done[i].status));
+			else if (done[i].result != 5000)
+				wrong("an asynchronous read");
+			else
+				compare("an asynchronous read", back + done[i].user_data,
+					FIRST + done[i].user_data, 5000);
+		}
 		n -= rc;
 	}
 	note("no eventfd", krdma_eventfd(krdma, -1));
@@ -199,21 +228,28 @@ static void ring(struct krdma *krdma, uint32_t region)
 	struct io_uring_sqe *sqe;
 	struct io_uring uring;
 	struct krdma_op op;
-	int i;
+	int rc, i;
 
-	if (io_uring_queue_init(SLOTS, &uring, IORING_SETUP_SQE128) ||
-	    io_uring_register_buffers(&uring, &iov, 1)) {
-		printf("# io_uring: not here\n");
-		return;
+	rc = io_uring_queue_init(SLOTS, &uring, IORING_SETUP_SQE128);
+	if (rc) {
+		fprintf(stderr, "io_uring: %s\n", strerror(-rc));
+		exit(2);
 	}
-	krdma_op_read(&op, region, 0, back, 3000);
-	op.timeout_ns = TIMEOUT_MS * 1000000ULL;
+	rc = io_uring_register_buffers(&uring, &iov, 1);
+	if (rc) {
+		fprintf(stderr, "buffers of io_uring: %s\n", strerror(-rc));
+		exit(2);
+	}
+	memset(back, 0, BYTES);
 	for (i = 0; i < 2; i++) {
+		krdma_op_read(&op, region, FIRST + 3000 * (uint64_t)i, back + 3000 * i, 3000);
+		op.timeout_ns = TIMEOUT_MS * 1000000ULL;
 		sqe = io_uring_get_sqe(&uring);
 		if (i)
 			krdma_prep_op_fixed(sqe, krdma, &op, 0);
 		else
 			krdma_prep_op(sqe, krdma, &op);
+		sqe->user_data = 3000 * (uint64_t)i;
 	}
 	io_uring_submit(&uring);
 	for (i = 0; i < 2; i++) {
@@ -226,6 +262,8 @@ static void ring(struct krdma *krdma, uint32_t region)
 			note("io_uring", krdma_explain(krdma, -cqe->res));
 		else if (cqe->res != 3000)
 			wrong("io_uring");
+		else
+			compare("io_uring", back + cqe->user_data, FIRST + cqe->user_data, 3000);
 		io_uring_cqe_seen(&uring, cqe);
 	}
 	io_uring_queue_exit(&uring);
@@ -234,19 +272,26 @@ static void ring(struct krdma *krdma, uint32_t region)
 static void numbers(struct krdma *krdma, uint32_t session, const char *name, uint32_t region)
 {
 	struct krdma_region atomic = { 0 };
-	uint64_t before, digest;
+	uint64_t before[2], digest;
 	struct krdma_op op;
+	int i;
 
-	krdma_op_digest(&op, region, 0, BYTES, &digest);
-	one(krdma, "digest", &op, BYTES);
+	krdma_op_digest(&op, region, FIRST, BYTES, &digest);
+	if (!one(krdma, "digest", &op, BYTES) && known && digest != crc32c(image, BYTES))
+		wrong("digest");
 	if (krdma_open_region(krdma, session, name, KRDMA_RIGHT_ATOMIC, TIMEOUT_MS, &atomic)) {
 		/* iWARP has none. */
 		if (errno != EOPNOTSUPP)
 			note("open for atomic operations", -1);
 		return;
 	}
-	krdma_op_fetch_add(&op, atomic.id, 8, &before, 1);
-	one(krdma, "fetch and add", &op, sizeof(before));
+	for (i = 0; i < 2; i++) {
+		krdma_op_fetch_add(&op, atomic.id, 8, &before[i], 1);
+		if (one(krdma, "fetch and add", &op, sizeof(before[i])))
+			break;
+	}
+	if (i == 2 && before[1] != before[0] + 1)
+		wrong("fetch and add");
 	note("close", krdma_destroy(krdma, atomic.id));
 }
 
@@ -299,15 +344,20 @@ static void look(struct krdma *krdma, uint32_t session)
 #define OWN_BYTES (4UL << 20)
 #define OWN_PORT  7999
 
-static void recalled(struct krdma *krdma, uint32_t region)
+static void recalled(struct krdma *krdma, uint32_t region, const unsigned char *memory)
 {
+	const uint64_t offset[] = { 0, OWN_BYTES - BYTES };
 	struct krdma_op op;
+	int i;
 
-	fill();
-	krdma_op_write(&op, region, 0, out, BYTES);
-	one(krdma, "write to the first segment", &op, BYTES);
-	krdma_op_write(&op, region, OWN_BYTES - BYTES, out, BYTES);
-	one(krdma, "write to the last segment", &op, BYTES);
+	for (i = 0; i < 2; i++) {
+		fill();
+		krdma_op_write(&op, region, offset[i], out, BYTES);
+		if (!one(krdma, i ? "write to the last segment" : "write to the first segment", &op,
+			 BYTES) &&
+		    memcmp(memory + offset[i], out, BYTES))
+			wrong("write to a segment");
+	}
 }
 
 static void taken_back(struct krdma *krdma, uint32_t region, uint32_t export)
@@ -338,10 +388,12 @@ static void own(struct krdma *krdma, const char *self)
 	struct krdma_region region = { 0 };
 	struct krdma_sockaddr addr;
 	uint32_t session, export;
+	unsigned char *memory;
 	int fd;
 
 	fd = krdma_memfd("every.own", OWN_BYTES);
-	if (fd < 0) {
+	memory = mmap(NULL, OWN_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	if (fd < 0 || memory == MAP_FAILED) {
 		perror("memfd");
 		exit(2);
 	}
@@ -359,7 +411,7 @@ static void own(struct krdma *krdma, const char *self)
 		if (note("open its own", krdma_open_region(krdma, session, "every.own",
 							   KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
 							   TIMEOUT_MS, &region)) >= 0) {
-			recalled(krdma, region.id);
+			recalled(krdma, region.id, memory);
 			taken_back(krdma, region.id, export);
 			note("close", krdma_destroy(krdma, region.id));
 		}
@@ -368,6 +420,7 @@ static void own(struct krdma *krdma, const char *self)
 	address("0.0.0.0:7999", &addr);
 	note("unlisten", krdma_unlisten(krdma, &addr));
 out:
+	munmap(memory, OWN_BYTES);
 	close(fd);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "crc32c.h"
 #include "kst_uring.h"
 
 #define RW    (PROT_READ | PROT_WRITE)
@@ -20,18 +21,6 @@
 static int fd;
 static __u32 session, region, region_wo, region_memfd, buffer;
 static unsigned char *memory, *back;
-
-/* Bit by bit: none of the tables of others. */
-static __u32 crc32c(const unsigned char *at, size_t length)
-{
-	__u32 value = ~0U;
-	int bit;
-
-	while (length--)
-		for (value ^= *at++, bit = 0; bit < 8; bit++)
-			value = value >> 1 ^ (value & 1 ? 0x82f63b78 : 0);
-	return ~value;
-}
 
 static int one(struct krdma_op op)
 {
