@@ -345,6 +345,11 @@ static void test_connect(void)
 	rc = connect_dst(kst_ipv4("203.0.113.1", KST_PORT));
 	if (!kst_ok(rc && kst_documented(rc), "CONNECT without a route is a documented errno"))
 		kst_diag("it is %s: %s", strerror(-rc), kst_last_error(fd, NULL));
+	/* siw gives it to TCP, which has other words for that. */
+	rc = connect_dst(kst_ipv4("10.77.0.255", KST_PORT));
+	if (!kst_ok(rc == -ENOTCONN || rc == -ETIMEDOUT,
+		    "nor is there a way to a broadcast address"))
+		kst_diag("it is %s: %s", strerror(-rc), kst_last_error(fd, NULL));
 	rc = connect_src(kst_ipv4("192.0.2.1", 0));
 	if (!kst_ok(rc && kst_documented(rc), "so is CONNECT from another host's address"))
 		kst_diag("it is %s: %s", strerror(-rc), kst_last_error(fd, NULL));
