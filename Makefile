@@ -74,6 +74,11 @@ test-matrix: ## the tests in virtual machines on each of several kernels (MATRIX
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 	@TESTS='$(TESTS)' selftests/matrix $(MATRIX)
 
+# What the tests in the machines run; for those who run them beside each other.
+test-programs: userspace
+	@for m in $(wildcard selftests/tests/*/Makefile selftests/fuzz/Makefile); do \
+		$(MAKE) -s -C $$(dirname $$m) || exit; done
+
 test-debug: ## the tests on a kernel built to find faults, with RoCE and with iWARP (RDMA="rxe siw")
 	@selftests/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
@@ -145,5 +150,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module samples kunit userspace install clean deps test test-matrix test-debug test-uml coverage fuzz fuzz-uml \
-	fuzz-corpus soak demo bench bench-modules bench-insn check help
+.PHONY: all module samples kunit userspace install clean deps test test-matrix test-programs test-debug \
+	test-uml coverage fuzz fuzz-uml fuzz-corpus soak demo bench bench-modules bench-insn check help
