@@ -4,12 +4,13 @@
 # Each ioctl, and operations by io_uring, with each of the faults that the kernel can inject
 # into the calling task (fail-nth), wherever in the kernel it hits: helpers/nth.c. What runs
 # in workers, and on the other node, is for 80-faults.sh. Needs a kernel with fault injection,
-# such as those of 'selftests/kernels'. With one node, that is both ends.
+# such as that of 'selftests/kernels debug'.
 #
 # CALLS: only those with this in their name. VERBOSE (0): 2 for the way to each fault in the
 # kernel's log, which fails the test.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
+need_nodes 2
 MODULE_PATIENCE=1
 helper nth
 
@@ -36,21 +37,20 @@ set_attr ignore-gfp-wait N
 set_attr ignore-gfp-highmem N
 set_attr min-order 0
 
-owner=$(owner_node)
 receiver_is_there() {
-	[ "$(on -n "$owner" krdma status | grep -c '^export')" = 2 ]
+	[ "$(on -n B krdma status | grep -c '^export')" = 2 ]
 }
 
 fresh_module
-listen_on "$owner"
-background "$owner" krdma export far --size 1M --atomic
-background "$owner" krdma recv mail --size 64K --discard
+listen_on B
+background B krdma export nth --size 1M --atomic
+background B krdma recv mail --size 64K --discard
 check "an owner is there" wait_for 60 receiver_is_there
 remember_leftovers
 
-merge nth nth nodeB far mail ${CALLS:+"$CALLS"}
+merge nth nth nodeB nth mail ${CALLS:+"$CALLS"}
 check_nothing_left "nothing is left on either node"
 check "the owner goes on" receiver_is_there
-on -n "$owner" pkill -x krdma
+on -n B pkill -x krdma
 check "the module can be unloaded on both nodes" wait_for 60 unload_module
 done_testing
