@@ -86,10 +86,10 @@ test-debug: ## the tests on a kernel built to find faults, with RoCE and with iW
 
 RDMA ?= rxe siw
 
-test-uml: ## every fault point, in user-mode Linux, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
+test-uml: ## every fault point in user-mode Linux, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
 	@selftests/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@PART='$(or $(PART),0/1)' TESTS='$(or $(TESTS),faults)' selftests/matrix $(RDMA:%=uml:%)
+	@PART='$(or $(PART),0/1)' TESTS='$(or $(TESTS),unanswered faults)' selftests/matrix $(RDMA:%=uml:%)
 
 coverage: ## how much of driver/ test-debug runs, by file
 	@rm -rf build/coverage

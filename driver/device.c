@@ -100,6 +100,7 @@ static void krdma_device_remove(struct ib_device *ib, void *data)
 
 	krdma_sessions_fail_device(dev);
 	krdma_device_put(dev);
+	krdma_sessions_wait_begun(dev);
 	wait_for_completion(&dev->gone);
 
 	/* ORDER: no session, so no transfer: nothing uses the mappings. */
@@ -137,6 +138,7 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess)
 	list_for_each_entry(dev, &krdma_devices, node) {
 		if (dev->ib == ib && !dev->removing) {
 			refcount_inc(&dev->refs);
+			atomic_inc(&dev->beginning);
 			spin_lock_bh(&sess->lock);
 			sess->dev = dev;
 			spin_unlock_bh(&sess->lock);

@@ -101,6 +101,8 @@
 #define KRDMA_LINGER_MS    10000
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
+/* siw sits in the connect of TCP: 127 s, by tcp(7), tcp_syn_retries. */
+#define KRDMA_BLOCKED_MS   130000
 /* More than the adapter's time, after which it sends again. */
 #define KRDMA_ALONE_MS   1000
 #define KRDMA_FOREVER_MS 0x7fffffffU
@@ -149,6 +151,7 @@ struct krdma_device {
 	struct list_head node;     /* krdma_devices */
 	refcount_t refs;           /* 1 for the ib_client, 1 for each session */
 	struct completion gone;    /* refs is 0 */
+	atomic_t beginning;        /* sessions that are being connected on it */
 	bool removing;             /* krdma_devices_lock */
 	bool error_first;          /* siw: posted work comes to an end by the error state only */
 	bool repeats;              /* rxe: does local work requests twice when a packet is lost */
@@ -585,6 +588,7 @@ struct krdma_session {
 
 	spinlock_t lock; /* all below, and channel, regions, keys, transfers */
 	enum krdma_session_state state;
+	bool beginning;         /* connect work or handler of the request is not through */
 	int err;                /* what ended it */
 	const char *why;        /* the same as a phrase */
 	int bye;                /* reason to tell the peer, -1 for none */
@@ -632,8 +636,7 @@ struct krdma_session {
 	u64 transfers;
 	u64 failures;
 
-	struct krdma_msg *rx_msg;   /* scratch of rx_work */
-	struct completion accepted; /* inbound: rdma_cm's handler is through */
+	struct krdma_msg *rx_msg; /* scratch of rx_work */
 	struct work_struct connect_work;
 	struct work_struct rx_work;
 	struct work_struct svc_work;
@@ -1133,6 +1136,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 			       struct krdma_queue *done);
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_sessions_fail_device(struct krdma_device *dev);
+void krdma_sessions_wait_begun(struct krdma_device *dev);
 void krdma_sessions_fail_listener(u64 serial);
 void krdma_sessions_exit(void);
 void krdma_session_serve(struct krdma_session *sess);

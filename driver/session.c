@@ -105,7 +105,9 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	complete(&sess->ch->cm_done);
 	wake_up_all(&sess->ch->tx_wait);
 	krdma_segments_wake();
-	queue_work(krdma_wq, &sess->down_work);
+	/* ORDER: not while the channel is set up; krdma_session_begun queues it then. */
+	if (!sess->beginning)
+		queue_work(krdma_wq, &sess->down_work);
 }
 
 /**
@@ -250,9 +252,6 @@ static void krdma_session_down_work(struct work_struct *work)
 	struct krdma_session *sess = container_of(work, struct krdma_session, down_work);
 
 	/* 1. Nothing starts what the next steps end. */
-	if (sess->inbound)
-		wait_for_completion(&sess->accepted);
-	cancel_work_sync(&sess->connect_work);
 	cancel_delayed_work_sync(&sess->tick);
 	/* RFC 5044: not before the peer has spoken. */
 	if (sess->bye >= 0 && !(sess->ch->iwarp && sess->inbound && !sess->ch->heard))
@@ -287,6 +286,22 @@ static void krdma_session_down_work(struct work_struct *work)
 	krdma_session_put(sess);
 }
 
+/*
+ * Nothing sets the channel up any more. A session that failed meanwhile is taken apart
+ * from here, not waited for there: siw may sit in a TCP connect for two minutes.
+ */
+static void krdma_session_begun(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	sess->beginning = false;
+	if (sess->dev)
+		atomic_dec(&sess->dev->beginning);
+	if (sess->state >= KRDMA_SESSION_CLOSING)
+		queue_work(krdma_wq, &sess->down_work);
+	spin_unlock_bh(&sess->lock);
+	wake_up_all(&krdma_sessions_wait);
+}
+
 static void krdma_session_connect_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, connect_work);
@@ -296,6 +311,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 		krdma_session_fail(sess, rc, sess->ch->why, -1);
 	else
 		krdma_session_up(sess);
+	krdma_session_begun(sess);
 }
 
 /**
@@ -331,7 +347,6 @@ struct krdma_session *krdma_session_new(void)
 	xa_init(&sess->grants);
 	krdma_senders_init(sess);
 	init_completion(&sess->svc_done);
-	init_completion(&sess->accepted);
 	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
 	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
 	INIT_WORK(&sess->svc_work, krdma_service_work);
@@ -339,6 +354,7 @@ struct krdma_session *krdma_session_new(void)
 	krdma_session_tick_init(sess);
 	sess->state = KRDMA_SESSION_CONNECTING;
 	sess->made = ktime_get();
+	sess->beginning = true;
 	sess->bye = -1;
 	sess->window.size = KRDMA_WINDOW;
 	sess->last_answer = jiffies;
@@ -499,7 +515,7 @@ void krdma_session_accepted(struct krdma_session *sess, int rc)
 {
 	if (rc)
 		krdma_session_fail(sess, rc, "it could not be accepted", -1);
-	complete(&sess->accepted);
+	krdma_session_begun(sess);
 }
 
 static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *ctx,
@@ -659,6 +675,19 @@ void krdma_sessions_fail_device(struct krdma_device *dev)
 }
 
 /**
+ * krdma_sessions_wait_begun - wait until no session is being connected on a device
+ * @dev: the device, which takes no new ones
+ *
+ * Idle, not as a task that hangs: siw can't be called back from a connect.
+ *
+ * Context: process.
+ */
+void krdma_sessions_wait_begun(struct krdma_device *dev)
+{
+	wait_event_idle(krdma_sessions_wait, !atomic_read(&dev->beginning));
+}
+
+/**
  * krdma_sessions_fail_listener - end the sessions that came through a listener
  * @serial: of the listener
  *
@@ -690,5 +719,8 @@ void krdma_sessions_exit(void)
 		krdma_session_fail(sess, -ENOTCONN, "the module is unloaded",
 				   KRDMA_WIRE_REASON_SHUTDOWN);
 	mutex_unlock(&krdma_sessions_lock);
-	wait_event(krdma_sessions_wait, list_empty_careful(&krdma_sessions));
+	/* As for a device. Nobody connects any more, so that this is bounded. */
+	if (!wait_event_idle_timeout(krdma_sessions_wait, list_empty_careful(&krdma_sessions),
+				     msecs_to_jiffies(KRDMA_BLOCKED_MS)))
+		wait_event(krdma_sessions_wait, list_empty_careful(&krdma_sessions));
 }

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A connect to an address where nobody answers at all. siw sits in that of TCP, longer than
+# who asked for the session waits, and nobody can call it back: what waits for the session's
+# end then, the module's removal among it, must not look like a task that hangs.
+# shellcheck source=selftests/tests/lib.sh
+. "$(dirname "$0")/lib.sh"
+[ "$LAB_RDMA" = siw ] || skip_all "rdma_cm's connect can be called back"
+MODULE_PATIENCE=1
+helper json_at
+
+LIMIT=${LIMIT:-120}
+HANGS=$((4 * TIME_FACTOR))
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+# setting NAME VALUE: for this test.
+setting() {
+	at_end sysctl -qw "$1=$(sysctl -n "$1")"
+	sysctl -qw "$1=$2"
+}
+[ -e /proc/sys/kernel/hung_task_timeout_secs ] || skip_all "this kernel looks for no tasks that hang"
+setting kernel.hung_task_timeout_secs $HANGS
+# TCP gives up after 31 s, not after 127 s.
+setting net.ipv4.tcp_syn_retries 4
+
+fresh_module
+ip neighbour replace 10.77.0.98 lladdr 02:00:00:00:00:98 nud permanent dev data0
+at_end ip neighbour del 10.77.0.98 dev data0
+
+connecting() {
+	[ "$(status A /sessions/0/state)" = connecting ]
+}
+
+# ends DESCRIPTION COMMAND...: what waits for the session is run when its user has gone.
+ends() {
+	local description=$1 began pid
+	shift
+	krdma ls 10.77.0.98 >/dev/null 2>"$dir/err" &
+	pid=$!
+	check "a connect that nobody answers" wait_for "$LIMIT" connecting
+	check_failed "its user is told" "$LIMIT" $pid "$dir/err" "can't connect to 10.77.0.98:7471: "
+	began=$SECONDS
+	check "$description" "$@"
+	diag "after $((SECONDS - began)) s"
+	is "nothing hung meanwhile" "$(dmesg | grep 'blocked for more than')" ""
+}
+
+at_end restore_link A
+ends "the RDMA device goes" rdma link delete "$LAB_RDMA_DEV"
+restore_link A
+ends "the module goes" wait_for "$LIMIT" unload_module
+
+done_testing
