@@ -269,6 +269,12 @@ static void krdma_conn_adopt(struct krdma_session *sess)
 		memcpy(&sess->dst, &ch->id->route.addr.dst_addr, sizeof(sess->dst));
 }
 
+/* ORDER: the state changes before cm_done is completed for it. */
+static bool krdma_conn_wanted(struct krdma_session *sess)
+{
+	return READ_ONCE(sess->state) == KRDMA_SESSION_CONNECTING;
+}
+
 /* Wait for the event of a step; the session's state is in wait too. */
 static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type want,
 			   const char *what, unsigned long until)
@@ -276,8 +282,7 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	struct krdma_channel *ch = sess->ch;
 	long left = until - jiffies;
 
-	/* ORDER: the state changes before cm_done is completed for it. */
-	if (READ_ONCE(sess->state) != KRDMA_SESSION_CONNECTING)
+	if (!krdma_conn_wanted(sess))
 		return -ECANCELED;
 	if (left <= 0 || !wait_for_completion_timeout(&ch->cm_done, left)) {
 		ch->why = what;
@@ -338,6 +343,8 @@ int krdma_conn_connect(struct krdma_session *sess)
 	struct rdma_cm_id *id;
 	int rc;
 
+	if (!krdma_conn_wanted(sess))
+		return -ECANCELED;
 	ch->why = "rdma_cm has no id for it";
 	id = rdma_create_id(sess->net, krdma_conn_handler, ch, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
@@ -367,6 +374,9 @@ int krdma_conn_connect(struct krdma_session *sess)
 	krdma_conn_timers(sess, id);
 
 	krdma_conn_param(sess, &wire, &param);
+	/* siw stays in it. */
+	if (!krdma_conn_wanted(sess))
+		return -ECANCELED;
 	ch->why = "the connect was not accepted by rdma_cm";
 	rc = rdma_connect(id, &param);
 	if (rc)

@@ -101,8 +101,6 @@
 #define KRDMA_LINGER_MS    10000
 #define KRDMA_CONNECT_MS   10000
 #define KRDMA_BYE_MS       1000
-/* siw sits in the connect of TCP: 127 s, by tcp(7), tcp_syn_retries. */
-#define KRDMA_BLOCKED_MS 130000
 /* More than the adapter's time, after which it sends again. */
 #define KRDMA_ALONE_MS   1000
 #define KRDMA_FOREVER_MS 0x7fffffffU

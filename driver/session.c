@@ -20,6 +20,7 @@
 DEFINE_MUTEX(krdma_sessions_lock); /* list of sessions and the users of each */
 LIST_HEAD(krdma_sessions);
 static DECLARE_WAIT_QUEUE_HEAD(krdma_sessions_wait);
+static atomic_t krdma_sessions_beginning;
 static u64 krdma_session_serial;
 static u32 krdma_nsessions;
 
@@ -72,6 +73,29 @@ void krdma_session_up(struct krdma_session *sess)
 	krdma_xfers_finish(&done);
 }
 
+/*
+ * Nothing sets the channel up any more. A session that failed meanwhile is taken apart
+ * from here, and not waited for there: siw may sit in a TCP connect for two minutes.
+ */
+static void krdma_session_begun_locked(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	sess->beginning = false;
+	if (sess->dev)
+		atomic_dec(&sess->dev->beginning);
+	atomic_dec(&krdma_sessions_beginning);
+	wake_up_all(&krdma_sessions_wait);
+	if (sess->state >= KRDMA_SESSION_CLOSING)
+		queue_work(krdma_wq, &sess->down_work);
+}
+
+static void krdma_session_begun(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	krdma_session_begun_locked(sess);
+	spin_unlock_bh(&sess->lock);
+}
+
 /**
  * krdma_session_fail_locked - end a session
  * @sess: session
@@ -105,8 +129,9 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	complete(&sess->ch->cm_done);
 	wake_up_all(&sess->ch->tx_wait);
 	krdma_segments_wake();
-	/* ORDER: not while the channel is set up; krdma_session_begun queues it then. */
-	if (!sess->beginning)
+	if (cancel_work(&sess->connect_work))
+		krdma_session_begun_locked(sess);
+	else if (!sess->beginning)
 		queue_work(krdma_wq, &sess->down_work);
 }
 
@@ -286,22 +311,6 @@ static void krdma_session_down_work(struct work_struct *work)
 	krdma_session_put(sess);
 }
 
-/*
- * Nothing sets the channel up any more. A session that failed meanwhile is taken apart
- * from here, not waited for there: siw may sit in a TCP connect for two minutes.
- */
-static void krdma_session_begun(struct krdma_session *sess)
-{
-	spin_lock_bh(&sess->lock);
-	sess->beginning = false;
-	if (sess->dev)
-		atomic_dec(&sess->dev->beginning);
-	if (sess->state >= KRDMA_SESSION_CLOSING)
-		queue_work(krdma_wq, &sess->down_work);
-	spin_unlock_bh(&sess->lock);
-	wake_up_all(&krdma_sessions_wait);
-}
-
 static void krdma_session_connect_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, connect_work);
@@ -478,6 +487,7 @@ static int krdma_session_list(struct krdma_session *sess)
 	krdma_nsessions++;
 	sess->serial = ++krdma_session_serial;
 	list_add_tail(&sess->node, &krdma_sessions);
+	atomic_inc(&krdma_sessions_beginning);
 	/* Completion of the connection has a time limit. */
 	spin_lock_bh(&sess->lock);
 	krdma_session_tick_by(sess, ktime_add_ms(sess->made, krdma_session_connect_ms(sess)));
@@ -719,8 +729,7 @@ void krdma_sessions_exit(void)
 		krdma_session_fail(sess, -ENOTCONN, "the module is unloaded",
 				   KRDMA_WIRE_REASON_SHUTDOWN);
 	mutex_unlock(&krdma_sessions_lock);
-	/* As for a device. Nobody connects any more, so that this is bounded. */
-	if (!wait_event_idle_timeout(krdma_sessions_wait, list_empty_careful(&krdma_sessions),
-				     msecs_to_jiffies(KRDMA_BLOCKED_MS)))
-		wait_event(krdma_sessions_wait, list_empty_careful(&krdma_sessions));
+	/* As for a device; nobody connects any more. */
+	wait_event_idle(krdma_sessions_wait, !atomic_read(&krdma_sessions_beginning));
+	wait_event(krdma_sessions_wait, list_empty_careful(&krdma_sessions));
 }
