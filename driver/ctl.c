@@ -144,7 +144,7 @@ static void krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx,
 	}
 	/* It has places of its own. */
 	if (msg->type == KRDMA_WIRE_MESSAGE) {
-		krdma_inbox_message(sess, rx, msg);
+		krdma_mail_came(sess, rx, msg);
 		return;
 	}
 	why = krdma_question_begin(sess, msg->tag);
@@ -304,7 +304,7 @@ void krdma_ctl_rx_work(struct work_struct *work)
 
 	if (!krdma_ctl_receive(sess, sess->rx_msg, false))
 		return;
-	krdma_inbox_answer(sess, sess->rx_msg, true);
+	krdma_mail_answer(sess, sess->rx_msg, true);
 	krdma_region_recalls_answer(sess);
 }
 
@@ -323,7 +323,7 @@ void krdma_ctl_rx_soft(struct tasklet_struct *t)
 
 	/* Nobody else has the scratch of an owner, which gets no answers to messages. */
 	if (krdma_ctl_receive(ch->sess, ch->rx_msg, true) && ch->sess->inbound)
-		krdma_inbox_answer(ch->sess, ch->rx_msg, false);
+		krdma_mail_answer(ch->sess, ch->rx_msg, false);
 }
 
 /**

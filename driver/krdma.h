@@ -899,18 +899,19 @@ void krdma_letters_begin(struct krdma_channel *ch, u32 places);
 void krdma_letters_drop(struct krdma_channel *ch);
 void krdma_letters_free(struct krdma_channel *ch);
 
-/* inbox.c: messages, at the owner */
+/* inbox.c: the queue of an export's messages, and who reads it */
 struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv);
 void krdma_box_end(struct krdma_box *box);
 void krdma_box_put(struct krdma_box *box);
 u32 krdma_box_count(struct krdma_box *box, u32 *waiting);
+struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
+
+/* mail.c: messages that come, at the owner */
 void krdma_senders_init(struct krdma_session *sess);
 int krdma_sender_open(struct krdma_grant *grant);
 void krdma_sender_close(struct krdma_grant *grant);
-void krdma_inbox_message(struct krdma_session *sess, struct krdma_rx *rx,
-			 const struct krdma_msg *msg);
-void krdma_inbox_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait);
-struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
+void krdma_mail_came(struct krdma_session *sess, struct krdma_rx *rx, const struct krdma_msg *msg);
+void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait);
 
 /* export.c: memory of this host under a name */
 extern struct mutex krdma_exports_lock;
