@@ -49,6 +49,12 @@ install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
+uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= and PREFIX=
+	@test -n "$(KRELEASE)"
+	find $(DESTDIR)/lib/modules/$(KRELEASE) -name 'krdma_mover.ko*' -delete
+	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
+	@$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
+
 clean: ## remove what was built
 	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; for dir in samples selftests/modules \
 		selftests/kunit selftests/bench; do $(KBUILD)/$$dir clean; done; }
@@ -150,5 +156,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
-.PHONY: all module samples kunit userspace install clean deps test test-matrix test-programs test-debug \
+.PHONY: all module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
 	test-uml coverage fuzz fuzz-uml fuzz-corpus soak demo bench bench-modules bench-insn check help

@@ -232,9 +232,12 @@ static int krdma_may_listen(struct krdma_call *call)
 			     "listeners need CAP_NET_ADMIN in the network namespace");
 }
 
-static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix *allow, u32 n)
+/* @family: of the listener, which hears of peers with such an address only */
+static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix *allow, u32 n,
+			     sa_family_t family)
 {
 	struct sockaddr_storage addr;
+	bool any = false;
 	u32 i;
 	int rc;
 
@@ -246,7 +249,12 @@ static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix 
 		    allow[i].prefix_len > (allow[i].addr.family == AF_INET ? 32 : 128))
 			return krdma_explain(&call->why, -EINVAL,
 					     "prefix %u of the allow-list is malformed", i);
+		any |= addr.ss_family == family;
 	}
+	if (!any)
+		return krdma_explain(&call->why, -EINVAL,
+				     "no peer has a prefix of the allow-list: all are %s's",
+				     family == AF_INET ? "IPv6" : "IPv4");
 	return 0;
 }
 
@@ -276,7 +284,7 @@ static int krdma_ioc_listen(struct krdma_call *call)
 				    array_size(cmd->allow_count, sizeof(*allow)));
 		if (IS_ERR(allow))
 			return PTR_ERR(allow);
-		rc = krdma_allow_check(call, allow, cmd->allow_count);
+		rc = krdma_allow_check(call, allow, cmd->allow_count, addr.ss_family);
 	}
 	if (!rc)
 		rc = krdma_listen(call->ctx, &addr, allow, cmd->allow_count, &call->why);

@@ -277,7 +277,13 @@ static void test_listen(void)
 	kst_fails(fd, listen_at(any, &bad, 1), -EINVAL, "prefix", "129 bits of IPv6 are EINVAL");
 	bad.addr.family = AF_UNSPEC;
 	kst_fails(fd, listen_at(any, &bad, 1), -EINVAL, NULL, "a prefix of no family is EINVAL");
+	bad.addr.family = AF_INET6;
+	bad.prefix_len = 64;
+	kst_fails(fd, listen_at(any, &bad, 1), -EINVAL, "IPv6",
+		  "only a prefix of IPv6 for a listener of IPv4 is EINVAL");
 	kst_settled(&before, "none of them listens");
+
+	allow[0] = bad;
 
 	kst_is(listen_at(any, allow, KRDMA_LISTEN_ALLOW_MAX), 0, "64 prefixes are fine");
 	kst_fails(fd, listen_at(any, NULL, 0), -EEXIST, "7482", "a second listener is EEXIST");
