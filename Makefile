@@ -50,8 +50,11 @@ install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
 uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= and PREFIX=
-	@test -n "$(KRELEASE)"
-	find $(DESTDIR)/lib/modules/$(KRELEASE) -name 'krdma_mover.ko*' -delete
+	@test -n "$(KRELEASE)" || { \
+		echo "No kernel headers in '$(KDIR)': give KVER=, for which the module was installed." >&2; \
+		exit 1; }
+	@# Where DKMS puts its own is no folder driver.
+	find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_mover.ko*' -delete
 	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
 	@$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 

@@ -327,8 +327,8 @@ static int krdma_conn_error(struct krdma_channel *ch, int rc)
  * krdma_conn_connect - connect the first channel of a session
  * @sess: session, connecting
  *
- * Bounded by krdma_session_connect_ms(). On failure ch->why says what went wrong, and
- * krdma_conn_destroy cleans up.
+ * Bounded by krdma_session_connect_ms(), but for siw's rdma_connect(). On failure ch->why
+ * says what went wrong, and krdma_conn_destroy cleans up.
  *
  * Context: the session's connect work.
  * Return: 0 or a negative errno

@@ -579,7 +579,10 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 		goto out;
 	}
 	kref_get(&sess->ref);
+	/* ORDER: under the lock, or it may be lost to the tick, which calls it off. */
+	spin_lock_bh(&sess->lock);
 	queue_work(krdma_connect_wq, &sess->connect_work);
+	spin_unlock_bh(&sess->lock);
 out:
 	mutex_unlock(&krdma_sessions_lock);
 	return sess;

@@ -189,7 +189,7 @@ struct krdma_prefix {
  * @addr: local address; the any-address listens on all. Port 0 means
  *	KRDMA_DEFAULT_PORT. An IPv6 listener does not take IPv4 peers.
  * @allow: pointer to an array of struct krdma_prefix; peers that match none
- *	are refused
+ *	are refused. EINVAL if none is of @addr's family
  * @allow_count: entries in @allow; 0 admits every peer
  * @reserved: must be 0
  *

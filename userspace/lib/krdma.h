@@ -173,7 +173,8 @@ const char *krdma_format_addr(const struct krdma_sockaddr *addr, char text[KRDMA
  * krdma_listen() - accept peers at a local address
  * @krdma: the handle
  * @addr: the address; port 0 means KRDMA_DEFAULT_PORT
- * @allow: prefixes of peers that may connect, may be NULL if @allow_count is 0
+ * @allow: prefixes of peers that may connect, one at least of @addr's family; may be
+ *	NULL if @allow_count is 0
  * @allow_count: their number, at most KRDMA_LISTEN_ALLOW_MAX; 0 admits all
  *
  * Needs CAP_NET_ADMIN. In the initial network namespace the listener outlives
