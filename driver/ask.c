@@ -2,8 +2,9 @@
 /*
  * Our questions to the peer, and their places in its window (Documentation/wire.rst).
  *
- * Who needs a place that is not there is in a row, session->creditless, and no worker
- * sleeps for it: the answer that frees a place hands it on.
+ * A question needs a credit: a place, and a buffer to send from. Those that find none are
+ * in a row, session->creditless, and no worker sleeps for it: the answer that frees a
+ * place, or the completion that frees a buffer, hands it on.
  */
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -62,39 +63,64 @@ void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work)
 {
 	INIT_LIST_HEAD(&credit->node);
 	credit->work = work;
-	credit->has = false;
+	credit->tx = NULL;
 }
 
-static void krdma_credit_settle(struct krdma_session *sess, struct krdma_credit *credit, bool has)
+static void krdma_credit_settle(struct krdma_session *sess, struct krdma_credit *credit,
+				struct krdma_tx *tx)
 {
 	list_del_init(&credit->node);
-	credit->has = has;
+	credit->tx = tx;
 	if (credit->work)
 		queue_work(krdma_ask_wq, credit->work);
 	else
 		wake_up(&sess->wait);
 }
 
-/* A place of the window is free: of who waits for one the first has it. */
-static void krdma_credit_free(struct krdma_session *sess)
+/* A place and a buffer. As many buffers stay as there may be answers to give. */
+static struct krdma_tx *krdma_credit_new(struct krdma_session *sess)
 {
-	struct krdma_credit *first;
+	struct krdma_tx *tx;
 
-	lockdep_assert_held(&sess->lock);
-	first = list_first_entry_or_null(&sess->creditless, struct krdma_credit, node);
-	if (first)
-		krdma_credit_settle(sess, first, true);
-	else
+	if (!krdma_window_take(&sess->window))
+		return NULL;
+	tx = krdma_post_tx_take(sess->ch, KRDMA_WINDOW);
+	if (!tx)
 		krdma_window_put(&sess->window);
+	return tx;
 }
 
 /**
- * krdma_credit_take_locked - have a place in the peer's window, or wait for one
+ * krdma_credits_settle - a place or a buffer is free: the first that wait for one go on
+ * @sess: session
+ *
+ * Context: session->lock held.
+ */
+void krdma_credits_settle(struct krdma_session *sess)
+{
+	struct krdma_credit *first;
+	struct krdma_tx *tx;
+
+	lockdep_assert_held(&sess->lock);
+	while ((first = list_first_entry_or_null(&sess->creditless, struct krdma_credit, node)) &&
+	       (tx = krdma_credit_new(sess)))
+		krdma_credit_settle(sess, first, tx);
+}
+
+/* A place of the window is free. */
+static void krdma_credit_free(struct krdma_session *sess)
+{
+	krdma_window_put(&sess->window);
+	krdma_credits_settle(sess);
+}
+
+/**
+ * krdma_credit_take_locked - have a place in the peer's window and a buffer, or wait for them
  * @sess: session
  * @credit: credit; may be waiting already
  *
  * Context: session->lock held.
- * Return: true if the wait is over: it has a place, or the session is down.
+ * Return: true if the wait is over: it has them, or the session is down.
  *	Otherwise it waits, and has to stay until that or krdma_credit_put.
  */
 bool krdma_credit_take_locked(struct krdma_session *sess, struct krdma_credit *credit)
@@ -102,12 +128,13 @@ bool krdma_credit_take_locked(struct krdma_session *sess, struct krdma_credit *c
 	lockdep_assert_held(&sess->lock);
 	if (sess->state != KRDMA_SESSION_UP)
 		return true;
-	if (!credit->has && list_empty(&credit->node)) {
-		credit->has = krdma_window_take(&sess->window);
-		if (!credit->has)
+	if (!credit->tx && list_empty(&credit->node)) {
+		if (list_empty(&sess->creditless))
+			credit->tx = krdma_credit_new(sess);
+		if (!credit->tx)
 			list_add_tail(&credit->node, &sess->creditless);
 	}
-	return credit->has;
+	return credit->tx;
 }
 
 /**
@@ -129,7 +156,7 @@ bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit)
 }
 
 /**
- * krdma_credit_put - give up a place, or the wait for one
+ * krdma_credit_put - give up a credit, or the wait for one
  * @sess: session
  * @credit: credit; may have none
  *
@@ -139,9 +166,12 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
 {
 	spin_lock_bh(&sess->lock);
 	list_del_init(&credit->node);
-	if (credit->has)
-		krdma_credit_free(sess);
-	credit->has = false;
+	if (credit->tx) {
+		krdma_window_put(&sess->window);
+		/* Settles what waits. */
+		krdma_post_tx_free(sess->ch, credit->tx);
+	}
+	credit->tx = NULL;
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -149,10 +179,9 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
  * krdma_ask_post - ask the peer
  * @sess: session
  * @credit: goes with the question, in any case, and is not used any more when
- *	->fn is called; may have no place if the session is down
+ *	->fn is called; may be empty if the session is down
  * @ask: the question; ->fn is called exactly once if this returns 0
  * @msg: what to ask; the tag is set here
- * @now: rather fail than wait until an earlier message has gone out
  *
  * An answer that does not come within KRDMA_QUESTION_MS, or KRDMA_SERVICE_MS
  * where the owner's service gives it, times the patience, ends the session.
@@ -161,22 +190,20 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
  * Return: 0 or -ENOTCONN
  */
 int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_ask *ask,
-		   struct krdma_msg *msg, bool now)
+		   struct krdma_msg *msg)
 {
 	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS * sess->patience :
 				       KRDMA_QUESTION_MS * sess->ch->patience;
-	struct krdma_tx *tx;
+	struct krdma_tx *tx = credit->tx;
 	int len, rc = -ENOTCONN;
 	bool listed;
 
+	if (!tx) {
+		krdma_credit_put(sess, credit);
+		return rc;
+	}
 	/* ->fn may let go of what holds the session. */
 	kref_get(&sess->ref);
-	if (!credit->has)
-		goto out_credit;
-	tx = now ? krdma_post_tx_try(sess->ch) : krdma_post_tx_get(sess->ch, false);
-	if (!tx)
-		goto out_credit;
-
 	refcount_inc(&ask->refs);
 	spin_lock_bh(&sess->lock);
 	ask->tag = krdma_window_tag(&sess->window);
@@ -184,7 +211,7 @@ int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, stru
 	ask->posted = ktime_get();
 	ask->expires = jiffies + msecs_to_jiffies(answer_ms);
 	list_add_tail(&ask->node, &sess->asks);
-	credit->has = false;
+	credit->tx = NULL;
 	krdma_session_tick_by(sess, ktime_add_ms(ask->posted, answer_ms));
 	spin_unlock_bh(&sess->lock);
 
@@ -204,16 +231,13 @@ out_list:
 	listed = !list_empty(&ask->node);
 	list_del_init(&ask->node);
 	if (listed)
-		credit->has = true;
+		krdma_credit_free(sess);
 	spin_unlock_bh(&sess->lock);
-	/* Else krdma_asks_fail has told the asker already, who may have freed @credit. */
-	if (!listed) {
+	/* Else krdma_asks_fail has told the asker already. */
+	if (listed)
+		krdma_ask_put(ask);
+	else
 		rc = 0;
-		goto out;
-	}
-	krdma_ask_put(ask);
-out_credit:
-	krdma_credit_put(sess, credit);
 out:
 	krdma_session_put(sess);
 	return rc;
@@ -242,7 +266,7 @@ int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krd
 		krdma_credit_put(sess, &credit);
 		return left ? -EINTR : -ETIMEDOUT;
 	}
-	return krdma_ask_post(sess, &credit, ask, msg, !wait_ms);
+	return krdma_ask_post(sess, &credit, ask, msg);
 }
 
 static void krdma_ask_sync(struct krdma_ask *ask, const struct krdma_msg *msg, int err)
@@ -316,7 +340,7 @@ void krdma_asks_fail(struct krdma_session *sess)
 
 	spin_lock_bh(&sess->lock);
 	list_for_each_entry_safe(credit, next, &sess->creditless, node)
-		krdma_credit_settle(sess, credit, false);
+		krdma_credit_settle(sess, credit, NULL);
 	spin_unlock_bh(&sess->lock);
 	for (;;) {
 		spin_lock_bh(&sess->lock);

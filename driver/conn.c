@@ -17,6 +17,7 @@
 /* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s, with no patience. */
 #define KRDMA_ACK_TIMEOUT 17
 #define KRDMA_RETRIES     6
+#define KRDMA_ENDLESS     7
 /* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
 #define KRDMA_RNR_TIMER 12
 #define KRDMA_RD_ATOMIC 16
@@ -26,6 +27,21 @@ static void krdma_conn_event(struct krdma_channel *ch, int err, enum rdma_cm_eve
 	ch->cm_event = event;
 	ch->cm_err = err;
 	complete(&ch->cm_done);
+}
+
+/**
+ * krdma_conn_endless - does the peer ask for retries without an end?
+ * @param: of its request, or of its reply
+ *
+ * This host's queue pair takes the counts from there (cm_req_handler, cm_rep_handler), and
+ * 7 means that what the peer does not take never fails. iWARP has no counts: both are 0.
+ *
+ * Context: any.
+ * Return: true if it does
+ */
+bool krdma_conn_endless(const struct rdma_conn_param *param)
+{
+	return param->retry_count >= KRDMA_ENDLESS || param->rnr_retry_count >= KRDMA_ENDLESS;
 }
 
 static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_event *event)
@@ -40,12 +56,41 @@ static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_even
 	}
 	/* Without READs either way nothing can be moved or confirmed (iWARP negotiates). */
 	if (!param->private_data ||
-	    (ch->iwarp && (!param->initiator_depth || !param->responder_resources)))
+	    (ch->iwarp && (!param->initiator_depth || !param->responder_resources))) {
 		rc = -EPROTO;
-	else
+	} else if (krdma_conn_endless(param)) {
+		ch->cm_why = "the peer asks for retries without an end";
+		rc = -EPROTO;
+	} else {
 		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len,
 					      &ch->peer, &why);
+	}
 	krdma_conn_event(ch, rc, event->event);
+}
+
+/*
+ * The peer disconnected. What it sent before was received before, but perhaps not seen yet:
+ * its BYE, for one. With the queue pair in error the flushed receives come behind that, and
+ * end the session; the tick does where there are none. Return: it is left to them.
+ */
+static bool krdma_conn_disconnected(struct krdma_channel *ch)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct krdma_session *sess = ch->sess;
+	bool up;
+
+	spin_lock_bh(&sess->lock);
+	up = sess->state == KRDMA_SESSION_UP;
+	if (up) {
+		ch->lost = "the peer disconnected";
+		ch->lost_at = jiffies;
+		krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_LOST_MS));
+	}
+	spin_unlock_bh(&sess->lock);
+	/* It is there as long as its id is. */
+	if (up)
+		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
+	return up;
 }
 
 /**
@@ -100,6 +145,8 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		krdma_conn_event(ch, -ECONNRESET, event->event);
 		break;
 	}
+	if (event->event == RDMA_CM_EVENT_DISCONNECTED && krdma_conn_disconnected(ch))
+		return 0;
 	krdma_session_broken(ch->sess, event->event == RDMA_CM_EVENT_DISCONNECTED ?
 					       "the peer disconnected" :
 					       rdma_event_msg(event->event));
@@ -173,6 +220,10 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->max_sge = sess->dev->max_sge;
 	ch->max_sge_rd = sess->dev->max_sge_rd;
 
+	BUILD_BUG_ON(2 * KRDMA_DATA_SLOTS + KRDMA_SINKS + 1 + KRDMA_WINDOW * 3 + 1 + KRDMA_PLACES +
+			     KRDMA_REG_SLOTS + 1 >
+		     KRDMA_OUTSTANDING_MAX);
+	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_OUTSTANDING_MAX);
 	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
 	ch->patience = sess->patience;
@@ -294,6 +345,8 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 			ch->why = ch->cm_reason  ? krdma_proto_reason_text(ch->cm_reason) :
 				  ch->cm_refused ? "it refuses, and does not say why" :
 						   "nobody listens there";
+		else if (ch->cm_why)
+			ch->why = ch->cm_why;
 		else if (ch->cm_err == -EPROTO || ch->cm_err == -EPROTONOSUPPORT)
 			ch->why = "the peer's greeting can't be understood";
 		else
@@ -510,6 +563,17 @@ void krdma_conn_destroy(struct krdma_session *sess)
 	cancel_work_sync(&ch->qp_event_work);
 }
 
+static bool krdma_conn_tx_idle(struct krdma_channel *ch)
+{
+	bool idle;
+
+	/* ORDER: with the lock, so that who gave the last back is through with the channel. */
+	spin_lock_bh(&ch->sess->lock);
+	idle = !ch->tx_taken;
+	spin_unlock_bh(&ch->sess->lock);
+	return idle;
+}
+
 /**
  * krdma_conn_release - give back what a channel stood on
  * @sess: session without a queue pair, and without a key of a peer
@@ -524,9 +588,7 @@ void krdma_conn_release(struct krdma_session *sess)
 	if (!dev)
 		return;
 	/* Messages on their way to a post that will be refused. */
-	wait_event(ch->tx_wait, !READ_ONCE(ch->tx_taken));
-	spin_lock_bh(&sess->lock);
-	spin_unlock_bh(&sess->lock);
+	wait_event(ch->tx_wait, krdma_conn_tx_idle(ch));
 	krdma_post_teardown(ch);
 	if (sess->pd)
 		ib_dealloc_pd(sess->pd);

@@ -406,5 +406,5 @@ struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
  */
 void krdma_ctx_close(struct krdma_ctx *ctx)
 {
-	queue_work(krdma_wq, &ctx->close_work);
+	queue_work(krdma_close_wq, &ctx->close_work);
 }

@@ -339,7 +339,7 @@ void krdma_digest_work(struct work_struct *work)
 	if (waits)
 		goto out;
 	if (x && !rc)
-		rc = krdma_ask_post(sess, &region->digest_credit, ask, msg, false);
+		rc = krdma_ask_post(sess, &region->digest_credit, ask, msg);
 	if (!x || rc)
 		krdma_credit_put(sess, &region->digest_credit);
 	if (x && rc) {

@@ -215,6 +215,7 @@ void krdma_grants_release(struct krdma_session *sess)
 	xa_for_each(&sess->grants, i, grant)
 		krdma_grant_free(grant);
 	list_for_each_entry_safe(req, tmp, &sess->requests, node) {
+		krdma_post_tx_put(sess->ch, req->tx);
 		kfree(req->msg);
 		kfree(req);
 	}

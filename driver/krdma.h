@@ -57,6 +57,8 @@
 #define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
 #define KRDMA_REG_SLOTS KRDMA_WIRE_SEGS_MAX
+/* Not less than a send queue can have, post.c. */
+#define KRDMA_OUTSTANDING_MAX 512
 /* Registered segments: default of an export, and most of a session. */
 #define KRDMA_EXPORT_SEGMENTS   4096
 #define KRDMA_SESSION_SEGMENTS  8192
@@ -96,11 +98,15 @@
  */
 #define KRDMA_HEARTBEAT_MS 2000
 #define KRDMA_DEAD_MS      8000
-#define KRDMA_QUESTION_MS  10000
-#define KRDMA_SERVICE_MS   30000
-#define KRDMA_LINGER_MS    10000
-#define KRDMA_CONNECT_MS   10000
-#define KRDMA_BYE_MS       1000
+/* A work request may be outstanding so many times longer, as long as others complete. */
+#define KRDMA_OLD_FACTOR  4
+#define KRDMA_QUESTION_MS 10000
+#define KRDMA_SERVICE_MS  30000
+#define KRDMA_LINGER_MS   10000
+#define KRDMA_CONNECT_MS  10000
+#define KRDMA_BYE_MS      1000
+/* The peer disconnected: so long what came before may take to be handled. */
+#define KRDMA_LOST_MS 1000
 /* More than the adapter's time, after which it sends again. */
 #define KRDMA_ALONE_MS   1000
 #define KRDMA_FOREVER_MS 0x7fffffffU
@@ -224,7 +230,8 @@ struct krdma_recall {
 	u32 tag;
 	u32 grant;
 	u32 generation;
-	u32 pending; /* RECALL: keys still in use */
+	u32 pending;         /* RECALL: keys still in use */
+	struct krdma_tx *tx; /* for its answer */
 };
 
 /* Somebody to be told, once, when a region is of no use any more. */
@@ -234,11 +241,14 @@ struct krdma_watch {
 	void (*stale)(struct krdma_watch *watch, int err);
 };
 
-/* A place in the peer's window, for one question; or the wait for it. */
+/*
+ * What a question needs: a place in the peer's window, and a buffer to send it from; or
+ * the wait for both.
+ */
 struct krdma_credit {
 	struct list_head node;    /* session->creditless, while it waits */
-	struct work_struct *work; /* of who waits; NULL: it sleeps on session->wait */
-	bool has;
+	struct work_struct *work; /* to be queued then; NULL: somebody sleeps on session->wait */
+	struct krdma_tx *tx;      /* NULL: it has neither */
 };
 
 struct krdma_region {
@@ -465,11 +475,15 @@ struct krdma_channel {
 
 	/* connection set-up, conn.c */
 	struct completion cm_done;
-	const char *broken; /* lost while connecting; session->lock */
-	const char *why;    /* the step that failed; the connect work's */
+	const char *broken;    /* lost while connecting; session->lock */
+	const char *lost;      /* the peer disconnected: what it sent before may still come */
+	unsigned long lost_at; /* jiffies */
+	int bye;               /* reason of the peer's BYE, which may not be handled yet; or -1 */
+	const char *why;       /* the step that failed; the connect work's */
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
-	u8 cm_reason; /* of a reject, enum krdma_wire_reason */
+	const char *cm_why; /* what is wrong with the event, or NULL */
+	u8 cm_reason;       /* of a reject, enum krdma_wire_reason */
 	bool cm_refused;
 	struct krdma_hello peer;
 
@@ -501,7 +515,7 @@ struct krdma_channel {
 	struct krdma_tx *tx;
 	u32 ntx;
 	struct list_head tx_free;
-	u32 tx_busy;
+	u32 tx_busy;               /* not in tx_free */
 	u32 tx_taken;              /* of those, not posted yet */
 	wait_queue_head_t tx_wait; /* a buffer came back */
 	struct krdma_rx *rx;
@@ -510,6 +524,7 @@ struct krdma_channel {
 	struct list_head rx_list; /* received, not handled yet */
 	bool rx_busy;             /* one handles what was received */
 	struct tasklet_struct rx_tasklet;
+	bool rx_answer;           /* answers to messages wait for a buffer */
 	struct krdma_msg *rx_msg; /* scratch of whom rx_busy is for, but for rx_work */
 	bool heard;               /* something was received */
 
@@ -522,8 +537,11 @@ struct krdma_channel {
 	struct krdma_msg *letter_msg; /* scratch, under the lock */
 
 	/* liveness */
-	u32 outstanding;       /* send-queue work requests without a completion */
-	unsigned long last_wc; /* jiffies; or of the post that ended idleness */
+	u32 outstanding;        /* send-queue work requests without a completion */
+	u32 completed;          /* those that have one; goes on and on */
+	unsigned long last_wc;  /* jiffies: something completed, a receive as well */
+	unsigned long progress; /* jiffies: a send did; or of the post that ended idleness */
+	u32 posted_at[KRDMA_OUTSTANDING_MAX]; /* jiffies of each outstanding one's post */
 	struct ib_cqe heartbeat_cqe;
 	bool heartbeat; /* one is under way */
 
@@ -558,6 +576,7 @@ struct krdma_ask {
 struct krdma_request {
 	struct list_head node; /* session->requests */
 	struct krdma_msg *msg;
+	struct krdma_tx *tx; /* for the answer */
 };
 
 /* ---- session ---- */
@@ -577,6 +596,7 @@ struct krdma_session {
 	struct sockaddr_storage src; /* as asked for: AF_UNSPEC for any */
 	struct sockaddr_storage dst;
 	struct sockaddr_storage local; /* as connected */
+	union ib_gid host;             /* inbound: the peer's address that limits count by */
 	u64 listener;                  /* serial of the listener it came through */
 	u32 patience;                  /* factor of the times that the peer has */
 
@@ -587,6 +607,7 @@ struct krdma_session {
 	spinlock_t lock; /* all below, and channel, regions, keys, transfers */
 	enum krdma_session_state state;
 	bool beginning;         /* connect work or handler of the request is not through */
+	bool leaving;           /* a BYE is on its way, or a second is not over */
 	int err;                /* what ended it */
 	const char *why;        /* the same as a phrase */
 	int bye;                /* reason to tell the peer, -1 for none */
@@ -634,11 +655,12 @@ struct krdma_session {
 	u64 transfers;
 	u64 failures;
 
-	struct krdma_msg *rx_msg; /* scratch of rx_work */
+	struct krdma_msg *rx_msg;    /* scratch of rx_work */
+	struct workqueue_struct *wq; /* of works that may wait for this peer */
 	struct work_struct connect_work;
 	struct work_struct rx_work;
 	struct work_struct svc_work;
-	struct work_struct down_work;
+	struct delayed_work down_work;
 	struct delayed_work tick;
 	ktime_t tick_at;
 };
@@ -730,10 +752,12 @@ DECLARE_PER_CPU(struct krdma_stats, krdma_stats);
 
 /* main.c */
 extern u64 krdma_incarnation;
-extern struct workqueue_struct *krdma_wq;         /* never waits for a peer */
-extern struct workqueue_struct *krdma_ask_wq;     /* asks, waits for no answer */
-extern struct workqueue_struct *krdma_service_wq; /* may wait for an answer */
-extern struct workqueue_struct *krdma_connect_wq;
+/* None of them waits for a peer: session->wq is for that. */
+extern struct workqueue_struct *krdma_wq;
+extern struct workqueue_struct *krdma_ask_wq;   /* questions */
+extern struct workqueue_struct *krdma_tick_wq;  /* what time does */
+extern struct workqueue_struct *krdma_down_wq;  /* the end of sessions */
+extern struct workqueue_struct *krdma_close_wq; /* the end of files */
 extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
 
@@ -911,7 +935,7 @@ void krdma_senders_init(struct krdma_session *sess);
 int krdma_sender_open(struct krdma_grant *grant);
 void krdma_sender_close(struct krdma_grant *grant);
 void krdma_mail_came(struct krdma_session *sess, struct krdma_rx *rx, const struct krdma_msg *msg);
-void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait);
+void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg);
 
 /* export.c: memory of this host under a name */
 extern struct mutex krdma_exports_lock;
@@ -948,8 +972,10 @@ void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue 
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_regions_lost(struct krdma_session *sess);
-void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg);
-void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg);
+void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg,
+			 struct krdma_tx *tx);
+void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg,
+			 struct krdma_tx *tx);
 void krdma_region_recalls_answer(struct krdma_session *sess);
 void krdma_regions_drop(struct krdma_session *sess);
 
@@ -1017,9 +1043,15 @@ void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
  */
 static inline void krdma_post_count(struct krdma_channel *ch, u32 n)
 {
-	if (!ch->outstanding)
+	u32 at = ch->completed + ch->outstanding;
+
+	if (!ch->outstanding) {
 		ch->last_wc = jiffies;
-	ch->outstanding += n;
+		ch->progress = jiffies;
+	}
+	/* They complete in this order; one that is refused is the last. */
+	for (ch->outstanding += n; n; n--)
+		ch->posted_at[at++ & (KRDMA_OUTSTANDING_MAX - 1)] = (u32)jiffies;
 }
 
 /**
@@ -1031,11 +1063,34 @@ static inline void krdma_post_count(struct krdma_channel *ch, u32 n)
 static inline void krdma_post_alive(struct krdma_channel *ch)
 {
 	ch->last_wc = jiffies;
-	if (ch->outstanding)
+	ch->progress = jiffies;
+	if (ch->outstanding) {
 		ch->outstanding--;
+		ch->completed++;
+	}
 	/* Who waits has looked under the same lock, and was on the queue before. */
 	if (!ch->outstanding && waitqueue_active(&ch->tx_wait))
 		wake_up_all(&ch->tx_wait);
+}
+
+/**
+ * krdma_post_late - when does a channel count as dead?
+ * @ch: channel with something outstanding
+ *
+ * When nothing completes; or, however little else does, when the oldest work request
+ * is too old. What is received says nothing: a peer may send and take nothing.
+ *
+ * Context: session->lock held.
+ * Return: jiffies
+ */
+static inline unsigned long krdma_post_late(const struct krdma_channel *ch)
+{
+	u32 first = ch->posted_at[ch->completed & (KRDMA_OUTSTANDING_MAX - 1)];
+	unsigned long dead = msecs_to_jiffies(KRDMA_DEAD_MS * ch->patience);
+	unsigned long old = jiffies - ((u32)jiffies - first) + KRDMA_OLD_FACTOR * dead;
+
+	dead += ch->progress;
+	return time_before(dead, old) ? dead : old;
 }
 
 void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct krdma_queue *done);
@@ -1044,8 +1099,10 @@ void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);
 int krdma_post_rx_locked(struct krdma_channel *ch, struct krdma_rx *rx, struct krdma_queue *done);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
-struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last);
-struct krdma_tx *krdma_post_tx_try(struct krdma_channel *ch);
+bool krdma_post_tx_any(const struct krdma_channel *ch, u32 reserve);
+struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, u32 reserve);
+struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch);
+void krdma_post_tx_free(struct krdma_channel *ch, struct krdma_tx *tx);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
 u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
@@ -1061,8 +1118,9 @@ void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
 bool krdma_credit_take_locked(struct krdma_session *sess, struct krdma_credit *credit);
 bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit);
 void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit);
+void krdma_credits_settle(struct krdma_session *sess);
 int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_ask *ask,
-		   struct krdma_msg *msg, bool now);
+		   struct krdma_msg *msg);
 int krdma_ask_send(struct krdma_session *sess, struct krdma_ask *ask, struct krdma_msg *msg,
 		   u32 wait_ms);
 int krdma_ask_wait(struct krdma_session *sess, struct krdma_msg *msg, u32 wait_ms, krdma_ask_fn fn,
@@ -1078,12 +1136,12 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 
 /* ctl.c: what was received, and our answers */
 bool krdma_ctl_rx_came(struct krdma_session *sess, struct krdma_rx *rx);
+void krdma_ctl_rx_kick(struct krdma_session *sess);
 void krdma_ctl_rx_work(struct work_struct *work);
 void krdma_ctl_rx_soft(struct tasklet_struct *t);
 void krdma_ctl_rx_answer(struct krdma_session *sess, struct krdma_rx *rx);
-int krdma_answer(struct krdma_session *sess, struct krdma_msg *msg);
-int krdma_answer_in(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg);
-void krdma_ctl_bye(struct krdma_session *sess, u8 reason);
+int krdma_answer(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg);
+bool krdma_ctl_bye(struct krdma_session *sess, u8 reason);
 
 /* conn.c: rdma_cm of channels */
 int krdma_conn_connect(struct krdma_session *sess);
@@ -1095,6 +1153,7 @@ void krdma_conn_drain(struct krdma_channel *ch);
 void krdma_conn_destroy(struct krdma_session *sess);
 void krdma_conn_release(struct krdma_session *sess);
 int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event);
+bool krdma_conn_endless(const struct rdma_conn_param *param);
 
 /* listen.c: listeners and admission */
 extern struct mutex krdma_listeners_lock;
@@ -1121,6 +1180,8 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *src, u32 flags,
 					    u32 timeout_ms, struct krdma_why *why);
 struct krdma_session *krdma_session_new(void);
+int krdma_session_queue(struct krdma_session *sess);
+void krdma_session_left(struct krdma_session *sess);
 bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b);
 bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);
 int krdma_session_add(struct krdma_session *sess);
@@ -1131,6 +1192,8 @@ void krdma_session_put(struct krdma_session *sess);
 void krdma_session_up(struct krdma_session *sess);
 void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye);
 void krdma_session_broken(struct krdma_session *sess, const char *why);
+void krdma_session_lost_locked(struct krdma_session *sess, const char *why,
+			       struct krdma_queue *done);
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
 			       struct krdma_queue *done);
 bool krdma_session_is_up(struct krdma_session *sess);

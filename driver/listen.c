@@ -9,6 +9,7 @@
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
+#include <rdma/ib_addr.h>
 #include <rdma/ib_cm.h>
 
 #include "ctx.h"
@@ -47,6 +48,29 @@ static bool krdma_listener_admits(const struct krdma_listener *l,
 	return !l->nallow;
 }
 
+/*
+ * Where a peer is, for the limits. On RoCE its address is what it says in its request
+ * (cma_save_ip4_info), and has to be that of its GID, to which the reply goes: without
+ * that the connection is never completed. TCP has proved it on iWARP. On InfiniBand a
+ * GID proves no address.
+ */
+static bool krdma_host_of(const struct rdma_cm_id *id, union ib_gid *host)
+{
+	const struct sa_path_rec *path = id->route.path_rec;
+	bool iwarp = rdma_protocol_iwarp(id->device, id->port_num);
+
+	/* The address as a GID: an IPv4 one is mapped. */
+	if (rdma_ip2gid((struct sockaddr *)&id->route.addr.dst_addr, host))
+		return false;
+	if (iwarp)
+		return true;
+	if (rdma_protocol_roce(id->device, id->port_num))
+		return path && !memcmp(host, &path->dgid, sizeof(*host));
+	if (path)
+		*host = path->dgid;
+	return path;
+}
+
 static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason, const char *why)
 {
 	struct krdma_wire_reject wire;
@@ -65,9 +89,13 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	const char *why = "no greeting";
 	struct krdma_session *sess;
 	struct krdma_hello hello;
+	union ib_gid host;
 	int rc = -EPROTO;
 
 	/* Nothing is spent on a peer before it is admitted. */
+	if (!krdma_host_of(id, &host))
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
+				    "its address is not that of its GID");
 	if (!krdma_listener_admits(l, &id->route.addr.dst_addr))
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
 				    "not in the listener's allow-list");
@@ -82,6 +110,10 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		rc = -EPROTO;
 		why = "places for messages in a request";
 	}
+	if (!rc && krdma_conn_endless(param)) {
+		rc = -EPROTO;
+		why = "it asks for retries without an end";
+	}
 	if (rc)
 		return krdma_reject(l, id,
 				    rc == -EPROTONOSUPPORT ? KRDMA_WIRE_REASON_VERSION :
@@ -94,6 +126,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	sess->inbound = true;
 	sess->net = l->net;
 	sess->listener = l->serial;
+	sess->host = host;
 	memcpy(&sess->dst, &id->route.addr.dst_addr, sizeof(sess->dst));
 	sess->uid = make_kuid(&init_user_ns, hello.uid);
 	sess->messages = hello.features & KRDMA_WIRE_MESSAGES;
@@ -102,7 +135,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		krdma_session_put(sess);
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
 	}
-	rc = krdma_conn_accept(sess, id, &hello, param);
+	rc = krdma_session_queue(sess) ?: krdma_conn_accept(sess, id, &hello, param);
 	why = sess->ch->why ?: "it could not be accepted";
 	krdma_session_accepted(sess, rc);
 	if (rc)

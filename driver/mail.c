@@ -436,37 +436,35 @@ void krdma_deliver_work(struct work_struct *work)
  * krdma_mail_answer - answer the messages that are taken
  * @sess: session
  * @msg: scratch
- * @wait: for a buffer; else it is left to rx_work if there is none
  *
- * Context: rx_work; any without @wait, no session lock held.
+ * Without a buffer that is left to rx_work, when there is one.
+ *
+ * Context: any, no session lock held.
  */
-void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg, bool wait)
+void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg)
 {
-	struct krdma_tx *tx;
+	struct krdma_tx *tx = NULL;
 	u32 i, n;
 
 	if (!READ_ONCE(sess->ntaken))
 		return;
-	tx = wait ? krdma_post_tx_get(sess->ch, false) : krdma_post_tx_try(sess->ch);
-	if (!tx) {
-		krdma_taken_answer(sess);
-		return;
-	}
 	msg->type = KRDMA_WIRE_MESSAGE;
 	msg->status = KRDMA_WIRE_OK;
 	spin_lock_bh(&sess->lock);
 	n = sess->ntaken;
+	if (n)
+		tx = krdma_post_tx_take(sess->ch, 0);
+	sess->ch->rx_answer = n && !tx;
+	if (!tx) {
+		spin_unlock_bh(&sess->lock);
+		return;
+	}
 	msg->message_answer.count = n;
 	memcpy(msg->message_answer.taken, sess->taken, n * sizeof(*sess->taken));
 	for (i = 0; i < n; i++)
 		clear_bit(sess->taken[i].tag, sess->places);
 	sess->ntaken = 0;
 	spin_unlock_bh(&sess->lock);
-	/* Another may have answered them meanwhile. */
-	if (!n) {
-		krdma_post_tx_put(sess->ch, tx);
-		return;
-	}
 	msg->tag = msg->message_answer.taken[0].tag;
-	krdma_answer_in(sess, tx, msg);
+	krdma_answer(sess, tx, msg);
 }

@@ -18,8 +18,9 @@
 u64 krdma_incarnation;
 struct workqueue_struct *krdma_wq;
 struct workqueue_struct *krdma_ask_wq;
-struct workqueue_struct *krdma_service_wq;
-struct workqueue_struct *krdma_connect_wq;
+struct workqueue_struct *krdma_tick_wq;
+struct workqueue_struct *krdma_down_wq;
+struct workqueue_struct *krdma_close_wq;
 struct workqueue_struct *krdma_event_wq;
 
 /**
@@ -47,34 +48,42 @@ int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...)
 }
 
 /*
- * What can end a wait must not queue behind those who wait: so what never waits
- * for a peer has a queue of its own, and a peer that is slow to connect does not
- * hold up the others.
+ * No work in these waits for a peer: one queue could be filled by those that do. Time, the
+ * end of sessions and the end of files have queues of their own all the same, so that they
+ * depend on nothing else.
  */
+static const struct {
+	struct workqueue_struct **wq;
+	const char *name;
+} krdma_wqs[] = {
+	{ &krdma_wq, "krdma" },
+	{ &krdma_ask_wq, "krdma_ask" },
+	{ &krdma_tick_wq, "krdma_tick" },
+	{ &krdma_down_wq, "krdma_down" },
+	{ &krdma_close_wq, "krdma_close" },
+	{ &krdma_event_wq, "krdma_event" },
+};
+
 static void krdma_wqs_destroy(void)
 {
-	if (krdma_connect_wq)
-		destroy_workqueue(krdma_connect_wq);
-	if (krdma_event_wq)
-		destroy_workqueue(krdma_event_wq);
-	if (krdma_service_wq)
-		destroy_workqueue(krdma_service_wq);
-	if (krdma_ask_wq)
-		destroy_workqueue(krdma_ask_wq);
-	if (krdma_wq)
-		destroy_workqueue(krdma_wq);
+	int i;
+
+	for (i = ARRAY_SIZE(krdma_wqs); i--;)
+		if (*krdma_wqs[i].wq)
+			destroy_workqueue(*krdma_wqs[i].wq);
 }
 
 static int krdma_wqs_create(void)
 {
-	krdma_wq = alloc_workqueue("krdma", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	krdma_ask_wq = alloc_workqueue("krdma_ask", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	krdma_service_wq = alloc_workqueue("krdma_service", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	krdma_connect_wq = alloc_workqueue("krdma_connect", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	krdma_event_wq = alloc_workqueue("krdma_event", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	return krdma_wq && krdma_ask_wq && krdma_service_wq && krdma_connect_wq && krdma_event_wq ?
-		       0 :
-		       -ENOMEM;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(krdma_wqs); i++) {
+		*krdma_wqs[i].wq =
+			alloc_workqueue(krdma_wqs[i].name, WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+		if (!*krdma_wqs[i].wq)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int __init krdma_init(void)
@@ -120,7 +129,7 @@ static void __exit krdma_exit(void)
 {
 	krdma_cdev_unregister();
 	/* Files that were closed just now may still be ending their listeners. */
-	flush_workqueue(krdma_wq);
+	flush_workqueue(krdma_close_wq);
 	krdma_listeners_drop(NULL);
 	krdma_sessions_exit();
 	/* No session is left, so that no device is in use. */

@@ -40,7 +40,7 @@ void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct 
 	if (wc->status != IB_WC_WR_FLUSH_ERR)
 		pr_info_ratelimited("krdma_mover: session %llu: %s (vendor error %#x)\n",
 				    ch->sess->serial, ib_wc_status_msg(wc->status), wc->vendor_err);
-	krdma_session_fail_locked(ch->sess, -ECONNRESET, ib_wc_status_msg(wc->status), -1, done);
+	krdma_session_lost_locked(ch->sess, ib_wc_status_msg(wc->status), done);
 }
 
 /* ---- control messages ---- */
@@ -66,6 +66,8 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		ib_dma_sync_single_for_cpu(sess->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
 		ch->heard = true;
 		rx->len = wc->byte_len;
+		if (ch->bye < 0)
+			ch->bye = krdma_proto_bye(rx->buf, rx->len);
 		ch->last_wc = jiffies;
 		answer = krdma_ctl_rx_came(sess, rx);
 	}
@@ -161,12 +163,19 @@ static void krdma_tx_wake(struct krdma_channel *ch)
 		wake_up(&ch->tx_wait);
 }
 
+/* One is free: those that are parked for want of it go on. */
 static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
 {
+	struct krdma_session *sess = ch->sess;
+
 	tx->posted = false;
 	list_add(&tx->node, &ch->tx_free);
 	ch->tx_busy--;
 	krdma_tx_wake(ch);
+	krdma_ctl_rx_kick(sess);
+	krdma_credits_settle(sess);
+	if (ch->tx_busy == ch->tx_taken)
+		krdma_session_left(sess);
 }
 
 static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -183,54 +192,56 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 	krdma_xfers_finish(&done);
 }
 
-static bool krdma_tx_try(struct krdma_channel *ch, bool last, struct krdma_tx **tx)
-{
-	bool over;
-
-	spin_lock_bh(&ch->sess->lock);
-	over = !last && ch->sess->state != KRDMA_SESSION_UP;
-	/* ORDER: none is taken when down, so that down_work can wait for those out. */
-	*tx = over ? NULL : list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
-	if (*tx) {
-		list_del(&(*tx)->node);
-		ch->tx_busy++;
-		ch->tx_taken++;
-	}
-	spin_unlock_bh(&ch->sess->lock);
-	return *tx || over || last;
-}
-
 /**
- * krdma_post_tx_get - take a buffer for a control message
+ * krdma_post_tx_any - is there a buffer for a control message?
  * @ch: channel
- * @last: for a BYE of a closing session: do not wait
+ * @reserve: buffers that are for others
  *
- * Waits until an earlier message has gone out, which the heartbeat bounds.
- *
- * Context: process.
- * Return: the buffer, NULL if there is none and the session is down
+ * Context: session->lock held.
+ * Return: true if there is
  */
-struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, bool last)
+bool krdma_post_tx_any(const struct krdma_channel *ch, u32 reserve)
 {
-	struct krdma_tx *tx;
-
-	wait_event(ch->tx_wait, krdma_tx_try(ch, last, &tx));
-	return tx;
+	lockdep_assert_held(&ch->sess->lock);
+	return ch->sess->state == KRDMA_SESSION_UP && ch->ntx - ch->tx_busy > reserve;
 }
 
 /**
- * krdma_post_tx_try - take a buffer for a control message, if there is one
+ * krdma_post_tx_take - take a buffer for a control message, if there is one
  * @ch: channel
+ * @reserve: buffers that are for others
  *
- * Context: any; no session lock held.
+ * Nobody waits for one: krdma_tx_free kicks those that found none.
+ *
+ * Context: session->lock held.
  * Return: the buffer, or NULL
  */
-struct krdma_tx *krdma_post_tx_try(struct krdma_channel *ch)
+struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, u32 reserve)
 {
 	struct krdma_tx *tx;
 
-	krdma_tx_try(ch, false, &tx);
+	/* ORDER: none is taken when down, so that down_work can wait for those out. */
+	if (!krdma_post_tx_any(ch, reserve))
+		return NULL;
+	tx = list_first_entry(&ch->tx_free, struct krdma_tx, node);
+	list_del(&tx->node);
+	ch->tx_busy++;
+	ch->tx_taken++;
 	return tx;
+}
+
+/**
+ * krdma_post_tx_free - give a buffer back that was not posted
+ * @ch: channel
+ * @tx: the buffer
+ *
+ * Context: session->lock held.
+ */
+void krdma_post_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
+{
+	lockdep_assert_held(&ch->sess->lock);
+	ch->tx_taken--;
+	krdma_tx_free(ch, tx);
 }
 
 /**
@@ -243,9 +254,30 @@ struct krdma_tx *krdma_post_tx_try(struct krdma_channel *ch)
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx)
 {
 	spin_lock_bh(&ch->sess->lock);
-	ch->tx_taken--;
-	krdma_tx_free(ch, tx);
+	krdma_post_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
+}
+
+/**
+ * krdma_post_tx_last - take a buffer for a BYE of a closing session
+ * @ch: channel
+ *
+ * Context: any; no session lock held.
+ * Return: the buffer, or NULL
+ */
+struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch)
+{
+	struct krdma_tx *tx;
+
+	spin_lock_bh(&ch->sess->lock);
+	tx = list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
+	if (tx) {
+		list_del(&tx->node);
+		ch->tx_busy++;
+		ch->tx_taken++;
+	}
+	spin_unlock_bh(&ch->sess->lock);
+	return tx;
 }
 
 /**

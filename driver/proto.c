@@ -1082,6 +1082,28 @@ static bool krdma_proto_name_char(char c)
 }
 
 /**
+ * krdma_proto_bye - the reason of a BYE, before it is its turn to be decoded
+ * @buf: message of a peer
+ * @len: its bytes
+ *
+ * Context: any.
+ * Return: enum krdma_wire_reason, -1 if it is no BYE, or not a right one
+ */
+int krdma_proto_bye(const void *buf, u32 len)
+{
+	struct krdma_wire_bye bye;
+	struct krdma_wire_hdr hdr;
+
+	if (len != sizeof(hdr) + sizeof(bye))
+		return -1;
+	memcpy(&hdr, buf, sizeof(hdr));
+	memcpy(&bye, (const u8 *)buf + sizeof(hdr), sizeof(bye));
+	if (hdr.type != KRDMA_WIRE_BYE || le32_to_cpu(bye.reason) > KRDMA_WIRE_REASON_LAST)
+		return -1;
+	return le32_to_cpu(bye.reason);
+}
+
+/**
  * krdma_proto_name_ok - is this the name of an export?
  * @name: an array that holds the name
  * @room: size of the array

@@ -324,7 +324,7 @@ static void krdma_region_ask_work(struct work_struct *work)
 	sa->region = region;
 	sa->first = msg->segs.first;
 	sa->count = 1 + msg->segs.extra;
-	rc = krdma_ask_post(sess, &region->ask_credit, ask, msg, false);
+	rc = krdma_ask_post(sess, &region->ask_credit, ask, msg);
 	if (rc) {
 		krdma_region_put(region);
 	} else {
@@ -407,17 +407,20 @@ static struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 gr
 }
 
 static struct krdma_recall *krdma_recall_new(struct krdma_session *sess,
-					     const struct krdma_msg *msg, u32 grant, u32 generation)
+					     const struct krdma_msg *msg, struct krdma_tx *tx,
+					     u32 grant, u32 generation)
 {
 	struct krdma_recall *recall = kzalloc(sizeof(*recall), GFP_KERNEL);
 
 	if (!recall) {
+		krdma_post_tx_put(sess->ch, tx);
 		krdma_session_fail(sess, -ENOMEM, "no memory for a recall",
 				   KRDMA_WIRE_REASON_LIMIT);
 		return NULL;
 	}
 	recall->type = msg->type;
 	recall->tag = msg->tag;
+	recall->tx = tx;
 	recall->grant = grant;
 	recall->generation = generation;
 	return recall;
@@ -428,16 +431,18 @@ static struct krdma_recall *krdma_recall_new(struct krdma_session *sess,
  * @sess: session
  * @msg: the question; of a region that is unknown it is just answered, its
  *	CLOSE has crossed it
+ * @tx: buffer for the answer
  *
  * Context: rx_work, which answers at its end.
  */
-void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg)
+void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg,
+			 struct krdma_tx *tx)
 {
 	struct krdma_region *region;
 	struct krdma_recall *recall;
 	u32 i;
 
-	recall = krdma_recall_new(sess, msg, msg->recall.grant, msg->recall.generation);
+	recall = krdma_recall_new(sess, msg, tx, msg->recall.grant, msg->recall.generation);
 	if (!recall)
 		return;
 	spin_lock_bh(&sess->lock);
@@ -471,16 +476,18 @@ void krdma_region_recall(struct krdma_session *sess, const struct krdma_msg *msg
  * krdma_region_revoke - the owner ends the export
  * @sess: session
  * @msg: the question
+ * @tx: buffer for the answer
  *
  * Context: rx_work, which answers at its end.
  */
-void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg)
+void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg,
+			 struct krdma_tx *tx)
 {
 	struct krdma_region *region;
 	struct krdma_recall *recall;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
-	recall = krdma_recall_new(sess, msg, msg->grant.grant, msg->grant.generation);
+	recall = krdma_recall_new(sess, msg, tx, msg->grant.grant, msg->grant.generation);
 	if (!recall)
 		return;
 	spin_lock_bh(&sess->lock);
@@ -512,8 +519,10 @@ static void krdma_keys_sweep(struct krdma_region *region)
 	spin_unlock_bh(&region->sess->lock);
 }
 
-static void krdma_recall_free(struct krdma_recall *recall)
+static void krdma_recall_free(struct krdma_session *sess, struct krdma_recall *recall)
 {
+	if (recall->tx)
+		krdma_post_tx_put(sess->ch, recall->tx);
 	if (recall->region)
 		krdma_region_put(recall->region);
 	kfree(recall);
@@ -551,11 +560,12 @@ void krdma_region_recalls_answer(struct krdma_session *sess)
 			msg->tag = recall->tag;
 			msg->grant.grant = recall->grant;
 			msg->grant.generation = recall->generation;
-			krdma_answer(sess, msg);
+			krdma_answer(sess, recall->tx, msg);
+			recall->tx = NULL;
 		}
 		if (recall->type == KRDMA_WIRE_RECALL && recall->region)
 			krdma_keys_sweep(recall->region);
-		krdma_recall_free(recall);
+		krdma_recall_free(sess, recall);
 	}
 	kfree(msg);
 }
@@ -712,7 +722,7 @@ static int krdma_region_tell(struct krdma_region *region)
 		msg->type = KRDMA_WIRE_CLOSE;
 		msg->grant.grant = region->grant;
 		msg->grant.generation = region->generation;
-		rc = krdma_ask_post(sess, &region->close_credit, ask, msg, false);
+		rc = krdma_ask_post(sess, &region->close_credit, ask, msg);
 	} else {
 		krdma_session_fail(sess, rc, "no memory to close a region",
 				   KRDMA_WIRE_REASON_LIMIT);
@@ -1041,5 +1051,5 @@ void krdma_regions_drop(struct krdma_session *sess)
 	}
 	list_splice_init(&sess->recalls, &recalls);
 	list_for_each_entry_safe(recall, next, &recalls, node)
-		krdma_recall_free(recall);
+		krdma_recall_free(sess, recall);
 }

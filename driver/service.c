@@ -235,7 +235,7 @@ static int krdma_serve_close(struct krdma_session *sess, struct krdma_msg *msg)
 	return krdma_grant_end(grant);
 }
 
-static void krdma_serve(struct krdma_session *sess, struct krdma_msg *msg)
+static void krdma_serve(struct krdma_session *sess, struct krdma_tx *tx, struct krdma_msg *msg)
 {
 	int rc;
 
@@ -259,7 +259,7 @@ static void krdma_serve(struct krdma_session *sess, struct krdma_msg *msg)
 		rc = -EOPNOTSUPP;
 	}
 	msg->status = rc ? krdma_proto_status(rc) : KRDMA_WIRE_OK;
-	krdma_answer(sess, msg);
+	krdma_answer(sess, tx, msg);
 }
 
 static struct krdma_request *krdma_service_next(struct krdma_session *sess)
@@ -280,7 +280,7 @@ static struct krdma_request *krdma_service_next(struct krdma_session *sess)
  * krdma_service_work - the service of a session
  * @work: of a session
  *
- * Context: work; one at a time for a session. May wait for the peer.
+ * Context: work of session->wq, so that it may wait for the peer.
  */
 void krdma_service_work(struct work_struct *work)
 {
@@ -291,7 +291,7 @@ void krdma_service_work(struct work_struct *work)
 		krdma_service_notes(sess);
 		req = krdma_service_next(sess);
 		if (req) {
-			krdma_serve(sess, req->msg);
+			krdma_serve(sess, req->tx, req->msg);
 			kfree(req->msg);
 			kfree(req);
 		}

@@ -86,7 +86,7 @@ static void krdma_session_begun_locked(struct krdma_session *sess)
 	atomic_dec(&krdma_sessions_beginning);
 	wake_up_all(&krdma_sessions_wait);
 	if (sess->state >= KRDMA_SESSION_CLOSING)
-		queue_work(krdma_wq, &sess->down_work);
+		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
 }
 
 static void krdma_session_begun(struct krdma_session *sess)
@@ -132,7 +132,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	if (cancel_work(&sess->connect_work))
 		krdma_session_begun_locked(sess);
 	else if (!sess->beginning)
-		queue_work(krdma_wq, &sess->down_work);
+		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
 }
 
 /**
@@ -155,6 +155,28 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *why, in
 }
 
 /**
+ * krdma_session_lost_locked - the connection is lost: end the session
+ * @sess: session
+ * @why: a phrase, static
+ * @done: transfers that ended by it
+ *
+ * The reason that the peer gave stays the reason, though its BYE may not be handled yet.
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_lost_locked(struct krdma_session *sess, const char *why,
+			       struct krdma_queue *done)
+{
+	const struct krdma_channel *ch = sess->ch;
+
+	if (ch->bye >= 0)
+		krdma_session_fail_locked(sess, -ECONNRESET, krdma_proto_reason_text(ch->bye),
+					  ch->bye ? -1 : KRDMA_BYE_QUIET, done);
+	else
+		krdma_session_fail_locked(sess, -ECONNRESET, ch->lost ?: why, -1, done);
+}
+
+/**
  * krdma_session_broken - the connection is lost
  * @sess: session
  * @why: a phrase, static
@@ -171,7 +193,7 @@ void krdma_session_broken(struct krdma_session *sess, const char *why)
 	if (sess->state == KRDMA_SESSION_CONNECTING && !sess->inbound)
 		sess->ch->broken = why;
 	else
-		krdma_session_fail_locked(sess, -ECONNRESET, why, -1, &done);
+		krdma_session_lost_locked(sess, why, &done);
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
 }
@@ -242,7 +264,7 @@ void krdma_session_serve(struct krdma_session *sess)
 {
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP)
-		queue_work(krdma_service_wq, &sess->svc_work);
+		queue_work(sess->wq, &sess->svc_work);
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -254,6 +276,9 @@ static void krdma_session_release(struct kref *ref)
 
 	xa_destroy(&sess->grants);
 	xa_destroy(&sess->senders);
+	/* That of one that was listed went before, in down_work. */
+	if (sess->wq)
+		destroy_workqueue(sess->wq);
 	kfree(sess->rx_msg);
 	kfree(sess->ch->rx_msg);
 	kfree(sess->ch);
@@ -264,23 +289,60 @@ static void krdma_session_release(struct kref *ref)
  * krdma_session_put - let go of a session's memory
  * @sess: session
  *
- * Context: any.
+ * Context: any; process, if it was never listed.
  */
 void krdma_session_put(struct krdma_session *sess)
 {
 	kref_put(&sess->ref, krdma_session_release);
 }
 
+/* Tell the peer. Return: it is on its way, and down_work comes again when it has gone out. */
+static bool krdma_session_bye(struct krdma_session *sess)
+{
+	int reason = sess->bye;
+
+	sess->bye = -1;
+	/* RFC 5044: not before the peer has spoken. */
+	if (reason < 0 || (sess->ch->iwarp && sess->inbound && !sess->ch->heard))
+		return false;
+	if (!krdma_ctl_bye(sess, reason))
+		return false;
+	spin_lock_bh(&sess->lock);
+	sess->leaving = sess->ch->tx_busy > sess->ch->tx_taken;
+	/* No worker waits for it: the peer may not take it. */
+	if (sess->leaving)
+		queue_delayed_work(krdma_down_wq, &sess->down_work, msecs_to_jiffies(KRDMA_BYE_MS));
+	spin_unlock_bh(&sess->lock);
+	return sess->leaving;
+}
+
+/**
+ * krdma_session_left - all that was sent has gone out
+ * @sess: session
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_left(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	if (!sess->leaving)
+		return;
+	sess->leaving = false;
+	mod_delayed_work(krdma_down_wq, &sess->down_work, 0);
+}
+
 /* Takes the session apart; nothing is posted since the state is CLOSING. */
 static void krdma_session_down_work(struct work_struct *work)
 {
-	struct krdma_session *sess = container_of(work, struct krdma_session, down_work);
+	struct krdma_session *sess = container_of(work, struct krdma_session, down_work.work);
 
 	/* 1. Nothing starts what the next steps end. */
 	cancel_delayed_work_sync(&sess->tick);
-	/* RFC 5044: not before the peer has spoken. */
-	if (sess->bye >= 0 && !(sess->ch->iwarp && sess->inbound && !sess->ch->heard))
-		krdma_ctl_bye(sess, sess->bye);
+	if (krdma_session_bye(sess))
+		return;
+	spin_lock_bh(&sess->lock);
+	sess->leaving = false;
+	spin_unlock_bh(&sess->lock);
 	/* 2. What is posted ends, who waits for an answer hears of it. */
 	krdma_conn_stop(sess->ch);
 	krdma_asks_fail(sess);
@@ -301,13 +363,16 @@ static void krdma_session_down_work(struct work_struct *work)
 	krdma_session_set_state(sess, KRDMA_SESSION_DEAD);
 	spin_unlock_bh(&sess->lock);
 
+	if (sess->wq)
+		destroy_workqueue(sess->wq);
+	sess->wq = NULL;
+	if (!sess->inbound)
+		put_net(sess->net);
 	mutex_lock(&krdma_sessions_lock);
 	list_del(&sess->node);
 	krdma_nsessions--;
 	mutex_unlock(&krdma_sessions_lock);
 	wake_up_all(&krdma_sessions_wait);
-	if (!sess->inbound)
-		put_net(sess->net);
 	krdma_session_put(sess);
 }
 
@@ -359,7 +424,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
 	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
 	INIT_WORK(&sess->svc_work, krdma_service_work);
-	INIT_WORK(&sess->down_work, krdma_session_down_work);
+	INIT_DELAYED_WORK(&sess->down_work, krdma_session_down_work);
 	krdma_session_tick_init(sess);
 	sess->state = KRDMA_SESSION_CONNECTING;
 	sess->made = ktime_get();
@@ -370,9 +435,11 @@ struct krdma_session *krdma_session_new(void)
 	sess->generation = get_random_u32();
 	sess->ch = ch;
 	ch->sess = sess;
+	ch->bye = -1;
 	ch->patience = sess->patience;
 	init_completion(&ch->cm_done);
 	ch->last_wc = jiffies;
+	ch->progress = jiffies;
 	init_waitqueue_head(&ch->tx_wait);
 	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
 	INIT_LIST_HEAD(&ch->tx_free);
@@ -393,24 +460,37 @@ out_free:
 }
 
 /**
+ * krdma_session_queue - make the queue of the works that may wait for the peer
+ * @sess: session
+ *
+ * Its own, so that a peer that keeps it waiting holds up no other session: a queue that
+ * they shared could be filled.
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM
+ */
+int krdma_session_queue(struct krdma_session *sess)
+{
+	sess->wq = alloc_ordered_workqueue("krdma_session", 0);
+	return sess->wq ? 0 : -ENOMEM;
+}
+
+/**
  * krdma_session_same_host - are two sessions of the same host?
  * @a: a session
  * @b: the other one
  *
- * Outbound ones are of this one, inbound ones of the address that they come from.
+ * Outbound ones are of this one, inbound ones of the address that they come from:
+ * session->host.
  *
  * Context: any.
  * Return: true if they are
  */
 bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b)
 {
-	struct krdma_sockaddr x, y;
-
 	if (!a->inbound || !b->inbound)
 		return a->inbound == b->inbound;
-	krdma_addr_to_user(&a->dst, &x);
-	krdma_addr_to_user(&b->dst, &y);
-	return x.family == y.family && !memcmp(x.addr, y.addr, sizeof(x.addr));
+	return !memcmp(&a->host, &b->host, sizeof(a->host));
 }
 
 /**
@@ -452,9 +532,8 @@ static bool krdma_session_room(const struct krdma_session_count *count, u32 max,
 /* Nobody takes all: not one peer, not all peers, not one user of a peer or of this host. */
 static int krdma_session_limits(struct krdma_session *sess)
 {
-	struct krdma_session_count in = {}, out = {}, messages = {};
+	struct krdma_session_count in = {}, out = {}, messages = {}, new = {};
 	struct krdma_session *other;
-	u32 connecting = 0;
 	bool room;
 
 	if (krdma_nsessions >= KRDMA_SESSIONS_MAX)
@@ -463,12 +542,13 @@ static int krdma_session_limits(struct krdma_session *sess)
 		krdma_session_count(other->inbound ? &in : &out, sess, other);
 		if (!other->inbound)
 			continue;
-		connecting += READ_ONCE(other->state) == KRDMA_SESSION_CONNECTING;
+		if (READ_ONCE(other->state) == KRDMA_SESSION_CONNECTING)
+			krdma_session_count(&new, sess, other);
 		if (other->messages)
 			krdma_session_count(&messages, sess, other);
 	}
 	if (sess->inbound) {
-		room = connecting < KRDMA_INBOUND_NEW_MAX &&
+		room = krdma_share_ok(new.host + 1, new.all + 1, KRDMA_INBOUND_NEW_MAX) &&
 		       krdma_session_room(&in, KRDMA_INBOUND_MAX, KRDMA_INBOUND_PEER_MAX);
 		if (sess->messages)
 			room &= krdma_session_room(&messages, KRDMA_INBOUND_MESSAGES_MAX,
@@ -540,52 +620,84 @@ static bool krdma_session_matches(struct krdma_session *sess, struct krdma_ctx *
 	       krdma_addr_equal(&sess->dst, dst) && krdma_addr_equal(&sess->src, src);
 }
 
-/* A session to share, or a new one that connects; with a user and a reference. */
-static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
-						const struct sockaddr_storage *dst,
-						const struct sockaddr_storage *src, u32 flags)
+/* A session to share, with a user and a reference. */
+static struct krdma_session *krdma_session_share(struct krdma_ctx *ctx,
+						 const struct sockaddr_storage *dst,
+						 const struct sockaddr_storage *src, u32 flags)
 {
-	bool private = flags & KRDMA_CONNECT_PRIVATE;
 	struct krdma_session *sess;
-	int rc;
 
-	mutex_lock(&krdma_sessions_lock);
-	if (!private) {
-		list_for_each_entry(sess, &krdma_sessions, node) {
-			if (krdma_session_matches(sess, ctx, dst, src, flags)) {
-				sess->users++;
-				kref_get(&sess->ref);
-				goto out;
-			}
+	lockdep_assert_held(&krdma_sessions_lock);
+	if (flags & KRDMA_CONNECT_PRIVATE)
+		return NULL;
+	list_for_each_entry(sess, &krdma_sessions, node) {
+		if (krdma_session_matches(sess, ctx, dst, src, flags)) {
+			sess->users++;
+			kref_get(&sess->ref);
+			return sess;
 		}
 	}
-	sess = krdma_session_new();
-	if (!sess) {
-		sess = ERR_PTR(-ENOMEM);
-		goto out;
+	return NULL;
+}
+
+static struct krdma_session *krdma_session_outbound(struct krdma_ctx *ctx,
+						    const struct sockaddr_storage *dst,
+						    const struct sockaddr_storage *src, u32 flags)
+{
+	struct krdma_session *sess = krdma_session_new();
+
+	if (!sess)
+		return NULL;
+	if (krdma_session_queue(sess)) {
+		krdma_session_put(sess);
+		return NULL;
 	}
-	sess->private = private;
+	sess->private = flags & KRDMA_CONNECT_PRIVATE;
 	sess->messages = flags & KRDMA_CONNECT_MESSAGES;
 	sess->uid = ctx->user->uid;
 	sess->dst = *dst;
 	sess->src = *src;
 	sess->users = 1;
 	sess->net = get_net(ctx->net);
-	rc = krdma_session_list(sess);
-	if (rc) {
-		put_net(sess->net);
-		krdma_session_put(sess);
-		sess = ERR_PTR(rc);
-		goto out;
-	}
-	kref_get(&sess->ref);
-	/* ORDER: under the lock, or it may be lost to the tick, which calls it off. */
-	spin_lock_bh(&sess->lock);
-	queue_work(krdma_connect_wq, &sess->connect_work);
-	spin_unlock_bh(&sess->lock);
-out:
-	mutex_unlock(&krdma_sessions_lock);
 	return sess;
+}
+
+/* A session to share, or a new one that connects; with a user and a reference. */
+static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
+						const struct sockaddr_storage *dst,
+						const struct sockaddr_storage *src, u32 flags)
+{
+	struct krdma_session *sess, *new = NULL;
+	int rc = 0;
+
+	mutex_lock(&krdma_sessions_lock);
+	sess = krdma_session_share(ctx, dst, src, flags);
+	mutex_unlock(&krdma_sessions_lock);
+	if (sess)
+		return sess;
+	/* ORDER: not under the lock, which connect requests need: memory may be had by I/O only. */
+	new = krdma_session_outbound(ctx, dst, src, flags);
+	if (!new)
+		return ERR_PTR(-ENOMEM);
+
+	mutex_lock(&krdma_sessions_lock);
+	/* Another may have been made meanwhile. */
+	sess = krdma_session_share(ctx, dst, src, flags);
+	if (!sess)
+		rc = krdma_session_list(new);
+	if (!sess && !rc) {
+		kref_get(&new->ref);
+		/* ORDER: under the lock, or it may be lost to the tick, which calls it off. */
+		spin_lock_bh(&new->lock);
+		queue_work(new->wq, &new->connect_work);
+		spin_unlock_bh(&new->lock);
+	}
+	mutex_unlock(&krdma_sessions_lock);
+	if (!sess && !rc)
+		return new;
+	put_net(new->net);
+	krdma_session_put(new);
+	return sess ?: ERR_PTR(rc);
 }
 
 /**

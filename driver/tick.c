@@ -66,7 +66,7 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 		return;
 	sess->tick_at = when;
 	ns = min_t(s64, ktime_to_ns(ktime_sub(when, ktime_get())), 3600 * NSEC_PER_SEC);
-	mod_delayed_work(krdma_wq, &sess->tick, ns <= 0 ? 0 : nsecs_to_jiffies(ns) + 1);
+	mod_delayed_work(krdma_tick_wq, &sess->tick, ns <= 0 ? 0 : nsecs_to_jiffies(ns) + 1);
 }
 
 static void krdma_session_linger(struct krdma_session *sess)
@@ -99,6 +99,10 @@ static void krdma_session_tick(struct work_struct *work)
 	    ktime_ms_delta(now, sess->made) >= krdma_session_connect_ms(sess))
 		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed", -1,
 					  &done);
+	/* By now all that came before has been seen. */
+	if (sess->state == KRDMA_SESSION_UP && ch->lost &&
+	    time_after_eq(jiffies, ch->lost_at + msecs_to_jiffies(KRDMA_LOST_MS)))
+		krdma_session_lost_locked(sess, ch->lost, &done);
 	if (sess->state > KRDMA_SESSION_UP)
 		goto out;
 
@@ -112,9 +116,11 @@ static void krdma_session_tick(struct work_struct *work)
 		/* RFC 5044: who connected speaks first. */
 		bool shy = ch->iwarp && sess->inbound && !ch->heard;
 
-		beat = ch->last_wc + msecs_to_jiffies(ch->outstanding || shy ?
-							      KRDMA_DEAD_MS * ch->patience :
-							      KRDMA_HEARTBEAT_MS);
+		if (ch->outstanding)
+			beat = krdma_post_late(ch);
+		else
+			beat = ch->last_wc + msecs_to_jiffies(shy ? KRDMA_DEAD_MS * ch->patience :
+								    KRDMA_HEARTBEAT_MS);
 		if (time_after_eq(jiffies, beat)) {
 			if (ch->outstanding || shy) {
 				krdma_session_fail_locked(sess, -ENOTCONN,
@@ -130,6 +136,8 @@ static void krdma_session_tick(struct work_struct *work)
 			next = beat;
 		}
 	}
+	if (ch->lost)
+		next = ch->lost_at + msecs_to_jiffies(KRDMA_LOST_MS);
 	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
 	krdma_session_tick_by(sess, ktime_before(soonest, now) ? soonest : now);
 out:

@@ -436,6 +436,7 @@ void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire
 int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello, const char **why);
 void krdma_proto_encode_reject(u8 reason, struct krdma_wire_reject *wire);
 int krdma_proto_decode_reject(const void *buf, u32 len, u8 *version, u8 *reason);
+int krdma_proto_bye(const void *buf, u32 len);
 bool krdma_proto_name_ok(const char *name, u32 room);
 int krdma_proto_errno(u16 status);
 u16 krdma_proto_status(int err);
