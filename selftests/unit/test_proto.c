@@ -504,6 +504,30 @@ static void test_no_answer_to_bye(void **state)
 	}
 }
 
+/* The reason of a BYE is seen before it is decoded: the same one, and of nothing else. */
+static void test_bye_ahead(void **state)
+{
+	u8 bytes[ROOM];
+	const char *why;
+	u32 i, len, reason;
+
+	for (i = 0; i < ARRAY_SIZE(golden); i++) {
+		len = golden_bytes(&golden[i], bytes);
+		if (strcmp(golden[i].name, "bye"))
+			assert_int_equal(krdma_proto_bye(bytes, len), -1);
+	}
+	len = golden_bytes(golden_named("bye"), bytes);
+	for (reason = 0; reason <= KRDMA_WIRE_REASON_LAST + 1; reason++) {
+		put(bytes + HDR, 4, reason);
+		if (krdma_proto_decode(bytes, len, &msg_in, &why))
+			assert_int_equal(krdma_proto_bye(bytes, len), -1);
+		else
+			assert_int_equal(krdma_proto_bye(bytes, len), msg_in.bye.reason);
+	}
+	for (i = 0; i < len; i++)
+		assert_int_equal(krdma_proto_bye(bytes, i), -1);
+}
+
 static void test_reserved_bytes(void **state)
 {
 	u8 bytes[ROOM];
@@ -1210,6 +1234,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_payload_bit_flips),
 		cmocka_unit_test(test_all_types),
 		cmocka_unit_test(test_no_answer_to_bye),
+		cmocka_unit_test(test_bye_ahead),
 		cmocka_unit_test(test_reserved_bytes),
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_count_mismatch),
