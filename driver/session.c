@@ -343,6 +343,8 @@ static void krdma_session_down_work(struct work_struct *work)
 	spin_lock_bh(&sess->lock);
 	sess->leaving = false;
 	spin_unlock_bh(&sess->lock);
+	/* The BYE may have gone out when its time was over: once is enough. */
+	cancel_delayed_work(&sess->down_work);
 	/* 2. What is posted ends, who waits for an answer hears of it. */
 	krdma_conn_stop(sess->ch);
 	krdma_asks_fail(sess);
