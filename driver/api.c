@@ -288,8 +288,8 @@ int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits
 		.rights = region->rights,
 		.segment_size = 1ULL << region->segment_shift,
 		.request_bytes = KRDMA_CHUNK_MAX,
-		.read_bvecs = dev->max_sge_rd,
-		.write_bvecs = dev->max_sge,
+		.read_bvecs = dev->policy.max_sge_rd,
+		.write_bvecs = dev->policy.max_sge,
 		.inflight_requests = KRDMA_DATA_SLOTS,
 		.inflight_bytes = KRDMA_POSTED_MAX,
 	};

@@ -204,7 +204,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 		ch->why = "the RDMA device is being removed";
 		return -ENOTCONN;
 	}
-	unusable = krdma_device_unusable(ib, id->port_num);
+	unusable = krdma_device_unusable(sess->dev, id->port_num);
 	if (unusable) {
 		ch->why = unusable;
 		return -EOPNOTSUPP;
@@ -217,8 +217,8 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->ntx = KRDMA_WINDOW * 3 + 1;
 	/* An owner posts no data, and a peer should cost little. */
 	ch->slots = sess->inbound ? 0 : KRDMA_DATA_SLOTS;
-	ch->max_sge = sess->dev->max_sge;
-	ch->max_sge_rd = sess->dev->max_sge_rd;
+	ch->max_sge = sess->dev->policy.max_sge;
+	ch->max_sge_rd = sess->dev->policy.max_sge_rd;
 
 	BUILD_BUG_ON(2 * KRDMA_DATA_SLOTS + KRDMA_SINKS + 1 + KRDMA_WINDOW * 3 + 1 + KRDMA_PLACES +
 			     KRDMA_REG_SLOTS + 1 >
@@ -513,7 +513,7 @@ void krdma_conn_stop(struct krdma_channel *ch)
 	 * Adapters say goodbye first, on iWARP the error state is an abort. siw on the
 	 * way by the disconnect flushes nothing that it is not just sending.
 	 */
-	if (ch->sess->dev->error_first)
+	if (ch->sess->dev->policy.error_first)
 		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
 	if (ch->id)
 		rdma_disconnect(ch->id);

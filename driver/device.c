@@ -20,22 +20,21 @@ static struct ib_client krdma_client;
 
 /**
  * krdma_device_unusable - why a port can't be used
- * @ib: the device
+ * @dev: the device
  * @port: its port, from 1
  *
  * Context: process.
  * Return: a phrase, NULL if it can be used
  */
-const char *krdma_device_unusable(struct ib_device *ib, u32 port)
+const char *krdma_device_unusable(struct krdma_device *dev, u32 port)
 {
+	struct ib_device *ib = dev->ib;
 	struct ib_port_attr attr;
 
-	if (!(ib->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
-		return "no fast registration of memory";
+	if (dev->unusable)
+		return dev->unusable;
 	if (!rdma_cap_ib_cm(ib, port) && !rdma_cap_iw_cm(ib, port))
 		return "no connection manager on this port";
-	if (ib->attrs.max_fast_reg_page_list_len < 16)
-		return "registrations are too small";
 	if (ib_query_port(ib, port, &attr))
 		return "the port can't be queried";
 	if (attr.state != IB_PORT_ACTIVE)
@@ -46,7 +45,6 @@ const char *krdma_device_unusable(struct ib_device *ib, u32 port)
 static int krdma_device_add(struct ib_device *ib)
 {
 	struct krdma_device *dev;
-	u32 pages;
 
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	if (!dev) {
@@ -58,28 +56,15 @@ static int krdma_device_add(struct ib_device *ib)
 	dev->ib = ib;
 	refcount_set(&dev->refs, 1);
 	init_completion(&dev->gone);
-	dev->error_first = ib->ops.driver_id == RDMA_DRIVER_SIW;
-	dev->repeats = ib->ops.driver_id == RDMA_DRIVER_RXE;
 	INIT_LIST_HEAD(&dev->mappings);
-
-	pages = clamp_t(u32, ib->attrs.max_fast_reg_page_list_len, 1, KRDMA_SEGMENT_PAGES_MAX);
-	dev->segment_pages = rounddown_pow_of_two(pages);
-	dev->segment_shift = PAGE_SHIFT + ilog2(dev->segment_pages);
-	dev->max_sge = clamp_t(int, ib->attrs.max_send_sge, 1, KRDMA_SGE_MAX);
-	/* 0 means no limit of its own. */
+	dev->unusable = krdma_device_policy(ib->ops.driver_id, &ib->attrs, PAGE_SIZE, &dev->policy);
+	if (!ib->kverbs_provider)
+		dev->unusable = "its driver has no verbs for the kernel";
+	dev->segment_shift = PAGE_SHIFT + ilog2(dev->policy.segment_pages);
 	/* A bounce buffer, for one, has its limits. */
 	dev->max_map = ib_uses_virt_dma(ib) ?
 			       U32_MAX :
 			       min_t(size_t, dma_max_mapping_size(ib->dma_device), U32_MAX);
-	dev->max_sge_rd = ib->attrs.max_sge_rd > 0 ?
-				  min_t(u32, ib->attrs.max_sge_rd, dev->max_sge) :
-				  dev->max_sge;
-
-	dev->rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
-	if (ib->attrs.atomic_cap != IB_ATOMIC_NONE)
-		dev->rights |= KRDMA_RIGHT_ATOMIC;
-	if (ib->attrs.atomic_cap == IB_ATOMIC_GLOB)
-		dev->rights |= KRDMA_RIGHT_ATOMIC_CPU;
 
 	mutex_lock(&krdma_devices_lock);
 	list_add_tail(&dev->node, &krdma_devices);
@@ -116,6 +101,8 @@ static struct ib_client krdma_client = {
 	.name = "krdma_mover",
 	.add = krdma_device_add,
 	.remove = krdma_device_remove,
+	/* To say of a device that it can't be used, and why. */
+	.no_kverbs_req = true,
 };
 
 /**

@@ -39,6 +39,7 @@
 
 #include "fault_points.h"
 #include "krdma_mover.h"
+#include "quirks.h"
 #include "range.h"
 #include "window.h"
 #include "wire.h"
@@ -50,7 +51,6 @@
 #define KRDMA_DATA_SLOTS 128
 /* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
 #define KRDMA_POSTED_MAX SZ_8M
-#define KRDMA_SGE_MAX    32
 /* Messages of a session without an answer. */
 #define KRDMA_PLACES KRDMA_WIRE_PLACES_MAX
 /* READs under way where the memory that they fill has to be registered. */
@@ -60,10 +60,9 @@
 /* Not less than a send queue can have, post.c. */
 #define KRDMA_OUTSTANDING_MAX 512
 /* Registered segments: default of an export, and most of a session. */
-#define KRDMA_EXPORT_SEGMENTS   4096
-#define KRDMA_SESSION_SEGMENTS  8192
-#define KRDMA_SEGMENT_PAGES_MAX 4096
-#define KRDMA_SESSION_GRANTS    1024
+#define KRDMA_EXPORT_SEGMENTS  4096
+#define KRDMA_SESSION_SEGMENTS 8192
+#define KRDMA_SESSION_GRANTS   1024
 /* Of one export: its grants are walked when segments are short. */
 #define KRDMA_EXPORT_GRANTS 128
 #define KRDMA_SESSIONS_MAX  4096
@@ -152,20 +151,16 @@ typedef void (*krdma_receive_fn)(void *priv, const struct krdma_message *message
 /* One RDMA device, as an ib_client sees it. */
 struct krdma_device {
 	struct ib_device *ib;
-	struct list_head node;     /* krdma_devices */
-	refcount_t refs;           /* 1 for the ib_client, 1 for each session */
-	struct completion gone;    /* refs is 0 */
-	atomic_t beginning;        /* sessions that are being connected on it */
-	bool removing;             /* krdma_devices_lock */
-	bool error_first;          /* siw: posted work comes to an end by the error state only */
-	bool repeats;              /* rxe: does local work requests twice when a packet is lost */
+	struct list_head node;  /* krdma_devices */
+	refcount_t refs;        /* 1 for the ib_client, 1 for each session */
+	struct completion gone; /* refs is 0 */
+	atomic_t beginning;     /* sessions that are being connected on it */
+	bool removing;          /* krdma_devices_lock */
+	const char *unusable;   /* a phrase, or NULL */
+	struct krdma_policy policy;
 	struct list_head mappings; /* krdma_mapping.node, krdma_devices_lock */
 	u32 segment_shift;
-	u32 segment_pages;
-	u32 max_sge;
-	u32 max_sge_rd;
 	u32 max_map; /* bytes of one DMA mapping */
-	u32 rights;  /* KRDMA_RIGHT_* that it can have, but for iWARP: krdma_session_rights() */
 };
 
 /* A user of this host: what all files that were opened by one have together. */
@@ -386,11 +381,12 @@ struct krdma_seg {
 	struct krdma_grant *grant;
 	struct list_head node; /* session->segs, coldest first */
 	u64 index;
-	struct ib_mr *mr;
+	struct ib_mr *mr;    /* NULL: has ended before the segment */
 	bool valid;          /* registered: the key may be alive */
 	bool busy;           /* asked for by the question in work */
 	struct page **pages; /* memfd: pages taken; else NULL */
 	unsigned int npages;
+	u32 room; /* pages that ->mr can have */
 	struct sg_table sgt;
 	u32 length;
 	struct ib_cqe cqe;
@@ -689,7 +685,7 @@ struct krdma_listener {
  */
 static inline u32 krdma_session_rights(const struct krdma_session *sess)
 {
-	u32 rights = sess->dev->rights;
+	u32 rights = READ_ONCE(sess->dev->policy.rights);
 
 	if (sess->ch->iwarp)
 		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
@@ -735,6 +731,7 @@ enum krdma_stat {
 	KRDMA_STAT_RECALLS,
 	KRDMA_STAT_REVOKES,
 	KRDMA_STAT_HEARTBEATS,
+	KRDMA_STAT_SEGMENT_PAGES,   /* now: room in the registrations of segments */
 	KRDMA_STAT_PINNED_BYTES,    /* now */
 	KRDMA_STAT_DMA_MAPPINGS,    /* now */
 	KRDMA_STAT_MESSAGES_QUEUED, /* now: in inboxes */
@@ -775,7 +772,7 @@ int krdma_device_init(void);
 void krdma_device_exit(void);
 bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess);
 void krdma_device_put(struct krdma_device *dev);
-const char *krdma_device_unusable(struct ib_device *ib, u32 port);
+const char *krdma_device_unusable(struct krdma_device *dev, u32 port);
 
 /* ctx.c: users of this host */
 void krdma_user_put(struct krdma_user *user);
@@ -1105,7 +1102,7 @@ struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch);
 void krdma_post_tx_free(struct krdma_channel *ch, struct krdma_tx *tx);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool last);
-u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
+int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
 void krdma_post_heartbeat(struct krdma_channel *ch, struct krdma_queue *done);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc,

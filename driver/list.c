@@ -74,16 +74,16 @@ static void krdma_emit_gid(struct krdma_emit *e, struct krdma_device_info *info,
 
 static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 port)
 {
-	const char *reason = krdma_device_unusable(dev->ib, port);
+	const char *reason = krdma_device_unusable(dev, port);
 	struct krdma_device_info info = {
 		.port = port,
 		.transport = rdma_protocol_iwarp(dev->ib, port) ? KRDMA_TRANSPORT_IWARP :
 			     rdma_protocol_roce(dev->ib, port)  ? KRDMA_TRANSPORT_ROCE :
 								  KRDMA_TRANSPORT_INFINIBAND,
 		.flags = reason ? 0 : KRDMA_DEVICE_USABLE,
-		.max_segment_pages = dev->segment_pages,
-		.max_sge = dev->max_sge,
-		.max_sge_rd = dev->max_sge_rd,
+		.max_segment_pages = dev->policy.segment_pages,
+		.max_sge = dev->policy.max_sge,
+		.max_sge_rd = dev->policy.max_sge_rd,
 	};
 	struct ib_port_attr attr;
 	bool any = false;
@@ -91,9 +91,9 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 
 	if (info.transport == KRDMA_TRANSPORT_IWARP)
 		info.flags |= KRDMA_DEVICE_READ_TO_WRITE;
-	else if (dev->rights & KRDMA_RIGHT_ATOMIC)
+	else if (dev->policy.rights & KRDMA_RIGHT_ATOMIC)
 		info.flags |= KRDMA_DEVICE_ATOMIC;
-	if ((info.flags & KRDMA_DEVICE_ATOMIC) && (dev->rights & KRDMA_RIGHT_ATOMIC_CPU))
+	if ((info.flags & KRDMA_DEVICE_ATOMIC) && (dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU))
 		info.flags |= KRDMA_DEVICE_ATOMIC_CPU;
 	strscpy(info.name, dev_name(&dev->ib->dev), sizeof(info.name));
 	strscpy(info.reason, reason ?: "", sizeof(info.reason));

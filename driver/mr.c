@@ -6,6 +6,8 @@
  * The order that never bends: invalidate and see it complete, see that nothing
  * is still at it where an invalidation is no fence (rxe: ib_dereg_mr waits for
  * users; iWARP: krdma_ask_fence), ib_dereg_mr, DMA unmap, give the pages back.
+ * Where a device has no invalidation, or refuses it, ib_dereg_mr is in its place: that
+ * of a key that is alive ends it. Only there, as some drivers hide its failure.
  * Where the queue pair is gone, so are all of its PD, and ib_dereg_mr alone
  * ends the key. A fresh key at each registration; no address of this host on
  * the wire: the key's address is the offset in the export.
@@ -85,6 +87,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 	u64 start = krdma_segment_start(index, dev->segment_shift);
 	struct page **pages;
 	struct krdma_seg *seg;
+	u32 room;
 	int rc;
 
 	seg = kzalloc(sizeof(*seg), GFP_KERNEL);
@@ -105,12 +108,13 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 	rc = krdma_dma_map(dev->ib, &seg->sgt, krdma_seg_dir(seg));
 	if (rc)
 		goto out_table;
-	seg->mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, dev->segment_pages);
+	room = krdma_mr_pages(&dev->policy, seg->npages);
+	seg->mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, krdma_mr_entries(&dev->policy, room));
 	if (IS_ERR(seg->mr)) {
 		rc = PTR_ERR(seg->mr);
 		goto out_map;
 	}
-	rc = ib_map_mr_sg(seg->mr, seg->sgt.sgl, seg->sgt.nents, NULL, PAGE_SIZE);
+	rc = ib_map_mr_sg(seg->mr, seg->sgt.sgl, seg->sgt.nents, NULL, dev->policy.reg_page);
 	if (rc != seg->sgt.nents) {
 		rc = rc < 0 ? rc : -EIO;
 		goto out_mr;
@@ -122,6 +126,8 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 	/* Page-aligned, as what it replaces. */
 	seg->mr->iova = start;
 	ib_update_fast_reg_key(seg->mr, get_random_u8());
+	seg->room = room;
+	krdma_stat_add(KRDMA_STAT_SEGMENT_PAGES, room);
 	list_add_tail(&seg->node, &sess->segs);
 	WRITE_ONCE(sess->nsegs, sess->nsegs + 1);
 	WRITE_ONCE(grant->nsegs, grant->nsegs + 1);
@@ -142,7 +148,8 @@ out_seg:
 
 /**
  * krdma_seg_free - end a segment whose key is dead
- * @seg: never registered, or invalidated, or of a session without a queue pair
+ * @seg: never registered, or invalidated or deregistered, or of a session without a queue
+ *	pair
  *
  * Context: the session's service, or down_work.
  */
@@ -156,7 +163,8 @@ void krdma_seg_free(struct krdma_seg *seg)
 	list_del(&seg->node);
 	WRITE_ONCE(sess->nsegs, sess->nsegs - 1);
 	WRITE_ONCE(grant->nsegs, grant->nsegs - 1);
-	rc = ib_dereg_mr(seg->mr);
+	krdma_stat_add(KRDMA_STAT_SEGMENT_PAGES, -(s64)seg->room);
+	rc = seg->mr ? ib_dereg_mr(seg->mr) : 0;
 	if (WARN_ON_ONCE(rc)) {
 		/* The key may live: better lose the memory than give it away. */
 		pr_err("krdma_mover: %s keeps a registration (%pe), its memory is lost\n",
@@ -210,14 +218,35 @@ static void krdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
 static int krdma_svc_post(struct krdma_session *sess, struct ib_send_wr *first, u32 n)
 {
 	u32 posted;
+	int rc;
 
 	reinit_completion(&sess->svc_done);
 	atomic_set(&sess->svc_pending, n + 1);
-	posted = krdma_post_wrs(sess->ch, first, n);
+	rc = krdma_post_wrs(sess->ch, first, n);
+	posted = max(rc, 0);
 	/* Bounded: a session that fails breaks the queue pair, which flushes. */
 	if (!atomic_sub_and_test(n - posted + 1, &sess->svc_pending))
 		wait_for_completion(&sess->svc_done);
-	return krdma_session_is_up(sess) ? 0 : -ENOTCONN;
+	return krdma_session_is_up(sess) ? min(rc, 0) : -ENOTCONN;
+}
+
+/*
+ * A driver may say that it has atomics, and not be able to register memory for them: mlx5
+ * where umr_modify_atomic_disabled is set (set_reg_wr()), which no attribute tells. Later
+ * OPENs get fewer rights; those that have them get no keys, as they would break the channel.
+ */
+static int krdma_reg_refused(struct krdma_session *sess, u32 access, int rc)
+{
+	struct krdma_device *dev = sess->dev;
+	u32 rights = READ_ONCE(dev->policy.rights);
+
+	if (!(access & IB_ACCESS_REMOTE_ATOMIC) || rc == -ENOMEM)
+		return rc;
+	if (rights & KRDMA_RIGHT_ATOMIC)
+		pr_warn("krdma_mover: %s registers no memory for atomic operations (%pe)\n",
+			dev_name(&dev->ib->dev), ERR_PTR(rc));
+	WRITE_ONCE(dev->policy.rights, rights & ~(KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_ATOMIC_CPU));
+	return -EOPNOTSUPP;
 }
 
 /**
@@ -227,10 +256,12 @@ static int krdma_svc_post(struct krdma_session *sess, struct ib_send_wr *first, 
  * @n: their number, 1 to KRDMA_REG_SLOTS
  *
  * Context: the session's service.
- * Return: 0, or -ENOTCONN: keys may be alive then, the queue pair must go
+ * Return: 0; -ENOTCONN: keys may be alive then, the queue pair must go; or another error,
+ *	with which the device has refused them: none has a key
  */
 int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
 {
+	int rc;
 	u32 i;
 
 	for (i = 0; i < n; i++) {
@@ -255,7 +286,31 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32
 		krdma_stat_inc(KRDMA_STAT_SEGMENTS_REGISTERED);
 		trace_krdma_segment(sess->serial, seg->grant->id, seg->index, true);
 	}
-	return krdma_svc_post(sess, &segs[0]->reg.wr, n);
+	rc = krdma_svc_post(sess, &segs[0]->reg.wr, n);
+	if (!rc || rc == -ENOTCONN)
+		return rc;
+	for (i = 0; i < n; i++)
+		segs[i]->valid = false;
+	return krdma_reg_refused(sess, segs[0]->reg.access, rc);
+}
+
+/* Each registration has but one key: it ends with it. */
+static int krdma_segs_dereg(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		int rc = ib_dereg_mr(segs[i]->mr);
+
+		/* Once more when the queue pair is gone: krdma_seg_free(). */
+		if (rc) {
+			krdma_session_fail(sess, -ENOTCONN, "a key could not be ended", -1);
+			return -ENOTCONN;
+		}
+		segs[i]->mr = NULL;
+		segs[i]->valid = false;
+	}
+	return 0;
 }
 
 /**
@@ -274,6 +329,8 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 	int rc;
 	u32 i;
 
+	if (sess->dev->policy.dereg_valid)
+		return krdma_segs_dereg(sess, segs, n);
 	for (i = 0; i < n; i++) {
 		struct krdma_seg *seg = segs[i];
 
@@ -286,6 +343,9 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 		seg->inv.ex.invalidate_rkey = seg->mr->rkey;
 	}
 	rc = krdma_svc_post(sess, &segs[0]->inv, n);
+	/* A device that has none, though nobody knew. */
+	if (rc && rc != -ENOTCONN)
+		return krdma_segs_dereg(sess, segs, n);
 	for (i = 0; i < n; i++)
 		if (segs[i]->valid)
 			rc = -ENOTCONN;
@@ -312,9 +372,9 @@ static void krdma_sink_reg_done(struct ib_cq *cq, struct ib_wc *wc)
 }
 
 /* What is registered, by a key that is new, and how. */
-static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, u32 n)
+static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, u32 n, u32 reg_page)
 {
-	if (ib_map_mr_sg(sink->mr, sg, n, NULL, PAGE_SIZE) != n)
+	if (ib_map_mr_sg(sink->mr, sg, n, NULL, reg_page) != n)
 		return -EIO;
 	/* As in its first page, as the device sees it. */
 	sink->mr->iova &= ~PAGE_MASK;
@@ -338,13 +398,14 @@ static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, 
  */
 int krdma_sinks_setup(struct krdma_channel *ch)
 {
+	const struct krdma_policy *policy = &ch->sess->dev->policy;
 	struct ib_device *ib = ch->sess->dev->ib;
 	struct scatterlist *sg;
 	u32 i, own = 0;
 	int rc;
 
 	/* A chunk, begun in the middle of a page. */
-	ch->sink_pages = min_t(u32, ch->sess->dev->segment_pages, KRDMA_CHUNK_MAX / PAGE_SIZE + 1);
+	ch->sink_pages = min_t(u32, policy->segment_pages, KRDMA_CHUNK_MAX / PAGE_SIZE + 1);
 	ch->sink = kcalloc(KRDMA_SINKS, sizeof(*ch->sink), GFP_KERNEL);
 	/* What is mapped for a READ is unmapped from there; siw maps nothing. */
 	if (!ib_uses_virt_dma(ib))
@@ -355,7 +416,8 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 		return -ENOMEM;
 	for (i = 0; i < KRDMA_SINKS; i++) {
 		struct krdma_sink *sink = &ch->sink[i];
-		struct ib_mr *mr = ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG, ch->sink_pages);
+		struct ib_mr *mr = ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG,
+					       krdma_mr_entries(policy, ch->sink_pages));
 
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);
@@ -375,7 +437,8 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 		ch->void_buf = NULL;
 		return -ENOMEM;
 	}
-	ch->void_sink.mr = ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG, 1);
+	ch->void_sink.mr =
+		ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG, krdma_mr_entries(policy, 1));
 	if (IS_ERR(ch->void_sink.mr)) {
 		rc = PTR_ERR(ch->void_sink.mr);
 		ch->void_sink.mr = NULL;
@@ -386,7 +449,7 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 	sg_dma_address(sg) = ch->void_dma;
 	sg_dma_len(sg) = PAGE_SIZE;
 	ch->void_sink.cqe.done = krdma_sink_reg_done;
-	return krdma_sink_describe(&ch->void_sink, sg, 1);
+	return krdma_sink_describe(&ch->void_sink, sg, 1, policy->reg_page);
 }
 
 /**
@@ -475,7 +538,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 	/* What others have mapped may be in the way, and comes back. */
 	if (!n)
 		return ch->slots_used ? -EAGAIN : -EIO;
-	if (krdma_sink_describe(sink, sink->sg, n)) {
+	if (krdma_sink_describe(sink, sink->sg, n, dev->policy.reg_page)) {
 		krdma_sink_unmap(ch, sink, c);
 		return -EIO;
 	}

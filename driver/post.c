@@ -338,12 +338,13 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 /* ---- the service's registrations ---- */
 
 static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *first, u32 n,
-			       bool alone, u32 *ret)
+			       bool alone, int *ret)
 {
 	struct krdma_session *sess = ch->sess;
 	const struct ib_send_wr *bad = NULL, *wr;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	u32 posted = 0;
+	int rc = 0;
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP) {
@@ -353,18 +354,22 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 		}
 		posted = n;
 		krdma_post_count(ch, n);
-		if (ib_post_send(ch->qp, first, &bad)) {
+		rc = ib_post_send(ch->qp, first, &bad);
+		if (rc) {
 			/* All of them where none is bad: siw. */
 			for (posted = 0, wr = first; wr && wr != bad; wr = wr->next)
 				posted++;
 			ch->outstanding -= n - posted;
-			krdma_session_fail_locked(sess, -ENOTCONN,
-						  "a registration was not accepted", -1, &done);
+			/* None: whoever asked is told, and the queue pair is as it was. */
+			if (posted || rc == -ENOTCONN)
+				krdma_session_fail_locked(sess, -ENOTCONN,
+							  "a registration was not accepted", -1,
+							  &done);
 		}
 	}
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
-	*ret = posted;
+	*ret = posted ?: rc;
 	return true;
 }
 
@@ -382,12 +387,13 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
  * for ever, as a peer may keep us busy with questions.
  *
  * Context: process; only the session's service.
- * Return: number posted; less than @n only if the session is down or goes down
+ * Return: number posted; less than @n only if the session is down or goes down; or the error
+ *	with which the device refuses the first: none is posted then, and the session goes on
  */
-u32 krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
+int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 {
-	bool alone = ch->sess->dev->repeats && first->opcode == IB_WR_REG_MR;
-	u32 posted;
+	bool alone = ch->sess->dev->policy.repeats && first->opcode == IB_WR_REG_MR;
+	int posted;
 
 	if (!wait_event_timeout(ch->tx_wait, krdma_post_wrs_try(ch, first, n, alone, &posted),
 				msecs_to_jiffies(KRDMA_ALONE_MS * ch->patience)))

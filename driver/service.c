@@ -132,7 +132,7 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 	msg->open_answer.length = exp->length;
 	msg->open_answer.rights = grant->rights;
 	if (grant->rights & KRDMA_RIGHT_ATOMIC)
-		msg->open_answer.rights |= sess->dev->rights & KRDMA_RIGHT_ATOMIC_CPU;
+		msg->open_answer.rights |= sess->dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU;
 	msg->open_answer.grant = grant->id;
 	msg->open_answer.generation = grant->generation;
 	msg->open_answer.segment_shift = sess->dev->segment_shift;
@@ -183,6 +183,9 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 		return rc;
 	}
 	rc = nfresh ? krdma_segs_register(sess, fresh, nfresh) : 0;
+	/* What may have a key ends with the queue pair. */
+	for (i = 0; rc && rc != -ENOTCONN && i < nfresh; i++)
+		krdma_seg_free(fresh[i]);
 	if (rc)
 		return rc;
 

@@ -75,6 +75,7 @@ KRDMA_STAT_ATTR(segments_released, KRDMA_STAT_SEGMENTS_RELEASED);
 KRDMA_STAT_ATTR(recalls, KRDMA_STAT_RECALLS);
 KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
 KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
+KRDMA_STAT_ATTR(segment_pages, KRDMA_STAT_SEGMENT_PAGES);
 KRDMA_STAT_ATTR(pinned_bytes, KRDMA_STAT_PINNED_BYTES);
 KRDMA_STAT_ATTR(dma_mappings, KRDMA_STAT_DMA_MAPPINGS);
 KRDMA_STAT_ATTR(messages_queued, KRDMA_STAT_MESSAGES_QUEUED);
@@ -106,6 +107,7 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_recalls.attr.attr,
 	&krdma_stat_revokes.attr.attr,
 	&krdma_stat_heartbeats.attr.attr,
+	&krdma_stat_segment_pages.attr.attr,
 	&krdma_stat_pinned_bytes.attr.attr,
 	&krdma_stat_dma_mappings.attr.attr,
 	&krdma_stat_messages_queued.attr.attr,
