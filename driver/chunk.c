@@ -343,24 +343,136 @@ static struct ib_send_wr **krdma_chunk_link(struct krdma_chunk *c, struct ib_sen
 	return &c->wr.wr.next;
 }
 
-/* Some of a chain was not accepted: the session has failed, the rest comes to an end. */
+/* Where a chunk begins in a chain. */
+static const struct ib_send_wr *krdma_chunk_first(const struct krdma_chunk *c)
+{
+	return c->sink ? &c->sink->reg.wr : &c->wr.wr;
+}
+
+/* The last of the chunks that need a READ behind them, or NULL. */
+static struct krdma_chunk *krdma_chain_write(const struct krdma_channel *ch,
+					     struct krdma_chunk *chain)
+{
+	struct krdma_chunk *c, *write = NULL;
+
+	for (c = ch->iwarp ? chain : NULL; c; c = c->next)
+		if (krdma_needs_read(c->xfer))
+			write = c;
+	return write;
+}
+
+/* Post chunks, and the READ behind @write, if there is one. Return: as ib_post_send(). */
+static int krdma_chain_post(struct krdma_channel *ch, struct krdma_chunk *chain,
+			    struct krdma_chunk *write, const struct ib_send_wr **first,
+			    const struct ib_send_wr **bad)
+{
+	struct ib_send_wr *wr, **link = &wr;
+	struct krdma_chunk *c;
+	int rc;
+
+	for (c = chain; c; c = c->next)
+		link = krdma_chunk_link(c, link);
+	if (write) {
+		krdma_read_placed(ch, write);
+		krdma_post_count(ch, 1);
+		if (!ch->void_ready) {
+			*link = &ch->void_sink.reg.wr;
+			link = &ch->void_sink.reg.wr.next;
+		}
+		*link = &write->placed.wr;
+		link = &write->placed.wr.next;
+	}
+	*link = NULL;
+
+	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
+	*first = wr;
+	*bad = NULL;
+	rc = ib_post_send(ch->qp, wr, bad);
+	if (unlikely(rc))
+		return rc;
+	ch->refusals = 0;
+	if (write)
+		ch->void_ready = true;
+	return 0;
+}
+
+/* The session has failed: chunks that were not posted come to an end. */
 static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_chunk *chain,
-			       const struct ib_send_wr *bad, struct krdma_queue *done)
+			       struct krdma_queue *done)
 {
 	struct krdma_chunk *c, *next;
 
 	for (c = chain; c; c = next) {
 		next = c->next;
-		if (bad == &c->wr.wr || (c->sink && bad == &c->sink->reg.wr))
-			bad = NULL;
-		/* Before the bad one they were posted: their completions will come. */
-		if (bad)
-			continue;
 		ch->outstanding--;
 		/* A registration in front of it may have been posted. */
 		if (!ch->iwarp)
 			krdma_chunk_end(ch, c, -ENOTCONN, done);
 	}
+}
+
+/*
+ * Nothing of the first chunk was posted, as it was refused. Its transfer ends, and all that it
+ * has in the chain with it. Return: the chunks of the others.
+ */
+static struct krdma_chunk *krdma_chain_refused(struct krdma_channel *ch, struct krdma_chunk *chain,
+					       struct krdma_queue *done)
+{
+	struct krdma_chunk *c, *next, *rest = NULL, **link = &rest;
+	struct krdma_xfer *x = chain->xfer;
+
+	krdma_xfer_refused(x, done);
+	for (c = chain; c; c = next) {
+		next = c->next;
+		if (c->xfer == x) {
+			ch->outstanding--;
+			krdma_chunk_end(ch, c, -EIO, done);
+		} else {
+			*link = c;
+			link = &c->next;
+		}
+	}
+	*link = NULL;
+	return rest;
+}
+
+/*
+ * The device has refused one of a chain's work requests. What is before that is posted, what
+ * is behind it is posted again.
+ * Return: 1; or -ENOTCONN: the session has failed
+ */
+static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_chunk *chain,
+				      const struct ib_send_wr *bad, int err,
+				      struct krdma_queue *done)
+{
+	struct krdma_chunk *write = krdma_chain_write(ch, chain), *unread = NULL;
+	const struct ib_send_wr *first = krdma_chunk_first(chain);
+
+	/* siw: an error without a bad one means that all are posted all the same. */
+	while (bad) {
+		/* The READ is the last of all, so it was not posted. */
+		if (write)
+			ch->outstanding--;
+		for (; chain && bad != krdma_chunk_first(chain) && bad != &chain->wr.wr;
+		     chain = chain->next)
+			if (ch->iwarp && krdma_needs_read(chain->xfer))
+				unread = chain;
+		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
+		if (!chain || bad != krdma_chunk_first(chain))
+			break;
+		chain = krdma_chain_refused(ch, chain, done);
+		if (!krdma_post_refused(ch, bad == first, err, done))
+			break;
+		write = krdma_chain_write(ch, chain) ?: unread;
+		if (!chain && !write)
+			return 1;
+		err = krdma_chain_post(ch, chain, write, &first, &bad);
+		if (!err)
+			return 1;
+	}
+	krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted", -1, done);
+	krdma_chain_failed(ch, bad ? chain : NULL, done);
+	return -ENOTCONN;
 }
 
 /**
@@ -370,54 +482,26 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_chunk *cha
  * @done: transfers that ended
  *
  * Context: session->lock held, session up.
- * Return: 0, or a negative errno: the session has failed then, and the chunks
- *	that were not posted have ended with an error
+ * Return: 0; 1 if the device has refused some: their transfers have ended, with -EIO, and
+ *	there is room again; or a negative errno: the session has failed, and the chunks that
+ *	were not posted have ended with an error
  */
 int krdma_chunks_post(struct krdma_channel *ch, struct krdma_chunk *chain, struct krdma_queue *done)
 {
-	struct krdma_chunk *c, *last_write = NULL;
-	const struct ib_send_wr *bad = NULL;
-	struct ib_send_wr *first, **link = &first;
+	const struct ib_send_wr *first, *bad;
+	struct krdma_chunk *c;
 	int rc;
 
 	lockdep_assert_held(&ch->sess->lock);
 	for (c = chain; c; c = c->next) {
-		link = krdma_chunk_link(c, link);
 		krdma_chunk_sync(ch, c, true);
 		krdma_post_count(ch, 1);
 		c->posted = true;
-		if (krdma_needs_read(c->xfer))
-			last_write = c;
 		krdma_stat_inc(KRDMA_STAT_CHUNKS);
 		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
 	}
-	if (ch->iwarp && last_write) {
-		krdma_read_placed(ch, last_write);
-		krdma_post_count(ch, 1);
-		if (!ch->void_ready) {
-			*link = &ch->void_sink.reg.wr;
-			link = &ch->void_sink.reg.wr.next;
-			ch->void_ready = true;
-		}
-		*link = &last_write->placed.wr;
-		link = &last_write->placed.wr.next;
-	}
-	*link = NULL;
-
-	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
-	rc = ib_post_send(ch->qp, first, &bad);
-	if (rc) {
-		krdma_session_fail_locked(ch->sess, -ENOTCONN, "a work request was not accepted",
-					  -1, done);
-		/* siw: an error without a bad one means that all are posted all the same. */
-		if (bad) {
-			/* The last of the chain, so it was not posted. */
-			if (ch->iwarp && last_write)
-				ch->outstanding--;
-			krdma_chain_failed(ch, chain, bad, done);
-		}
-	}
-	return rc;
+	rc = krdma_chain_post(ch, chain, krdma_chain_write(ch, chain), &first, &bad);
+	return unlikely(rc) ? krdma_chain_again(ch, chain, bad, rc, done) : 0;
 }
 
 /**

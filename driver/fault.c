@@ -8,6 +8,8 @@
  *	krdma_mover_fail	any of the fault points (fault_points.h)
  *	krdma_mover_fail/points	those that have been reached since the module was loaded
  *	krdma_mover_fail/arm	"FILE:LINE N": the Nth call from now there fails
+ *	krdma_mover_fail/taken	of a chain of work requests, how many are posted before the
+ *				one that is refused; all but the last of a shorter one
  */
 #include <linux/debugfs.h>
 #include <linux/fault-inject.h>
@@ -29,6 +31,7 @@ static LIST_HEAD(krdma_fault_points);
 static char krdma_fault_file[32];
 static u32 krdma_fault_line;
 static u32 krdma_fault_left; /* calls; 0: none is armed, or it has failed */
+static u32 krdma_fault_taken;
 
 /* What a module does before it has files of its own. */
 static u32 krdma_fault_load;
@@ -66,17 +69,34 @@ bool krdma_fault_fails(struct krdma_fault_point *point)
 }
 
 /**
- * krdma_fault_post - what ib_post_send() returns that fails at once
+ * krdma_fault_post - ib_post_send() where one of the work requests is refused
+ * @qp: queue pair
  * @wr: chain of work requests
- * @bad: out: the first of them; or NULL
+ * @bad: out: the one; or NULL
  *
  * Context: any.
- * Return: -ENOMEM
+ * Return: -ENOMEM, or what is wrong with those before it
  */
-int krdma_fault_post(const struct ib_send_wr *wr, const struct ib_send_wr **bad)
+int krdma_fault_post(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
+	struct ib_send_wr *last = NULL, *refused = (struct ib_send_wr *)wr;
+	u32 left = READ_ONCE(krdma_fault_taken);
+	int rc = 0;
+
+	for (; left && refused->next; left--) {
+		last = refused;
+		refused = refused->next;
+	}
+	if (last) {
+		last->next = NULL;
+		/* In parentheses it is no fault point. */
+		rc = (ib_post_send)(qp, wr, bad);
+		last->next = refused;
+	}
+	if (rc)
+		return rc;
 	if (bad)
-		*bad = wr;
+		*bad = refused;
 	return -ENOMEM;
 }
 
@@ -87,8 +107,8 @@ static int krdma_points_show(struct seq_file *seq, void *unused)
 	/* They live as long as the module: only the counts change. */
 	spin_lock_irq(&krdma_fault_lock);
 	list_for_each_entry(point, &krdma_fault_points, node)
-		seq_printf(seq, "%s:%u %s reached %llu failed %llu\n", kbasename(point->file),
-			   point->line, point->call, point->reached, point->failed);
+		seq_printf(seq, "%s:%u %s reached %llu failed %llu in %s\n", kbasename(point->file),
+			   point->line, point->call, point->reached, point->failed, point->in);
 	spin_unlock_irq(&krdma_fault_lock);
 	return 0;
 }
@@ -153,6 +173,7 @@ void krdma_fault_init(void)
 		return;
 	debugfs_create_file("points", 0400, krdma_fail_dir, NULL, &krdma_points_fops);
 	debugfs_create_file("arm", 0600, krdma_fail_dir, NULL, &krdma_arm_fops);
+	debugfs_create_u32("taken", 0600, krdma_fail_dir, &krdma_fault_taken);
 }
 
 /**

@@ -33,7 +33,8 @@
 	({                                                                    \
 		static struct krdma_fault_point __point = { .file = __FILE__, \
 							    .line = __LINE__, \
-							    .call = #_call }; \
+							    .call = #_call,   \
+							    .in = __func__ }; \
 		krdma_fault_fails(&__point);                                  \
 	})
 
@@ -105,8 +106,9 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 #define ib_dma_map_sgtable_attrs(...) KRDMA_FAULT_OR(ib_dma_map_sgtable_attrs, -ENOMEM, __VA_ARGS__)
 #define ib_dma_mapping_error(...)     KRDMA_FAULT_OR(ib_dma_mapping_error, -ENOMEM, __VA_ARGS__)
 #define ib_post_recv(...)             KRDMA_FAULT_OR(ib_post_recv, -ENOMEM, __VA_ARGS__)
-#define ib_post_send(_qp, _wr, _bad) \
-	(krdma_fault(ib_post_send) ? krdma_fault_post(_wr, _bad) : ib_post_send(_qp, _wr, _bad))
+#define ib_post_send(_qp, _wr, _bad)                                   \
+	(krdma_fault(ib_post_send) ? krdma_fault_post(_qp, _wr, _bad) : \
+				     ib_post_send(_qp, _wr, _bad))
 
 /* rdma_cm. */
 #define rdma_create_qp(...)     KRDMA_FAULT_OR(rdma_create_qp, -ENOMEM, __VA_ARGS__)

@@ -88,6 +88,13 @@
 /* Asynchronous operations of a file, until their completions are read. */
 #define KRDMA_CTX_OPS_MAX 4096
 
+/*
+ * So many work requests in a row that the device refuses end the session: then it is not they
+ * that are wrong. A queue pair in error may refuse all; and siw's does once it has refused one,
+ * as siw_post_send() leaves that place of its queue in use.
+ */
+#define KRDMA_REFUSALS_MAX 8
+
 /* For krdma_session_fail: the peer ended the session, and nothing is wrong. */
 #define KRDMA_BYE_QUIET (-2)
 
@@ -534,6 +541,7 @@ struct krdma_channel {
 
 	/* liveness */
 	u32 outstanding;        /* send-queue work requests without a completion */
+	u32 refusals;           /* posts that were refused, since one was not */
 	u32 completed;          /* those that have one; goes on and on */
 	unsigned long last_wc;  /* jiffies: something completed, a receive as well */
 	unsigned long progress; /* jiffies: a send did; or of the post that ended idleness */
@@ -1012,6 +1020,7 @@ void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now);
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
 void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done);
+void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done);
 void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done);
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done);
 void krdma_xfers_finish(struct krdma_queue *done);
@@ -1091,6 +1100,7 @@ static inline unsigned long krdma_post_late(const struct krdma_channel *ch)
 }
 
 void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct krdma_queue *done);
+bool krdma_post_refused(struct krdma_channel *ch, bool first, int err, struct krdma_queue *done);
 int krdma_post_setup(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);

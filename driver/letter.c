@@ -133,69 +133,6 @@ static struct krdma_region *krdma_mail_next(struct krdma_session *sess, struct k
 	return NULL;
 }
 
-static void krdma_letters_refused(struct krdma_channel *ch, struct ib_send_wr *wr)
-{
-	struct krdma_letter *l;
-
-	for (; wr; wr = wr->next) {
-		l = container_of(wr, struct krdma_letter, wr);
-		l->posted = false;
-		ch->outstanding--;
-	}
-}
-
-/**
- * krdma_letters_post - send what there are places for, with one doorbell
- * @sess: session that is up
- * @now: the time
- * @done: transfers that ended
- *
- * Context: session->lock held.
- */
-void krdma_letters_post(struct krdma_session *sess, ktime_t now, struct krdma_queue *done)
-{
-	struct ib_send_wr *first = NULL, **link = &first;
-	struct krdma_channel *ch = sess->ch;
-	const struct ib_send_wr *bad = NULL;
-	struct krdma_region *region;
-	struct krdma_letter *l;
-
-	lockdep_assert_held(&sess->lock);
-	while ((l = list_first_entry_or_null(&ch->letters_free, struct krdma_letter, node)) &&
-	       (region = krdma_mail_next(sess, l, now, done))) {
-		*link = &l->wr;
-		link = &l->wr.next;
-		krdma_post_count(ch, 1);
-		list_move_tail(&region->mail, &sess->mail);
-	}
-	if (!first)
-		return;
-	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
-	if (ib_post_send(ch->qp, first, &bad)) {
-		krdma_session_fail_locked(sess, -ENOTCONN, "a message was not accepted", -1, done);
-		/* siw: an error without a bad one means that all are posted all the same. */
-		krdma_letters_refused(ch, (struct ib_send_wr *)bad);
-	}
-}
-
-static void krdma_letter_done(struct ib_cq *cq, struct ib_wc *wc)
-{
-	struct krdma_letter *l = container_of(wc->wr_cqe, struct krdma_letter, cqe);
-	struct krdma_channel *ch = cq->cq_context;
-	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
-
-	spin_lock_bh(&ch->sess->lock);
-	krdma_post_completed_locked(ch, wc, &done);
-	/* siw may tell twice. */
-	if (l->posted) {
-		l->posted = false;
-		krdma_letter_free(ch, l);
-		krdma_xfer_pump(ch->sess, &done);
-	}
-	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
-}
-
 /* Return: its region, to be put without the lock. */
 static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct krdma_letter *l,
 					     int err, struct krdma_queue *done)
@@ -222,6 +159,106 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
 	if (!x->chunks && x->moved == x->length)
 		krdma_xfer_finish(x, done);
 	return region;
+}
+
+/* The device has refused a message, which others of its region go without. */
+static void krdma_letter_refused(struct krdma_channel *ch, struct krdma_letter *l,
+				 struct krdma_queue *done)
+{
+	struct krdma_region *region;
+
+	ch->outstanding--;
+	l->posted = false;
+	krdma_stat_add(KRDMA_STAT_MESSAGES_SENT, -1);
+	krdma_xfer_refused(l->xfer, done);
+	region = krdma_letter_end(ch, l, -EIO, done);
+	krdma_region_put_soft(region);
+}
+
+/* Return: true if some were refused, and the session is up. */
+static bool krdma_letters_chain(struct krdma_channel *ch, const struct ib_send_wr *first,
+				struct krdma_queue *done)
+{
+	const struct ib_send_wr *bad;
+	bool refused = false, alone;
+	int rc;
+
+	do {
+		bad = NULL;
+		krdma_stat_inc(KRDMA_STAT_DOORBELLS);
+		rc = ib_post_send(ch->qp, first, &bad);
+		if (likely(!rc)) {
+			ch->refusals = 0;
+			return refused;
+		}
+		/* siw: an error without a bad one means that all are posted all the same. */
+		if (!bad) {
+			krdma_session_fail_locked(ch->sess, -ENOTCONN, "a message was not accepted",
+						  -1, done);
+			return false;
+		}
+		refused = true;
+		alone = bad == first;
+		first = bad->next;
+		krdma_letter_refused(ch, container_of(bad, struct krdma_letter, wr), done);
+	} while (krdma_post_refused(ch, alone, rc, done) && first);
+
+	if (krdma_session_is_up(ch->sess))
+		return true;
+	for (; first; first = first->next) {
+		container_of(first, struct krdma_letter, wr)->posted = false;
+		ch->outstanding--;
+	}
+	return false;
+}
+
+/**
+ * krdma_letters_post - send what there are places for, with one doorbell
+ * @sess: session that is up
+ * @now: the time
+ * @done: transfers that ended
+ *
+ * Context: session->lock held.
+ */
+void krdma_letters_post(struct krdma_session *sess, ktime_t now, struct krdma_queue *done)
+{
+	struct krdma_channel *ch = sess->ch;
+	struct ib_send_wr *first, **link;
+	struct krdma_region *region;
+	struct krdma_letter *l;
+
+	lockdep_assert_held(&sess->lock);
+	do {
+		first = NULL;
+		link = &first;
+		while ((l = list_first_entry_or_null(&ch->letters_free, struct krdma_letter,
+						     node)) &&
+		       (region = krdma_mail_next(sess, l, now, done))) {
+			*link = &l->wr;
+			link = &l->wr.next;
+			krdma_post_count(ch, 1);
+			list_move_tail(&region->mail, &sess->mail);
+		}
+		/* What was refused has given its place back. */
+	} while (first && krdma_letters_chain(ch, first, done));
+}
+
+static void krdma_letter_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_letter *l = container_of(wc->wr_cqe, struct krdma_letter, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
+
+	spin_lock_bh(&ch->sess->lock);
+	krdma_post_completed_locked(ch, wc, &done);
+	/* siw may tell twice. */
+	if (l->posted) {
+		l->posted = false;
+		krdma_letter_free(ch, l);
+		krdma_xfer_pump(ch->sess, &done);
+	}
+	spin_unlock_bh(&ch->sess->lock);
+	krdma_xfers_finish(&done);
 }
 
 /**

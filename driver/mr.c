@@ -214,7 +214,10 @@ static void krdma_inv_done(struct ib_cq *cq, struct ib_wc *wc)
 	krdma_svc_completed(cq->cq_context, wc);
 }
 
-/* Post a chain and wait until all that was posted has completed. */
+/*
+ * Post a chain and wait until all that was posted has completed. Return: how many these are;
+ * the error with which the device refused the first; or -ENOTCONN.
+ */
 static int krdma_svc_post(struct krdma_session *sess, struct ib_send_wr *first, u32 n)
 {
 	u32 posted;
@@ -227,7 +230,7 @@ static int krdma_svc_post(struct krdma_session *sess, struct ib_send_wr *first, 
 	/* Bounded: a session that fails breaks the queue pair, which flushes. */
 	if (!atomic_sub_and_test(n - posted + 1, &sess->svc_pending))
 		wait_for_completion(&sess->svc_done);
-	return krdma_session_is_up(sess) ? min(rc, 0) : -ENOTCONN;
+	return krdma_session_is_up(sess) ? rc : -ENOTCONN;
 }
 
 /*
@@ -240,8 +243,8 @@ static int krdma_reg_refused(struct krdma_session *sess, u32 access, int rc)
 	struct krdma_device *dev = sess->dev;
 	u32 rights = READ_ONCE(dev->policy.rights);
 
-	if (!(access & IB_ACCESS_REMOTE_ATOMIC) || rc == -ENOMEM)
-		return rc;
+	if (!(access & IB_ACCESS_REMOTE_ATOMIC) || rc >= 0 || rc == -ENOMEM)
+		return -EIO;
 	if (rights & KRDMA_RIGHT_ATOMIC)
 		pr_warn("krdma_mover: %s registers no memory for atomic operations (%pe)\n",
 			dev_name(&dev->ib->dev), ERR_PTR(rc));
@@ -256,8 +259,8 @@ static int krdma_reg_refused(struct krdma_session *sess, u32 access, int rc)
  * @n: their number, 1 to KRDMA_REG_SLOTS
  *
  * Context: the session's service.
- * Return: 0; -ENOTCONN: keys may be alive then, the queue pair must go; or another error,
- *	with which the device has refused them: none has a key
+ * Return: 0; -EIO or -EOPNOTSUPP if the device has refused some, which are not ->valid then and
+ *	can be freed; or -ENOTCONN: keys may be alive then, the queue pair must go
  */
 int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
 {
@@ -287,9 +290,10 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32
 		trace_krdma_segment(sess->serial, seg->grant->id, seg->index, true);
 	}
 	rc = krdma_svc_post(sess, &segs[0]->reg.wr, n);
-	if (!rc || rc == -ENOTCONN)
-		return rc;
-	for (i = 0; i < n; i++)
+	if (rc == n || rc == -ENOTCONN)
+		return min(rc, 0);
+	/* Those before have their keys, and the peer gets them when it asks again. */
+	for (i = max(rc, 0); i < n; i++)
 		segs[i]->valid = false;
 	return krdma_reg_refused(sess, segs[0]->reg.access, rc);
 }
@@ -344,8 +348,9 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 	}
 	rc = krdma_svc_post(sess, &segs[0]->inv, n);
 	/* A device that has none, though nobody knew. */
-	if (rc && rc != -ENOTCONN)
+	if (rc < 0 && rc != -ENOTCONN)
 		return krdma_segs_dereg(sess, segs, n);
+	rc = min(rc, 0);
 	for (i = 0; i < n; i++)
 		if (segs[i]->valid)
 			rc = -ENOTCONN;

@@ -43,6 +43,28 @@ void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct 
 	krdma_session_lost_locked(ch->sess, ib_wc_status_msg(wc->status), done);
 }
 
+/**
+ * krdma_post_refused - the device has refused a work request that others can do without
+ * @ch: channel
+ * @first: it was the first of its chain
+ * @err: of ib_post_send()
+ * @done: transfers that ended
+ *
+ * Context: session->lock held, session up.
+ * Return: true if what is behind it can be posted again; else the session has failed
+ */
+bool krdma_post_refused(struct krdma_channel *ch, bool first, int err, struct krdma_queue *done)
+{
+	lockdep_assert_held(&ch->sess->lock);
+	pr_info_ratelimited("krdma_mover: session %llu: a work request was refused (%pe)\n",
+			    ch->sess->serial, ERR_PTR(err));
+	ch->refusals = first ? ch->refusals + 1 : 1;
+	if (ch->refusals < KRDMA_REFUSALS_MAX)
+		return true;
+	krdma_session_fail_locked(ch->sess, -ENOTCONN, "work requests are not accepted", -1, done);
+	return false;
+}
+
 /* ---- control messages ---- */
 
 static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -360,16 +382,25 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 			for (posted = 0, wr = first; wr && wr != bad; wr = wr->next)
 				posted++;
 			ch->outstanding -= n - posted;
-			/* None: whoever asked is told, and the queue pair is as it was. */
-			if (posted || rc == -ENOTCONN)
+			/*
+			 * One that is not registered costs a question, one that is not
+			 * invalidated ends with its registration. siw may have posted all,
+			 * see above.
+			 */
+			if (first->opcode == IB_WR_REG_MR ?
+				    !bad || !krdma_post_refused(ch, !posted, rc, &done) :
+				    posted)
 				krdma_session_fail_locked(sess, -ENOTCONN,
 							  "a registration was not accepted", -1,
 							  &done);
+		} else {
+			ch->refusals = 0;
 		}
 	}
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
-	*ret = posted ?: rc;
+	/* Of a driver that would be the end of the session, here. */
+	*ret = posted ?: rc == -ENOTCONN ? -EIO : rc;
 	return true;
 }
 
@@ -387,8 +418,9 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
  * for ever, as a peer may keep us busy with questions.
  *
  * Context: process; only the session's service.
- * Return: number posted; less than @n only if the session is down or goes down; or the error
- *	with which the device refuses the first: none is posted then, and the session goes on
+ * Return: number posted; less than @n only if the session is down or goes down, or the device
+ *	refuses a registration; or the error with which it refuses the first: then none is
+ *	posted, and the session goes on
  */
 int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 {

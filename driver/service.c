@@ -177,17 +177,14 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 	}
 	for (i = 0; i < n; i++)
 		segs[i]->busy = false;
+	if (!rc && nfresh)
+		rc = krdma_segs_register(sess, fresh, nfresh);
 	if (rc) {
 		for (i = 0; i < nfresh; i++)
-			krdma_seg_free(fresh[i]);
+			if (!fresh[i]->valid)
+				krdma_seg_free(fresh[i]);
 		return rc;
 	}
-	rc = nfresh ? krdma_segs_register(sess, fresh, nfresh) : 0;
-	/* What may have a key ends with the queue pair. */
-	for (i = 0; rc && rc != -ENOTCONN && i < nfresh; i++)
-		krdma_seg_free(fresh[i]);
-	if (rc)
-		return rc;
 
 	memset(&msg->segs_answer, 0, sizeof(msg->segs_answer));
 	msg->segs_answer.grant = grant->id;

@@ -155,6 +155,19 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done)
 	krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
 }
 
+/**
+ * krdma_xfer_refused - the device has refused a work request of a transfer
+ * @x: transfer
+ * @done: gets the transfer if nothing of it is on the wire
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done)
+{
+	x->refused = !x->status;
+	krdma_xfer_end(x, -EIO, done);
+}
+
 /* Whose turn it is. */
 static struct krdma_xfer *krdma_pump_next(struct krdma_session *sess, struct krdma_xfer **fresh)
 {
@@ -190,13 +203,17 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 {
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_xfer *x;
-	struct krdma_chunk *chain = NULL, **link = &chain;
+	struct krdma_chunk *chain, **link;
 	ktime_t now;
+	int rc;
 
 	lockdep_assert_held(&sess->lock);
 	if (sess->state != KRDMA_SESSION_UP)
 		return;
 	now = ktime_get();
+again:
+	chain = NULL;
+	link = &chain;
 	while ((x = krdma_pump_next(sess, &fresh))) {
 		struct krdma_region *region = x->region;
 		struct krdma_chunk *c;
@@ -248,8 +265,14 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
 	/* ORDER: before the session may fail, which ends all of its transfers. */
 	if (unlikely(fresh))
 		krdma_pump_keep(sess, fresh);
-	if (chain && krdma_chunks_post(ch, chain, done))
+	rc = chain ? krdma_chunks_post(ch, chain, done) : 0;
+	if (unlikely(rc < 0))
 		return;
+	/* Perhaps nothing is on the wire that would go on here when it ends. */
+	if (unlikely(rc)) {
+		fresh = NULL;
+		goto again;
+	}
 	/* ORDER: behind the WRITEs that they tell of. */
 	if (!list_empty(&sess->mail))
 		krdma_letters_post(sess, now, done);
@@ -465,6 +488,11 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 				     "'%s' of %pISpc: what was moved differs at both ends, twice",
 				     region->name, &x->sess->dst);
 	case -EIO:
+		if (x->refused)
+			return krdma_explain(
+				why, x->status,
+				"'%s' of %pISpc: the RDMA device refused a work request after %llu of %llu bytes",
+				region->name, &x->sess->dst, x->moved, x->length);
 		return krdma_explain(
 			why, x->status,
 			"'%s' of %pISpc at %llu: out of a device's reach, there or here",

@@ -122,6 +122,8 @@ struct krdma_xfer {
 	bool gap;   /* a chunk failed: no more counting in .moved */
 	pid_t pid;  /* 0: the kernel */
 	u64 user_data;
+	/* The device did not take a work request of it: the reason of its -EIO. */
+	bool refused;
 };
 
 /**

@@ -34,7 +34,7 @@
  *  - ENOMEM: memory, or RLIMIT_MEMLOCK
  *  - EDQUOT: a limit of this module
  *  - EPROTO: the peer's module speaks another protocol, or a wrong one
- *  - EIO: the peer's memory can't be reached
+ *  - EIO: the peer's memory, or ours, can't be reached; the RDMA device refused the operation
  *  - EILSEQ: what was moved is not the same at both ends
  *  - EBADF: no such file descriptor
  *  - EMFILE, ENFILE: no room for one more

@@ -551,7 +551,7 @@ static bool disarm(void)
 	return arm(0) && hit;
 }
 
-/* A work request that the device refuses costs the session: then there is another. */
+/* A message of the protocol that the device refuses costs the session: then there is another. */
 static bool session_is_lost(void)
 {
 	uint64_t ns;
