@@ -138,6 +138,34 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess)
 }
 
 /**
+ * krdma_device_next - the next of all devices
+ * @dev: the one before, with a reference, which is dropped; NULL for the first
+ *
+ * A removal waits for who has a reference, and takes the device off the list after that. So
+ * nothing is locked while a device is looked at: its driver may be slow, and a connect
+ * request must not wait for it.
+ *
+ * Context: process.
+ * Return: one that does not go, with a reference; NULL behind the last
+ */
+struct krdma_device *krdma_device_next(struct krdma_device *dev)
+{
+	struct krdma_device *next;
+
+	mutex_lock(&krdma_devices_lock);
+	next = list_prepare_entry(dev, &krdma_devices, node);
+	list_for_each_entry_continue(next, &krdma_devices, node) if (!next->removing) break;
+	if (list_entry_is_head(next, &krdma_devices, node))
+		next = NULL;
+	else
+		refcount_inc(&next->refs);
+	mutex_unlock(&krdma_devices_lock);
+	if (dev)
+		krdma_device_put(dev);
+	return next;
+}
+
+/**
  * krdma_device_put - let go of a device
  * @dev: the device; may be gone when this returns
  *

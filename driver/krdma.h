@@ -159,7 +159,7 @@ typedef void (*krdma_receive_fn)(void *priv, const struct krdma_message *message
 struct krdma_device {
 	struct ib_device *ib;
 	struct list_head node;  /* krdma_devices */
-	refcount_t refs;        /* 1 for the ib_client, 1 for each session */
+	refcount_t refs;        /* 1 for the ib_client, 1 for each session or walk */
 	struct completion gone; /* refs is 0 */
 	atomic_t beginning;     /* sessions that are being connected on it */
 	bool removing;          /* krdma_devices_lock */
@@ -779,6 +779,7 @@ extern struct list_head krdma_devices;
 int krdma_device_init(void);
 void krdma_device_exit(void);
 bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess);
+struct krdma_device *krdma_device_next(struct krdma_device *dev);
 void krdma_device_put(struct krdma_device *dev);
 const char *krdma_device_unusable(struct krdma_device *dev, u32 port);
 

@@ -114,17 +114,16 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 
 static int krdma_list_devices(struct krdma_emit *e)
 {
-	struct krdma_device *dev;
+	struct krdma_device *dev = NULL;
 	u32 port;
 
-	mutex_lock(&krdma_devices_lock);
-	list_for_each_entry(dev, &krdma_devices, node) {
-		if (dev->removing)
+	while ((dev = krdma_device_next(dev))) {
+		/* As `rdma dev` and rdma_cm have it: all, unless they are exclusive. */
+		if (!rdma_dev_access_netns(dev->ib, e->ctx->net))
 			continue;
 		rdma_for_each_port(dev->ib, port)
 			krdma_emit_port(e, dev, port);
 	}
-	mutex_unlock(&krdma_devices_lock);
 	return 0;
 }
 
