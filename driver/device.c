@@ -178,6 +178,24 @@ void krdma_device_put(struct krdma_device *dev)
 }
 
 /**
+ * krdma_devices_segment - the largest segment that a device of this host has now
+ *
+ * Context: process.
+ * Return: bytes; a page if there is no device
+ */
+u64 krdma_devices_segment(void)
+{
+	struct krdma_device *dev;
+	u32 shift = PAGE_SHIFT;
+
+	mutex_lock(&krdma_devices_lock);
+	list_for_each_entry(dev, &krdma_devices, node)
+		shift = max(shift, dev->segment_shift);
+	mutex_unlock(&krdma_devices_lock);
+	return 1ULL << shift;
+}
+
+/**
  * krdma_device_init - begin to follow RDMA devices
  *
  * Context: process.

@@ -241,8 +241,10 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 	region->digesting = false;
 	x = region->asked;
 	region->asked = NULL;
-	if (x && (err || wrong)) {
-		krdma_xfer_end(x, err ?: -EPROTO, &done);
+	if (x && err) {
+		krdma_xfer_answered(x, err, &done);
+	} else if (x && wrong) {
+		krdma_xfer_end(x, -EPROTO, &done);
 	} else if (x) {
 		x->value = msg->digest_answer.value;
 		krdma_split_step(&x->far, x->range, x->nrange, region->asked_bytes);

@@ -66,6 +66,30 @@ static int krdma_export_pages(struct krdma_exp *exp, struct page *const *pages)
 	return 0;
 }
 
+/* Can a peer ever have a segment of it? */
+static int krdma_export_fits(struct krdma_ctx *ctx, const struct krdma_exp *exp,
+			     struct krdma_why *why)
+{
+	u64 segment = krdma_pages(0, min(exp->length, krdma_devices_segment()));
+
+	/* Of messages alone. */
+	if (!(exp->rights & ~KRDMA_RIGHT_MESSAGE))
+		return 0;
+	if (segment > exp->acct->limit)
+		return krdma_explain(
+			why, -ENOMEM,
+			"RLIMIT_MEMLOCK is %llu KiB, each segment of '%s' that a peer uses takes %llu KiB",
+			exp->acct->limit << (PAGE_SHIFT - 10), exp->name,
+			segment << (PAGE_SHIFT - 10));
+	if (segment > ctx->pinned_limit)
+		return krdma_explain(
+			why, -EDQUOT,
+			"an open file may keep %llu KiB pinned, each segment of '%s' that a peer uses takes %llu KiB",
+			ctx->pinned_limit << (PAGE_SHIFT - 10), exp->name,
+			segment << (PAGE_SHIFT - 10));
+	return 0;
+}
+
 static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 			       const struct krdma_export *cmd, struct page *const *pages,
 			       struct krdma_why *why)
@@ -103,7 +127,8 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 			return krdma_explain(why, -EACCES, "the file is sealed against writing");
 		exp->write_held = true;
 	}
-	return krdma_memfd_check(exp->file, cmd->addr, cmd->length, writable, why);
+	rc = krdma_memfd_check(exp->file, cmd->addr, cmd->length, writable, why);
+	return rc ?: krdma_export_fits(ctx, exp, why);
 }
 
 /**

@@ -781,6 +781,7 @@ void krdma_device_exit(void);
 bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess);
 struct krdma_device *krdma_device_next(struct krdma_device *dev);
 void krdma_device_put(struct krdma_device *dev);
+u64 krdma_devices_segment(void);
 const char *krdma_device_unusable(struct krdma_device *dev, u32 port);
 
 /* ctx.c: users of this host */
@@ -1022,6 +1023,7 @@ void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t n
 void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
 void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done);
 void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done);
+void krdma_xfer_answered(struct krdma_xfer *x, int err, struct krdma_queue *done);
 void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done);
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done);
 void krdma_xfers_finish(struct krdma_queue *done);

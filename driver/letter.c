@@ -150,7 +150,7 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
 		return region;
 	x->letter = NULL;
 	if (err) {
-		krdma_xfer_end(x, err, done);
+		krdma_xfer_answered(x, err, done);
 		return region;
 	}
 	x->mail = KRDMA_MAIL_NONE;

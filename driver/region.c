@@ -231,6 +231,7 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	struct krdma_session *sess = region->sess;
 	struct krdma_xfer *x, *next;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
+	bool refused = !msg;
 
 	if (msg && !region->err) {
 		err = krdma_keys_store(region, msg, sa);
@@ -246,7 +247,9 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 		if (!krdma_range_has(sa->first, sa->count, first))
 			continue;
 		/* The owner's error is about the first; the others ask again. */
-		if (err && first == sa->first)
+		if (err && first == sa->first && refused)
+			krdma_xfer_answered(x, err, &done);
+		else if (err && first == sa->first)
 			krdma_xfer_end(x, err, &done);
 		else
 			krdma_xfer_ready(x);
@@ -929,7 +932,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	struct krdma_ask *ask;
 	struct krdma_msg *msg;
 	int rc = -ENOMEM;
-	bool late, blind;
+	bool late, blind, answered;
 	long left;
 
 	/* The peer may not know the right. */
@@ -977,6 +980,7 @@ out:
 	if (!rc)
 		return region;
 	blind = region->blind;
+	answered = region->answered;
 	krdma_region_put(region);
 	switch (rc) {
 	case -ENOENT:
@@ -1012,8 +1016,8 @@ out:
 		krdma_explain(why, rc, "%pISpc did not open '%s' in time", &sess->dst, name);
 		break;
 	case -ENOMEM:
-		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: no memory there, or here",
-			      name, &sess->dst);
+		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: no memory on %s host", name,
+			      &sess->dst, answered ? "that" : "this");
 		break;
 	default:
 		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: %s", name, &sess->dst,

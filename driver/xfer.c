@@ -168,6 +168,21 @@ void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done)
 	krdma_xfer_end(x, -EIO, done);
 }
 
+/**
+ * krdma_xfer_answered - end a transfer with what was answered
+ * @x: transfer
+ * @err: of the peer's answer; or why there is none
+ * @done: gets it
+ *
+ * Context: session->lock held.
+ */
+void krdma_xfer_answered(struct krdma_xfer *x, int err, struct krdma_queue *done)
+{
+	if (!x->status)
+		x->answered = err != -ENOTCONN;
+	krdma_xfer_end(x, err, done);
+}
+
 /* Whose turn it is. */
 static struct krdma_xfer *krdma_pump_next(struct krdma_session *sess, struct krdma_xfer **fresh)
 {
@@ -480,8 +495,13 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 								 "it was cancelled",
 				     x->moved, x->length);
 	case -ENOMEM:
+		if (x->answered)
+			return krdma_explain(
+				why, x->status,
+				"the owner of '%s' at %pISpc lacks memory at %llu: its RLIMIT_MEMLOCK, or its host",
+				region->name, &x->sess->dst, krdma_xfer_at(x));
 		return krdma_explain(why, x->status,
-				     "'%s' of %pISpc at %llu: not enough memory there, or here",
+				     "'%s' of %pISpc at %llu: not enough memory on this host",
 				     region->name, &x->sess->dst, krdma_xfer_at(x));
 	case -EILSEQ:
 		return krdma_explain(why, x->status,
@@ -493,6 +513,11 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 				why, x->status,
 				"'%s' of %pISpc: the RDMA device refused a work request after %llu of %llu bytes",
 				region->name, &x->sess->dst, x->moved, x->length);
+		if (x->answered)
+			return krdma_explain(
+				why, x->status,
+				"the owner of '%s' at %pISpc can't reach its memory at %llu",
+				region->name, &x->sess->dst, krdma_xfer_at(x));
 		return krdma_explain(
 			why, x->status,
 			"'%s' of %pISpc at %llu: out of a device's reach, there or here",

@@ -115,6 +115,7 @@ struct krdma_xfer {
 	u64 moved;  /* completed from the start, without a gap */
 	u32 chunks; /* on the wire; and one while a digest of its memory is computed */
 	int status;
+	bool answered; /* ->status is what the peer has answered */
 	enum krdma_wait wait;
 	bool held;  /* waits for its turn */
 	bool ended; /* ->done is called, or will be */

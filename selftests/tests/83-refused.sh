@@ -56,7 +56,7 @@ for taken in 0 1 2; do
 	krdma put -q "$dir/file" nodeB/fresh$taken 2>"$dir/err"
 	is "behind $taken registrations one is refused" "$(armed)" 0
 	like "behind $taken registrations one is refused: put fails" "$(<"$dir/err")" \
-		"out of a device's reach, there or here"
+		"can't reach its memory"
 	check "and then it does not" krdma put -q "$dir/file" nodeB/fresh$taken
 	krdma get -q nodeB/fresh$taken@0+8M "$dir/back"
 	check "the bytes are right" cmp "$dir/file" "$dir/back"

@@ -253,10 +253,15 @@ static int limited(bool namespace)
 		return 7;
 	if (kst_destroy(fd, one) || kst_buffer(fd, mem, 1, 0, &id))
 		return 8;
-	/* Nothing of a memfd is pinned before a peer asks for it. */
-	if (export_fd("limited-fd", shared, KRDMA_RIGHT_READ, 0, 64 * KST_PAGE))
+	/* Nothing of a memfd is pinned before a peer asks for it; but it must fit then. */
+	if (export_fd("limited-fd", shared, KRDMA_RIGHT_READ, 0, 16 * KST_PAGE))
 		return 9;
-	return kst_vmpin() == 36 ? 0 : 10;
+	rc = export_fd("limited-fd", shared, KRDMA_RIGHT_READ, 0, 17 * KST_PAGE);
+	if (rc != -ENOMEM || !kst_sentence(fd, -ENOMEM, "RLIMIT_MEMLOCK is 64 KiB"))
+		return 10;
+	if (export_fd("limited-fd", shared, KRDMA_RIGHT_MESSAGE, 0, 64 * KST_PAGE))
+		return 11;
+	return kst_vmpin() == 36 ? 0 : 12;
 }
 
 static void test_memlock(void)
