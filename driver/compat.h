@@ -4,6 +4,7 @@
 #define KRDMA_COMPAT_H
 
 #include <linux/eventfd.h>
+#include <linux/fs.h>
 #include <linux/mm.h>
 
 #include <compat_config.h>
@@ -32,6 +33,16 @@ static inline void krdma_eventfd_signal(struct eventfd_ctx *eventfd)
 	eventfd_signal(eventfd);
 #else
 	eventfd_signal(eventfd, 1);
+#endif
+}
+
+/* Are pages of the file what its file system has of it? Then they can be mapped, too. */
+static inline bool krdma_file_can_mmap(struct file *file)
+{
+#ifdef HAVE_CAN_MMAP_FILE
+	return can_mmap_file(file);
+#else
+	return file->f_op->mmap;
 #endif
 }
 

@@ -77,6 +77,13 @@ fi
 		'struct io_uring_cmd *f(struct io_tw_req r) { return io_uring_cmd_from_tw(r); }' \
 		'void g(struct io_uring_cmd *, unsigned int);
 		 void f(struct io_uring_cmd *c) { io_uring_cmd_complete_in_task(c, g); }' "$@"
+	probe CAN_MMAP_FILE linux/fs.h \
+		'bool (*f)(struct file *) = can_mmap_file;' \
+		'static inline bool can_mmap_file(struct file *file) { return file->f_op->mmap; }' "$@"
+	probe MEMFD_PIN_FOLIOS linux/mm.h \
+		'long (*f)(struct file *, loff_t, loff_t, struct folio **, unsigned int, pgoff_t *) =
+			memfd_pin_folios;' \
+		'int memfd_pin_folios;' "$@"
 	# There from the first, or not at all: the other form is the absence of the name.
 	probe URING_CANCEL "$uring" \
 		'unsigned int f = IO_URING_F_CANCEL;' \

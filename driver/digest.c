@@ -22,7 +22,7 @@
 
 /* The register before the first byte; the digest is its complement. */
 #define KRDMA_DIGEST_SEED U32_MAX
-/* Pages that are gone through at a time; of a memfd, that are held. */
+/* Pages that are gone through at a time; of a file, that are held. */
 #define KRDMA_DIGEST_PAGES 16
 
 static struct semaphore krdma_digests_sem;
@@ -119,10 +119,10 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 			rc = krdma_digest_pages(&job, pages + at, n);
 			continue;
 		}
-		rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + at, n, held);
+		rc = krdma_backing_get(exp, at, n, held, &grant->why);
 		if (!rc) {
 			rc = krdma_digest_pages(&job, held, n);
-			krdma_memfd_put_pages(held, n, false);
+			krdma_backing_put(held, n);
 		}
 	}
 	*value = job.value;

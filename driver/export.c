@@ -24,8 +24,10 @@ static void krdma_export_release(struct kref *ref)
 		krdma_mem_put(exp->mem);
 	if (exp->write_held)
 		mapping_unmap_writable(exp->file->f_mapping);
-	if (exp->file)
+	if (exp->file) {
+		krdma_backing_end(exp);
 		fput(exp->file);
+	}
 	mem_cgroup_put(exp->memcg);
 	krdma_account_free(exp->acct);
 	krdma_box_put(exp->box);
@@ -127,7 +129,7 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
 			return krdma_explain(why, -EACCES, "the file is sealed against writing");
 		exp->write_held = true;
 	}
-	rc = krdma_memfd_check(exp->file, cmd->addr, cmd->length, writable, why);
+	rc = krdma_backing_check(exp, cmd->addr, cmd->length, writable, why);
 	return rc ?: krdma_export_fits(ctx, exp, why);
 }
 
@@ -169,6 +171,9 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	kref_init(&exp->ref);
 	INIT_LIST_HEAD(&exp->node);
 	INIT_LIST_HEAD(&exp->grants);
+	/* A line a minute, without a count of those that were left out. */
+	ratelimit_state_init(&exp->told, 60 * HZ, 1);
+	ratelimit_set_flags(&exp->told, RATELIMIT_MSG_ON_RELEASE);
 	exp->net = get_net(ctx->net);
 	exp->user = krdma_user_get(ctx->user);
 	exp->rights = cmd->rights;

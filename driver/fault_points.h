@@ -17,6 +17,7 @@
 #include <linux/file.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/scatterlist.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
@@ -123,8 +124,11 @@ KRDMA_FAULT_REAL(struct rdma_cm_id *, rdma_create_id,
 /* Memory, files, ids. What may allocate nothing, 0, has a place in its xarray already. */
 #define pin_user_pages(...)      KRDMA_FAULT_OR(pin_user_pages, -ENOMEM, __VA_ARGS__)
 #define pin_user_pages_fast(...) KRDMA_FAULT_OR(pin_user_pages_fast, -ENOMEM, __VA_ARGS__)
-#define shmem_read_mapping_page(...) \
-	KRDMA_FAULT_OR(shmem_read_mapping_page, ERR_PTR(-ENOMEM), __VA_ARGS__)
+#define shmem_read_mapping_page_gfp(...) \
+	KRDMA_FAULT_OR(shmem_read_mapping_page_gfp, ERR_PTR(-ENOMEM), __VA_ARGS__)
+#define memfd_pin_folios(...)   KRDMA_FAULT_OR(memfd_pin_folios, -ENOMEM, __VA_ARGS__)
+#define pagecache_get_page(...) KRDMA_FAULT_OR(pagecache_get_page, NULL, __VA_ARGS__)
+#define read_mapping_page(...)  KRDMA_FAULT_OR(read_mapping_page, ERR_PTR(-EIO), __VA_ARGS__)
 #define sg_alloc_table_from_pages_segment(...) \
 	KRDMA_FAULT_OR(sg_alloc_table_from_pages_segment, -ENOMEM, __VA_ARGS__)
 #define anon_inode_getfile(...)  KRDMA_FAULT_OR(anon_inode_getfile, ERR_PTR(-ENOMEM), __VA_ARGS__)

@@ -222,6 +222,23 @@ void krdma_grants_release(struct krdma_session *sess)
 	INIT_LIST_HEAD(&sess->requests);
 }
 
+/**
+ * krdma_grant_lacks - write to the log what a peer asked for in vain
+ * @grant: grant, whose ->why says it if the cause is on this host
+ *
+ * Once a minute for each export: the owner sees nothing of it otherwise.
+ *
+ * Context: the session's service.
+ */
+void krdma_grant_lacks(struct krdma_grant *grant)
+{
+	struct krdma_exp *exp = grant->exp;
+
+	if (grant->why.err && __ratelimit(&exp->told))
+		pr_notice_ratelimited("krdma_mover: '%s' can't be had by %pISpc: %s\n", exp->name,
+				      &grant->sess->dst, grant->why.text);
+}
+
 /* ---- room for one more segment ---- */
 
 /* Others wait for segments of this session. */
@@ -479,11 +496,15 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 			return NULL;
 		}
 		released = krdma_segments_released(grant->exp);
+		krdma_why_init(&grant->why);
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
 		/* Told to nobody: what was refused here is refused there, and back again. */
 		atomic_dec(&grant->exp->segments);
+		/* No room comes from what others give back. */
+		if (PTR_ERR(seg) == -ENOSPC)
+			return needed ? ERR_PTR(-ENOMEM) : NULL;
 		/* RLIMIT_MEMLOCK of the exporter is a limit like the others. */
 		if (PTR_ERR(seg) != -ENOMEM && PTR_ERR(seg) != -EDQUOT)
 			return seg;

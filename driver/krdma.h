@@ -26,6 +26,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
+#include <linux/ratelimit.h>
 #include <linux/refcount.h>
 #include <linux/scatterlist.h>
 #include <linux/socket.h>
@@ -351,7 +352,8 @@ struct krdma_exp {
 	u64 length;
 	struct krdma_mem *mem;    /* an address range */
 	struct page **pages;      /* or pages of another module, which are not ours to put */
-	struct file *file;        /* or a memfd */
+	struct file *file;        /* or a memfd, or a file on disk */
+	bool on_disk;             /* the latter */
 	struct mem_cgroup *memcg; /* pays for its pages; holds a reference */
 	bool write_held;          /* sealing it against writing is denied */
 	pgoff_t pgoff;
@@ -364,8 +366,10 @@ struct krdma_exp {
 	atomic_t segments;
 	atomic_t released; /* how often one was given back */
 	atomic_t waiting;  /* services that wait for one */
+	struct ratelimit_state told;
 	atomic64_t recalls;
-	atomic64_t pinned_pages; /* memfd only */
+	atomic64_t pinned_pages; /* of ->file */
+	atomic64_t peer_pages;   /* of ->file, in krdma_peer_pages; backing.c */
 	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
 };
 
@@ -381,6 +385,7 @@ struct krdma_grant {
 	u32 shed;                    /* krdma_exports_lock: segments others need */
 	struct xarray segs;          /* krdma_seg by index; only the session's service */
 	u32 nsegs;
+	struct krdma_why why; /* of memory that could not be had; only the session's service */
 };
 
 /* A segment registered for one peer. Only the session's service touches it. */
@@ -391,7 +396,7 @@ struct krdma_seg {
 	struct ib_mr *mr;    /* NULL: has ended before the segment */
 	bool valid;          /* registered: the key may be alive */
 	bool busy;           /* asked for by the question in work */
-	struct page **pages; /* memfd: pages taken; else NULL */
+	struct page **pages; /* of a file: pages taken; else NULL */
 	unsigned int npages;
 	u32 room; /* pages that ->mr can have */
 	struct sg_table sgt;
@@ -741,6 +746,7 @@ enum krdma_stat {
 	KRDMA_STAT_HEARTBEATS,
 	KRDMA_STAT_SEGMENT_PAGES,   /* now: room in the registrations of segments */
 	KRDMA_STAT_PINNED_BYTES,    /* now */
+	KRDMA_STAT_PEER_BYTES,      /* now: of files, because of peers */
 	KRDMA_STAT_DMA_MAPPINGS,    /* now */
 	KRDMA_STAT_MESSAGES_QUEUED, /* now: in inboxes */
 	KRDMA_STAT_MESSAGES_HELD,   /* now: without room there */
@@ -897,11 +903,17 @@ void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
 				    struct krdma_why *why);
 void krdma_mem_unmap_device(struct krdma_device *dev);
-int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
+
+/* backing.c: files that exports are of */
+int krdma_backing_check(struct krdma_exp *exp, u64 offset, u64 length, bool writable,
+			struct krdma_why *why);
+int krdma_backing_get(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
 		      struct krdma_why *why);
-int krdma_memfd_get_pages(struct file *file, struct mem_cgroup *memcg, pgoff_t first,
-			  unsigned int n, struct page **pages);
-void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty);
+void krdma_backing_put(struct page **pages, unsigned int n);
+int krdma_backing_hold(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
+		       struct krdma_why *why);
+void krdma_backing_release(struct krdma_exp *exp, struct page **pages, unsigned int n, bool dirty);
+void krdma_backing_end(struct krdma_exp *exp);
 
 /* local.c */
 struct page *krdma_local_page(const struct krdma_xfer *x, struct krdma_cursor *at, u32 *offset,
@@ -962,6 +974,7 @@ int krdma_grant_recall(struct krdma_grant *grant, u32 want);
 int krdma_grant_end(struct krdma_grant *grant);
 void krdma_grant_revoke(struct krdma_grant *grant);
 void krdma_grant_free(struct krdma_grant *grant);
+void krdma_grant_lacks(struct krdma_grant *grant);
 void krdma_grants_release(struct krdma_session *sess);
 
 /* service.c: answers to what the peer asks of exports */

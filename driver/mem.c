@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of this host: pages taken from processes and memfds, and their DMA addresses.
- * No queue pair and no key here. account.c counts the pages.
+ * Memory of this host: pages taken from processes, and their DMA addresses. No queue pair
+ * and no key here. account.c counts the pages, backing.c has those of files.
  *
  * Who unpins: the last krdma_mem_put, for one operation krdma_pages_unpin; always in
  * process context, always after everything that could touch the pages has ended
@@ -11,15 +11,11 @@
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/hugetlb.h>
-#include <linux/magic.h>
-#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
-#include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
-#include <uapi/linux/fcntl.h>
 
 #include "compat.h"
 #include "ctx.h"
@@ -559,97 +555,4 @@ void krdma_mem_unmap_device(struct krdma_device *dev)
 	while (!list_empty(&dev->mappings))
 		krdma_mapping_undo(list_first_entry(&dev->mappings, struct krdma_mapping, node));
 	mutex_unlock(&krdma_devices_lock);
-}
-
-/* ---- pages of a memfd ---- */
-
-/**
- * krdma_memfd_check - may a range of this file be exported?
- * @file: any file
- * @offset: first byte, a multiple of the page size
- * @length: bytes, not 0
- * @writable: peers will write
- * @why: explanation
- *
- * The seal against shrinking keeps every page of the range inside the file.
- *
- * Context: process.
- * Return: 0 or a negative errno
- */
-int krdma_memfd_check(struct file *file, u64 offset, u64 length, bool writable,
-		      struct krdma_why *why)
-{
-	struct inode *inode = file_inode(file);
-	unsigned int seals;
-
-	if (inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode))
-		return krdma_explain(
-			why, -EOPNOTSUPP,
-			"the file descriptor is not a memfd (huge pages: export a mapping)");
-	/* ORDER: the caller denies new write seals before this looks at them. */
-	seals = READ_ONCE(SHMEM_I(inode)->seals);
-	if (!(seals & F_SEAL_SHRINK))
-		return krdma_explain(why, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");
-	if (writable && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
-		return krdma_explain(why, -EACCES, "the memfd is sealed against writing");
-	if (!(file->f_mode & FMODE_READ) || (writable && !(file->f_mode & FMODE_WRITE)))
-		return krdma_explain(why, -EACCES, "the memfd is not open for %s",
-				     writable ? "writing" : "reading");
-	if (!krdma_range_ok(offset, length, i_size_read(inode)))
-		return krdma_explain(why, -ERANGE,
-				     "%llu bytes at %llu are outside the memfd of %lld bytes",
-				     length, offset, i_size_read(inode));
-	return 0;
-}
-
-/**
- * krdma_memfd_get_pages - take pages of a memfd, allocating them if needed
- * @file: a file that krdma_memfd_check passed
- * @memcg: who pays for pages that are allocated
- * @first: index of the first page
- * @n: number of pages
- * @pages: out
- *
- * Context: process, mostly a work.
- * Return: 0 or a negative errno, with nothing taken
- */
-int krdma_memfd_get_pages(struct file *file, struct mem_cgroup *memcg, pgoff_t first,
-			  unsigned int n, struct page **pages)
-{
-	struct mem_cgroup *old = set_active_memcg(memcg);
-	unsigned int i;
-	int rc = 0;
-
-	for (i = 0; i < n; i++) {
-		struct page *page = shmem_read_mapping_page(file->f_mapping, first + i);
-
-		if (IS_ERR(page)) {
-			krdma_memfd_put_pages(pages, i, false);
-			rc = PTR_ERR(page);
-			break;
-		}
-		pages[i] = page;
-		cond_resched();
-	}
-	set_active_memcg(old);
-	return rc;
-}
-
-/**
- * krdma_memfd_put_pages - give pages of a memfd back
- * @pages: the pages
- * @n: their number
- * @dirty: a peer may have written them
- *
- * Context: process.
- */
-void krdma_memfd_put_pages(struct page **pages, unsigned int n, bool dirty)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		if (dirty)
-			set_page_dirty_lock(pages[i]);
-		put_page(pages[i]);
-	}
 }

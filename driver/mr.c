@@ -18,7 +18,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-/* The pages of a segment: borrowed from the export, or taken from its memfd. */
+/* The pages of a segment: borrowed from the export, or taken from its file. */
 static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 {
 	struct krdma_exp *exp = seg->grant->exp;
@@ -30,7 +30,7 @@ static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 		*pages = (exp->mem ? exp->mem->pages : exp->pages) + first;
 		return 0;
 	}
-	rc = krdma_account_charge(exp->acct, seg->npages, NULL);
+	rc = krdma_account_charge(exp->acct, seg->npages, &seg->grant->why);
 	if (rc)
 		return rc;
 	seg->pages = kvmalloc_array(seg->npages, sizeof(*seg->pages), GFP_KERNEL);
@@ -38,8 +38,7 @@ static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 		rc = -ENOMEM;
 		goto out;
 	}
-	rc = krdma_memfd_get_pages(exp->file, exp->memcg, exp->pgoff + first, seg->npages,
-				   seg->pages);
+	rc = krdma_backing_hold(exp, first, seg->npages, seg->pages, &seg->grant->why);
 	if (rc)
 		goto out;
 	atomic64_add(seg->npages, &exp->pinned_pages);
@@ -58,7 +57,8 @@ static void krdma_seg_put_pages(struct krdma_seg *seg)
 
 	if (!seg->pages)
 		return;
-	krdma_memfd_put_pages(seg->pages, seg->npages, krdma_rights_change(seg->grant->rights));
+	krdma_backing_release(exp, seg->pages, seg->npages,
+			      krdma_rights_change(seg->grant->rights));
 	kvfree(seg->pages);
 	atomic64_sub(seg->npages, &exp->pinned_pages);
 	krdma_account_uncharge(exp->acct, seg->npages);

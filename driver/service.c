@@ -183,6 +183,7 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 		for (i = 0; i < nfresh; i++)
 			if (!fresh[i]->valid)
 				krdma_seg_free(fresh[i]);
+		krdma_grant_lacks(grant);
 		return rc;
 	}
 
@@ -215,9 +216,12 @@ static int krdma_serve_digest(struct krdma_session *sess, struct krdma_msg *msg)
 		return -EACCES;
 	if (!krdma_range_ok(msg->digest.offset, msg->digest.length, grant->exp->length))
 		return -ERANGE;
+	krdma_why_init(&grant->why);
 	rc = krdma_digest_grant(grant, msg->digest.offset, msg->digest.length, &value);
-	if (rc)
-		return rc;
+	if (rc) {
+		krdma_grant_lacks(grant);
+		return rc == -ENOSPC ? -ENOMEM : rc;
+	}
 	memset(&msg->digest_answer, 0, sizeof(msg->digest_answer));
 	msg->digest_answer.grant = grant->id;
 	msg->digest_answer.generation = grant->generation;

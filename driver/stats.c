@@ -39,6 +39,7 @@ static ssize_t krdma_stat_show(struct device *dev, struct device_attribute *attr
 void krdma_stats_exit(void)
 {
 	WARN(krdma_stat_sum(KRDMA_STAT_PINNED_BYTES), "krdma_mover: pages are still pinned\n");
+	WARN(krdma_stat_sum(KRDMA_STAT_PEER_BYTES), "krdma_mover: peers still have memory\n");
 	WARN(krdma_stat_sum(KRDMA_STAT_DMA_MAPPINGS), "krdma_mover: memory is still mapped\n");
 	WARN(krdma_stat_sum(KRDMA_STAT_MESSAGES_QUEUED) || krdma_stat_sum(KRDMA_STAT_MESSAGES_HELD),
 	     "krdma_mover: messages are still there\n");
@@ -77,6 +78,7 @@ KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
 KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
 KRDMA_STAT_ATTR(segment_pages, KRDMA_STAT_SEGMENT_PAGES);
 KRDMA_STAT_ATTR(pinned_bytes, KRDMA_STAT_PINNED_BYTES);
+KRDMA_STAT_ATTR(peer_bytes, KRDMA_STAT_PEER_BYTES);
 KRDMA_STAT_ATTR(dma_mappings, KRDMA_STAT_DMA_MAPPINGS);
 KRDMA_STAT_ATTR(messages_queued, KRDMA_STAT_MESSAGES_QUEUED);
 KRDMA_STAT_ATTR(messages_held, KRDMA_STAT_MESSAGES_HELD);
@@ -109,6 +111,7 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_heartbeats.attr.attr,
 	&krdma_stat_segment_pages.attr.attr,
 	&krdma_stat_pinned_bytes.attr.attr,
+	&krdma_stat_peer_bytes.attr.attr,
 	&krdma_stat_dma_mappings.attr.attr,
 	&krdma_stat_messages_queued.attr.attr,
 	&krdma_stat_messages_held.attr.attr,

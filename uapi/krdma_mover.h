@@ -245,7 +245,7 @@ struct krdma_buffer {
 	__u32 reserved;
 };
 
-/* @fd is a memfd (not of huge pages); @addr is the offset in it. */
+/* @fd is a memfd (not of huge pages), or a file on disk to be read; @addr is the offset in it. */
 #define KRDMA_EXPORT_FD (1U << 0)
 
 /**
@@ -254,7 +254,8 @@ struct krdma_buffer {
  * @flags: KRDMA_EXPORT_FD
  * @rights: KRDMA_RIGHT_*, what peers may do
  * @fd: with KRDMA_EXPORT_FD: a memfd sealed with F_SEAL_SHRINK (and not
- *	against writing if @rights has WRITE), else must be 0
+ *	against writing if @rights has WRITE), or a regular file on disk if @rights
+ *	has neither WRITE nor ATOMIC; else must be 0
  * @addr: start of the memory, or the offset in @fd; a multiple of the page size
  * @length: length in bytes, at least 1
  * @max_segments: most segments registered for peers at a time, over all
@@ -263,7 +264,7 @@ struct krdma_buffer {
  * @name: name, NUL-terminated: 1 to 63 of the characters
  *	A-Z a-z 0-9 . _ - : + =
  *
- * An address range is pinned now. A memfd's pages are taken when a peer first
+ * An address range is pinned now. A file's pages are taken when a peer first
  * asks for their segment and given back when the segment is recalled; both
  * count against the RLIMIT_MEMLOCK of the caller. The export ends with its
  * id: peers are told, and have a bounded time to stop.

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* krdma export: publish memory until a signal. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -77,6 +83,71 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 	return -1;
 }
 
+/* A number in a file of /proc; 0 if there is none. */
+static uint64_t proc_number(const char *path, const char *word, int base)
+{
+	FILE *file = fopen(path, "re");
+	uint64_t value = 0;
+	char line[128];
+
+	while (file && !value && fgets(line, sizeof(line), file))
+		if (!strncmp(line, word, strlen(word)))
+			value = strtoull(line + strlen(word), NULL, base);
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* CAP_IPC_LOCK is without a limit. */
+static bool memlock_counts(void)
+{
+	return !(proc_number("/proc/self/status", "CapEff:", 16) & 1ULL << 14);
+}
+
+/* Pages are taken when peers use them, and it is they who see then that there are none. */
+static void warn_of_limits(const struct export_options *opts)
+{
+	uint64_t available = proc_number("/proc/meminfo", "MemAvailable:", 10) << 10;
+	char size[SIZE_TEXT], less[SIZE_TEXT];
+	struct rlimit limit;
+
+	size_text(opts->length, size);
+	if (!opts->file && available && opts->length > available)
+		fprintf(stderr,
+			"krdma: export %s: %s are more than the %s of memory that are available\n",
+			opts->name, size, size_text(available, less));
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && opts->length > limit.rlim_cur && memlock_counts())
+		fprintf(stderr,
+			"krdma: export %s: RLIMIT_MEMLOCK lets peers have %s of %s at a time\n",
+			opts->name, size_text(limit.rlim_cur, less), size);
+}
+
+/*
+ * The pages of a file on disk, for reading: taken when peers use them, as those of anonymous
+ * memory. Return: 0; -EOPNOTSUPP or -EINVAL if it has to be mapped and pinned; else -1.
+ */
+static int publish_file(struct krdma *krdma, struct export_options *opts, uint32_t *id)
+{
+	int fd = open(opts->file, O_RDONLY | O_CLOEXEC), rc = -EINVAL;
+	uint64_t length = opts->length;
+	struct stat st;
+
+	if (fd < 0)
+		return -EINVAL;
+	if (!length && !fstat(fd, &st) && S_ISREG(st.st_mode))
+		length = (uint64_t)st.st_size;
+	if (length)
+		rc = krdma_export_memfd(krdma, opts->name, fd, 0, length, opts->rights,
+					opts->max_segments, id);
+	close(fd);
+	if (!rc) {
+		opts->length = length;
+		warn_of_limits(opts);
+		return 0;
+	}
+	return rc == -EOPNOTSUPP || rc == -EINVAL ? rc : -1;
+}
+
 /* What is published lives until the process ends. Return: 0 or -1. */
 static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *id)
 {
@@ -84,6 +155,9 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 	int fd, rc;
 
 	if (opts->file) {
+		rc = opts->rights == KRDMA_RIGHT_READ ? publish_file(krdma, opts, id) : -EINVAL;
+		if (rc != -EOPNOTSUPP && rc != -EINVAL)
+			return rc;
 		if (krdma_map_file(opts->file, opts->rights != KRDMA_RIGHT_READ, &opts->length,
 				   &addr))
 			return -1;
@@ -97,7 +171,10 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 		rc = krdma_export_memfd(krdma, opts->name, fd, 0, opts->length, opts->rights,
 					opts->max_segments, id);
 		close(fd);
-		return rc ? -1 : 0;
+		if (rc)
+			return -1;
+		warn_of_limits(opts);
+		return 0;
 	}
 	return krdma_export_memory(krdma, opts->name, addr, opts->length, opts->rights,
 				   opts->max_segments, id) ?
@@ -162,7 +239,8 @@ const struct command cmd_export = {
 		"  -s, --size SIZE   anonymous memory; with --file, the first SIZE bytes of FILE\n"
 		"  -f, --file FILE   the pages of FILE; peers' writes reach it only where the\n"
 		"                    kernel lets pages of files stay pinned: tmpfs, hugetlbfs, devdax\n"
-		"  --read-only       peers may not write\n"
+		"  --read-only       peers may not write; FILE may be larger than the memory then,\n"
+		"                    as its pages are taken when peers read them\n"
 		"  --atomic          peers may do atomic operations as well\n"
 		"  --huge            take anonymous memory from the pool of huge pages\n"
 		"  --max-segments N  most segments registered for peers at a time\n",

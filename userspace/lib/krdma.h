@@ -255,12 +255,12 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
 			uint32_t rights, uint32_t max_segments, uint32_t *id);
 
 /**
- * krdma_export_memfd() - publish a memfd under a name
+ * krdma_export_memfd() - publish a memfd, or a file on disk, under a name
  * @krdma: the handle
  * @name: the name, see struct krdma_export
- * @fd: a memfd sealed against shrinking, as from krdma_memfd(). It may be
- *	closed afterwards.
- * @offset: first byte in the memfd, a multiple of the page size
+ * @fd: a memfd sealed against shrinking, as from krdma_memfd(); or a file on
+ *	disk, with no right but to read. It may be closed afterwards.
+ * @offset: first byte in the file, a multiple of the page size
  * @length: bytes
  * @rights: KRDMA_RIGHT_* that peers may ask for
  * @max_segments: most segments registered for peers at a time, 0 for the
@@ -269,7 +269,8 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
  *
  * Pages are pinned when a peer first asks for them.
  *
- * Return: as krdma_export_memory(); -ERANGE if the memfd is shorter.
+ * Return: as krdma_export_memory(); -ERANGE if the file is shorter, -EOPNOTSUPP if
+ * its pages can't be taken so: map it, and export the mapping.
  */
 int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
 		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id);

@@ -344,9 +344,14 @@ check "export --size: a sealed memfd, until SIGTERM" anonymous
 file()
 {
 	exporting new --file data --read-only && [ "$(cat out)" = 'exported new: 19.1 MiB, read' ] &&
-		grep -q '^export new length 20000001 rights 1 flags 0 ' log && ! grep -q 'not all' log
+		grep -q '^export new length 20000001 rights 1 flags 1 seals -1 ' log
 }
-check "export --file --read-only" file
+check "export --file --read-only: not mapped" file
+larger()
+{
+	exporting new --size 8T && grep -q '^krdma: export new: 8.0 TiB are more than the ' err
+}
+check "export --size: a warning of more than there is" larger
 writable() { exporting new --file data && grep -q ' rights 3 flags 0 ' log; }
 check "export --file" writable
 atomic_export()

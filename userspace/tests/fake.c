@@ -290,7 +290,8 @@ static int do_export(struct krdma_export *arg)
 
 	if (arg->flags & KRDMA_EXPORT_FD) {
 		seals = fcntl(arg->fd, F_GET_SEALS);
-		if (!(seals & F_SEAL_SHRINK))
+		/* One on disk has none, and may be read. */
+		if (!(seals & F_SEAL_SHRINK) && !(seals < 0 && arg->rights == KRDMA_RIGHT_READ))
 			return give(EINVAL, "the memfd is not sealed");
 	} else if (arg->addr % 4096) {
 		return give(EINVAL, "the address is not aligned");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What limits pinned memory: RLIMIT_MEMLOCK and the limit of a file. And
- * memfds, which are pinned by and by: which may be exported, and how.
+ * What limits pinned memory: RLIMIT_MEMLOCK and the limit of a file. And files,
+ * which are pinned by and by: which may be exported, and how.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -174,6 +174,35 @@ static void test_other_files(void)
 	close(file);
 }
 
+static void test_disk(void)
+{
+	struct kst_state before = kst_now();
+	const char *folder = getenv("LAB_OUT") ?: "/var/tmp";
+	char path[4096];
+	int file, other;
+
+	snprintf(path, sizeof(path), "%s/krdma-limits", folder);
+	file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (file < 0 || ftruncate(file, FD_BYTES))
+		kst_bail("%s: %s", path, strerror(errno));
+	unlink(path);
+	kst_is(export_fd("limits-disk", file, KRDMA_RIGHT_READ, 0, FD_BYTES), 0,
+	       "a file on disk is exported for reading");
+	kst_is(export_fd("limits-disk", file, KRDMA_RIGHT_READ, KST_PAGE, 1), 0, "a part of it");
+	kst_fails(fd, export_fd("limits-disk", file, BOTH, 0, 1), -EOPNOTSUPP, "reading",
+		  "for writing it is EOPNOTSUPP");
+	kst_fails(fd, export_fd("limits-disk", file, KRDMA_RIGHT_READ | KRDMA_RIGHT_ATOMIC, 0, 8),
+		  -EOPNOTSUPP, "reading", "for atomic operations, too");
+	kst_fails(fd, export_fd("limits-disk", file, KRDMA_RIGHT_READ, 0, FD_BYTES + 1), -ERANGE,
+		  "file", "more than it has is ERANGE");
+	close(file);
+	other = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	kst_fails(fd, export_fd("limits-disk", other, KRDMA_RIGHT_READ, 0, 1), -EOPNOTSUPP,
+		  "on disk", "one without pages is EOPNOTSUPP");
+	close(other);
+	kst_settled(&before, "no export of a file on disk is left");
+}
+
 /* The export holds the file: it is neither closed nor cut off under it. */
 static void test_held(void)
 {
@@ -326,6 +355,7 @@ int main(int argc, char **argv)
 	test_seals();
 	test_ranges();
 	test_other_files();
+	test_disk();
 	test_held();
 	test_memlock();
 	test_file_limit();

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files that exports are of: memfds, and files on disk that peers may read. Their pages
+ * are taken a segment at a time, when a peer first asks for it, and given back with it.
+ *
+ * What a peer touches of a memfd is allocated for it, by a worker that nobody can kill. So
+ * that is done with masks that fail before somebody is killed for it, never when the host
+ * has hardly any memory left, and up to a limit for all peers together. Pages of files on
+ * disk can be had again, and count in that limit while they are held.
+ *
+ * Pages of a memfd that stay are pinned with FOLL_LONGTERM where the kernel has that for
+ * memfds: they leave CMA and ZONE_MOVABLE first. Elsewhere, and for files on disk, there are
+ * references alone: what is allocated here is not movable, what is there already stays
+ * where it is, as nothing that a module may call would move it, until a RECALL gives it back.
+ */
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/pagemap.h>
+#include <linux/sched/mm.h>
+#include <linux/shmem_fs.h>
+#include <linux/sizes.h>
+#include <linux/swap.h>
+#include <linux/user_namespace.h>
+#include <uapi/linux/fcntl.h>
+
+#include "compat.h"
+#include "ctx.h"
+
+/* How often memory is asked for that reclaim may find, and how long it has between. */
+#define KRDMA_RECLAIM_TRIES 8
+#define KRDMA_RECLAIM_WAIT  (HZ / 50)
+/* Pages pinned in one call. */
+#define KRDMA_BACKING_BATCH 32
+/* Pages that others take away as often are not had. */
+#define KRDMA_PIN_TRIES 8
+
+static unsigned long krdma_peer_memory_max;
+module_param_named(peer_memory_max, krdma_peer_memory_max, ulong, 0644);
+MODULE_PARM_DESC(
+	peer_memory_max,
+	"MiB that may be allocated at a time because peers use exported files, 0 for half of the memory (0)");
+
+/* Pages allocated in memfds because of peers, and of files on disk that are held. */
+static atomic64_t krdma_peer_pages;
+/* The latter alone: the kernel takes them for memory that can be had. */
+static atomic64_t krdma_disk_pages;
+
+/* ---- how much ---- */
+
+static u64 krdma_mib(u64 pages)
+{
+	return pages >> (20 - PAGE_SHIFT);
+}
+
+static u64 krdma_peer_limit(void)
+{
+	u64 mib = READ_ONCE(krdma_peer_memory_max);
+
+	return mib ? min_t(u64, mib, U32_MAX) << (20 - PAGE_SHIFT) : totalram_pages() / 2;
+}
+
+static void krdma_peer_count(struct krdma_exp *exp, s64 npages)
+{
+	atomic64_add(npages, &exp->peer_pages);
+	atomic64_add(npages, &krdma_peer_pages);
+	if (exp->on_disk)
+		atomic64_add(npages, &krdma_disk_pages);
+	krdma_stat_add(KRDMA_STAT_PEER_BYTES, npages << PAGE_SHIFT);
+}
+
+static int krdma_peer_charge(struct krdma_exp *exp, u64 npages, struct krdma_why *why)
+{
+	u64 limit = krdma_peer_limit();
+
+	krdma_peer_count(exp, npages);
+	if (atomic64_read(&krdma_peer_pages) <= limit)
+		return 0;
+	krdma_peer_count(exp, -npages);
+	return krdma_explain(
+		why, -ENOMEM,
+		"peers may have %llu MiB of exported files at a time (peer_memory_max), and have %llu MiB",
+		krdma_mib(limit), krdma_mib(atomic64_read(&krdma_peer_pages)));
+}
+
+/* What is left is for the host itself: out of memory it kills, and not only who is to blame. */
+static int krdma_memory_left(struct krdma_why *why)
+{
+	u64 keep = clamp_t(u64, totalram_pages() / 32, SZ_16M >> PAGE_SHIFT, SZ_1G >> PAGE_SHIFT);
+	s64 left = si_mem_available() - atomic64_read(&krdma_disk_pages);
+
+	if (left >= (s64)keep)
+		return 0;
+	return krdma_explain(why, -ENOMEM,
+			     "%llu MiB of memory are left on the host, of which it keeps %llu",
+			     krdma_mib(max_t(s64, left, 0)), krdma_mib(keep));
+}
+
+/* For a page: nobody is killed for it, and pages that can be had are looked for again. */
+static gfp_t krdma_backing_gfp(struct address_space *mapping)
+{
+	/* Reclaim once, then fail; RETRY_MAYFAIL would go on while others use what it finds. */
+	return mapping_gfp_mask(mapping) | __GFP_NORETRY | __GFP_NOWARN;
+}
+
+static bool krdma_backing_again(const struct krdma_exp *exp, int err, unsigned int *tries)
+{
+	if (err != -ENOMEM || READ_ONCE(exp->dead) || ++*tries >= KRDMA_RECLAIM_TRIES)
+		return false;
+	/* Dirty pages have to be written first, and kswapd is at it. */
+	schedule_timeout_uninterruptible(KRDMA_RECLAIM_WAIT);
+	return true;
+}
+
+/* ---- a page of a memfd ---- */
+
+/* ENOSPC: no segment that is given back would help, without swap where its pages go. */
+static int krdma_memfd_lacks(void)
+{
+	return get_nr_swap_pages() > 0 ? -ENOMEM : -ENOSPC;
+}
+
+/* A page that is not there yet; a hole is one that has never been. */
+static struct page *krdma_memfd_new_page(struct krdma_exp *exp, pgoff_t index, bool hole,
+					 struct krdma_why *why)
+{
+	struct address_space *mapping = exp->file->f_mapping;
+	unsigned int tries = 0;
+	struct page *page;
+	int rc;
+
+	/* Who makes holes again where pages have been takes no more than the export has. */
+	hole = hole && atomic64_read(&exp->peer_pages) < krdma_pages(0, exp->length);
+	rc = krdma_memory_left(why);
+	if (rc)
+		return ERR_PTR(krdma_memfd_lacks());
+	/* What is given back stays allocated. */
+	if (hole && krdma_peer_charge(exp, 1, why))
+		return ERR_PTR(-ENOSPC);
+
+	do {
+		page = shmem_read_mapping_page_gfp(mapping, index, krdma_backing_gfp(mapping));
+	} while (IS_ERR(page) && krdma_backing_again(exp, PTR_ERR(page), &tries));
+	if (!IS_ERR(page)) {
+		u64 more = folio_nr_pages(page_folio(page)) - 1;
+
+		if (hole && more)
+			krdma_peer_count(exp, more);
+		return page;
+	}
+	if (hole)
+		krdma_peer_count(exp, -1);
+	if (PTR_ERR(page) == -ENOMEM) {
+		krdma_explain(why, -ENOMEM, "no memory is free, in its control group or at all");
+		return ERR_PTR(krdma_memfd_lacks());
+	}
+	return page;
+}
+
+static struct page *krdma_memfd_page(struct krdma_exp *exp, pgoff_t index, struct krdma_why *why)
+{
+	struct address_space *mapping = exp->file->f_mapping;
+	void *there = xa_load(&mapping->i_pages, index);
+
+	if (!there || xa_is_value(there))
+		return krdma_memfd_new_page(exp, index, !there, why);
+	return shmem_read_mapping_page_gfp(mapping, index, krdma_backing_gfp(mapping));
+}
+
+/* ---- a page of a file on disk ---- */
+
+/* Many at a time; a failure shows where one is read alone. */
+static void krdma_disk_read_ahead(struct krdma_exp *exp, pgoff_t index, unsigned int n)
+{
+	struct address_space *mapping = exp->file->f_mapping;
+	struct file_ra_state ra = {};
+
+	/* Not the file's own: its owner reads elsewhere. */
+	file_ra_state_init(&ra, mapping);
+	ra.ra_pages = max(ra.ra_pages, n);
+	page_cache_sync_readahead(mapping, &ra, exp->file, index, n);
+}
+
+static struct page *krdma_disk_page(struct krdma_exp *exp, pgoff_t index, unsigned int ahead,
+				    struct krdma_why *why)
+{
+	struct address_space *mapping = exp->file->f_mapping;
+	struct page *page, *room = NULL;
+	unsigned int tries = 0;
+
+	/* Cut off meanwhile: what is behind the end is nobody's. */
+	if (index >= krdma_pages(0, i_size_read(mapping->host)))
+		return ERR_PTR(krdma_explain(why, -EIO, "the file has been cut off"));
+	if (!xa_load(&mapping->i_pages, index)) {
+		if (krdma_memory_left(why))
+			return ERR_PTR(-ENOMEM);
+		krdma_disk_read_ahead(exp, index, ahead);
+	}
+	do {
+		/* Reading it finds this page: else it would be allocated at any price. */
+		room = pagecache_get_page(mapping, index, FGP_CREAT, krdma_backing_gfp(mapping));
+	} while (!room && krdma_backing_again(exp, -ENOMEM, &tries));
+	if (!room)
+		return ERR_PTR(krdma_explain(why, -ENOMEM,
+					     "no memory is free, in its control group or at all"));
+	page = read_mapping_page(mapping, index, exp->file);
+	put_page(room);
+	if (IS_ERR(page)) {
+		if (PTR_ERR(page) == -ENOMEM)
+			return page;
+		return ERR_PTR(krdma_explain(why, -EIO, "the file can't be read at %llu (%pe)",
+					     (u64)index << PAGE_SHIFT, page));
+	}
+	if (!PageHWPoison(page))
+		return page;
+	put_page(page);
+	return ERR_PTR(-EIO);
+}
+
+/* ---- for a moment ---- */
+
+/**
+ * krdma_backing_get - take pages for a moment
+ * @exp: export of a file
+ * @first: index of the first page, of the export
+ * @n: their number
+ * @pages: out
+ * @why: explanation
+ *
+ * Context: process, mostly a work.
+ * Return: 0; -ENOMEM, or -ENOSPC if nothing that is given back would help; -ESTALE if the
+ *	export ends; -EIO. Nothing is taken then
+ */
+int krdma_backing_get(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
+		      struct krdma_why *why)
+{
+	struct mem_cgroup *old = set_active_memcg(exp->memcg);
+	unsigned int pin = memalloc_pin_save();
+	unsigned int i;
+	int rc = 0;
+
+	first += exp->pgoff;
+	for (i = 0; i < n; i++) {
+		struct page *page = ERR_PTR(-ESTALE);
+
+		/* Who is killed has its files closed, and peers give it no more to allocate. */
+		if (!READ_ONCE(exp->dead))
+			page = exp->on_disk ? krdma_disk_page(exp, first + i, n - i, why) :
+					      krdma_memfd_page(exp, first + i, why);
+		if (IS_ERR(page)) {
+			krdma_backing_put(pages, i);
+			rc = PTR_ERR(page);
+			break;
+		}
+		pages[i] = page;
+		cond_resched();
+	}
+	memalloc_pin_restore(pin);
+	set_active_memcg(old);
+	return rc;
+}
+
+/**
+ * krdma_backing_put - give back what krdma_backing_get took
+ * @pages: the pages
+ * @n: their number
+ *
+ * Context: process.
+ */
+void krdma_backing_put(struct page **pages, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		put_page(pages[i]);
+}
+
+/* ---- for as long as peers have keys ---- */
+
+#ifdef HAVE_MEMFD_PIN_FOLIOS
+
+/* Each batch pins a folio once. */
+static void krdma_memfd_unpin(struct page **pages, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		struct folio *folio = page_folio(pages[i]);
+
+		if (!(i % KRDMA_BACKING_BATCH) || folio != page_folio(pages[i - 1]))
+			unpin_folio(folio);
+	}
+}
+
+/* Pages that are there. Return: 0, or -EAGAIN if they were not, or not filled */
+static int krdma_memfd_pin_there(struct krdma_exp *exp, pgoff_t index, unsigned int n,
+				 struct page **pages)
+{
+	struct folio *folios[KRDMA_BACKING_BATCH];
+	loff_t start = (loff_t)index << PAGE_SHIFT;
+	/* Sealed against shrinking. */
+	loff_t end = min(start + ((loff_t)n << PAGE_SHIFT), i_size_read(file_inode(exp->file)));
+	unsigned int i = 0;
+	pgoff_t offset;
+	bool ok = true;
+	long got, k;
+
+	got = memfd_pin_folios(exp->file, start, end - 1, folios, n, &offset);
+	if (got <= 0)
+		return got ?: -EIO;
+	offset >>= PAGE_SHIFT;
+	for (k = 0; k < got; k++, offset = 0) {
+		/* A hole made and filled again meanwhile: it would have what others left. */
+		ok &= folio_test_uptodate(folios[k]);
+		for (; offset < folio_nr_pages(folios[k]) && i < n; offset++) {
+			pages[i] = folio_page(folios[k], offset);
+			ok &= !PageHWPoison(pages[i++]);
+		}
+	}
+	if (ok && i == n)
+		return 0;
+	unpin_folios(folios, got);
+	return -EAGAIN;
+}
+
+/*
+ * Taken first, with our mask and limits: then there is nothing left to allocate, but where
+ * it is taken away in between, by swapping or by a hole.
+ */
+static int krdma_memfd_pin(struct krdma_exp *exp, pgoff_t first, unsigned int n,
+			   struct page **pages, struct krdma_why *why)
+{
+	unsigned int tries = 0;
+	int rc;
+
+	do {
+		rc = krdma_backing_get(exp, first, n, pages, why);
+		if (rc)
+			return rc;
+		/* Pages with other references would not be moved. */
+		krdma_backing_put(pages, n);
+		rc = krdma_memfd_pin_there(exp, exp->pgoff + first, n, pages);
+	} while (rc == -EAGAIN && ++tries < KRDMA_PIN_TRIES);
+	return rc == -EAGAIN ? -EIO : rc;
+}
+
+#else
+
+static void krdma_memfd_unpin(struct page **pages, unsigned int n)
+{
+	krdma_backing_put(pages, n);
+}
+
+static int krdma_memfd_pin(struct krdma_exp *exp, pgoff_t first, unsigned int n,
+			   struct page **pages, struct krdma_why *why)
+{
+	return krdma_backing_get(exp, first, n, pages, why);
+}
+
+#endif
+
+/**
+ * krdma_backing_hold - take pages until krdma_backing_release
+ * @exp: export of a file
+ * @first: index of the first page, of the export
+ * @n: their number
+ * @pages: out
+ * @why: explanation
+ *
+ * Context: process, mostly a work.
+ * Return: as krdma_backing_get
+ */
+int krdma_backing_hold(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
+		       struct krdma_why *why)
+{
+	unsigned int done, some;
+	int rc = 0;
+
+	if (exp->on_disk) {
+		rc = krdma_peer_charge(exp, n, why);
+		if (rc)
+			return rc;
+		rc = krdma_backing_get(exp, first, n, pages, why);
+		if (rc)
+			krdma_peer_count(exp, -(s64)n);
+		return rc;
+	}
+	for (done = 0; done < n; done += some) {
+		some = min_t(unsigned int, n - done, KRDMA_BACKING_BATCH);
+		rc = krdma_memfd_pin(exp, first + done, some, pages + done, why);
+		if (rc) {
+			krdma_memfd_unpin(pages, done);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+/**
+ * krdma_backing_release - give back what krdma_backing_hold took
+ * @exp: export of a file
+ * @pages: the pages, all of one call
+ * @n: their number
+ * @dirty: a peer may have written them
+ *
+ * Context: process.
+ */
+void krdma_backing_release(struct krdma_exp *exp, struct page **pages, unsigned int n, bool dirty)
+{
+	unsigned int i;
+
+	for (i = 0; dirty && i < n; i++)
+		set_page_dirty_lock(pages[i]);
+	if (exp->on_disk) {
+		krdma_backing_put(pages, n);
+		krdma_peer_count(exp, -(s64)n);
+		return;
+	}
+	krdma_memfd_unpin(pages, n);
+}
+
+/**
+ * krdma_backing_end - the end of an export of a file
+ * @exp: export that nobody uses any more
+ *
+ * Context: process.
+ */
+void krdma_backing_end(struct krdma_exp *exp)
+{
+	s64 npages = atomic64_read(&exp->peer_pages);
+
+	/* Of a memfd, which may live on: it is its owner's from now on. */
+	if (npages)
+		krdma_peer_count(exp, -npages);
+}
+
+/* ---- what may be exported ---- */
+
+static int krdma_memfd_check(struct file *file, bool writable, struct krdma_why *why)
+{
+	unsigned int seals;
+
+	/* ORDER: the caller denies new write seals before this looks at them. */
+	seals = READ_ONCE(SHMEM_I(file_inode(file))->seals);
+	if (!(seals & F_SEAL_SHRINK))
+		return krdma_explain(why, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");
+	if (writable && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+		return krdma_explain(why, -EACCES, "the memfd is sealed against writing");
+	if (!(file->f_mode & FMODE_READ) || (writable && !(file->f_mode & FMODE_WRITE)))
+		return krdma_explain(why, -EACCES, "the memfd is not open for %s",
+				     writable ? "writing" : "reading");
+	return 0;
+}
+
+/* Neither sealed nor written: peers read what is in the page cache when they ask. */
+static int krdma_disk_check(struct file *file, bool writable, struct krdma_why *why)
+{
+	struct inode *inode = file_inode(file);
+
+	if (!S_ISREG(inode->i_mode) || !file->f_mapping->a_ops->read_folio ||
+	    !krdma_file_can_mmap(file))
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"the file descriptor is neither a memfd nor of a file on disk (export a mapping)");
+	/* Whose file system would be given a file that is not its own. */
+	if (file->f_mapping->host != inode)
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"the file's pages are those of another one (overlayfs): export a mapping");
+	if (IS_DAX(inode))
+		return krdma_explain(why, -EOPNOTSUPP,
+				     "the file is on a DAX file system, its memory can't be held");
+	/* The service of a session reads it, and has to come to an end. */
+	if (inode->i_sb->s_magic == FUSE_SUPER_MAGIC || inode->i_sb->s_user_ns != &init_user_ns)
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"the file's pages come from a user's process (FUSE): export a mapping");
+	if (writable)
+		return krdma_explain(
+			why, -EOPNOTSUPP,
+			"a file on disk can be exported for reading only: its pages can't stay pinned for writing");
+	if (!(file->f_mode & FMODE_READ))
+		return krdma_explain(why, -EACCES, "the file is not open for reading");
+	return 0;
+}
+
+/**
+ * krdma_backing_check - may a range of the file of an export be exported?
+ * @exp: export with ->file, any that there is
+ * @offset: first byte, a multiple of the page size
+ * @length: bytes, not 0
+ * @writable: peers will write
+ * @why: explanation
+ *
+ * The seal against shrinking keeps every page of the range inside a memfd.
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_backing_check(struct krdma_exp *exp, u64 offset, u64 length, bool writable,
+			struct krdma_why *why)
+{
+	struct inode *inode = file_inode(exp->file);
+	int rc;
+
+	exp->on_disk = inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode);
+	rc = exp->on_disk ? krdma_disk_check(exp->file, writable, why) :
+			    krdma_memfd_check(exp->file, writable, why);
+	if (rc)
+		return rc;
+	if (!krdma_range_ok(offset, length, i_size_read(inode)))
+		return krdma_explain(why, -ERANGE,
+				     "%llu bytes at %llu are outside the %s of %lld bytes", length,
+				     offset, exp->on_disk ? "file" : "memfd", i_size_read(inode));
+	return 0;
+}
