@@ -10,6 +10,12 @@
 
 #include "ctx.h"
 
+/* Of the calling process, in pages. */
+static u64 krdma_memlock(void)
+{
+	return capable(CAP_IPC_LOCK) ? U64_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+}
+
 /**
  * krdma_account_new - an account for memory of the calling process
  * @ctx: the open file, whose quota is charged too
@@ -24,7 +30,7 @@ struct krdma_account *krdma_account_new(struct krdma_ctx *ctx)
 	acct = kzalloc(sizeof(*acct), GFP_KERNEL_ACCOUNT);
 	if (!acct)
 		return ERR_PTR(-ENOMEM);
-	acct->limit = capable(CAP_IPC_LOCK) ? U64_MAX : rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	acct->limit = krdma_memlock();
 	mmgrab(current->mm);
 	acct->mm = current->mm;
 	kref_get(&ctx->ref);
@@ -47,18 +53,7 @@ void krdma_account_free(struct krdma_account *acct)
 	kfree(acct);
 }
 
-/**
- * krdma_quota_charge - charge pages to an open file alone, before they are pinned
- * @ctx: the file
- * @npages: pages
- * @why: explanation
- *
- * For pages of one operation, which are not pinned for long.
- *
- * Context: process.
- * Return: 0 or -EDQUOT
- */
-int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why)
+static int krdma_file_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why)
 {
 	u64 sum = atomic64_add_return(npages, &ctx->pinned);
 
@@ -72,14 +67,7 @@ int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma
 			     ctx->pinned_limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
 }
 
-/**
- * krdma_quota_uncharge - give back a charge of krdma_quota_charge
- * @ctx: the file
- * @npages: pages, unpinned by now
- *
- * Context: any.
- */
-void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages)
+static void krdma_file_uncharge(struct krdma_ctx *ctx, unsigned long npages)
 {
 	atomic64_sub(npages, &ctx->pinned);
 	krdma_stat_add(KRDMA_STAT_PINNED_BYTES, -((u64)npages << PAGE_SHIFT));
@@ -130,6 +118,37 @@ static int krdma_user_charge(struct krdma_user *user, unsigned long npages, stru
 		mine << (PAGE_SHIFT - 10), max << (PAGE_SHIFT - 10));
 }
 
+static int krdma_charge(struct krdma_ctx *ctx, struct mm_struct *mm, u64 limit,
+			unsigned long npages, struct krdma_why *why)
+{
+	int rc = krdma_file_charge(ctx, npages, why);
+	u64 sum;
+
+	if (rc)
+		return rc;
+	sum = mm ? atomic64_add_return(npages, &mm->pinned_vm) : 0;
+	if (sum > limit)
+		rc = krdma_explain(why, -ENOMEM,
+				   "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
+				   limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
+	else
+		rc = krdma_user_charge(ctx->user, npages, why);
+	if (!rc)
+		return 0;
+	if (mm)
+		atomic64_sub(npages, &mm->pinned_vm);
+	krdma_file_uncharge(ctx, npages);
+	return rc;
+}
+
+static void krdma_uncharge(struct krdma_ctx *ctx, struct mm_struct *mm, unsigned long npages)
+{
+	if (mm)
+		atomic64_sub(npages, &mm->pinned_vm);
+	krdma_user_uncharge(ctx->user, npages);
+	krdma_file_uncharge(ctx, npages);
+}
+
 /**
  * krdma_account_charge - charge pages before they are pinned
  * @acct: the account
@@ -143,24 +162,7 @@ static int krdma_user_charge(struct krdma_user *user, unsigned long npages, stru
  */
 int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why)
 {
-	u64 sum;
-	int rc;
-
-	rc = krdma_quota_charge(acct->ctx, npages, why);
-	if (rc)
-		return rc;
-	sum = atomic64_add_return(npages, &acct->mm->pinned_vm);
-	if (sum > acct->limit)
-		rc = krdma_explain(why, -ENOMEM,
-				   "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
-				   acct->limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
-	else
-		rc = krdma_user_charge(acct->ctx->user, npages, why);
-	if (!rc)
-		return 0;
-	atomic64_sub(npages, &acct->mm->pinned_vm);
-	krdma_quota_uncharge(acct->ctx, npages);
-	return rc;
+	return krdma_charge(acct->ctx, acct->mm, acct->limit, npages, why);
 }
 
 /**
@@ -172,7 +174,45 @@ int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struc
  */
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 {
-	atomic64_sub(npages, &acct->mm->pinned_vm);
-	krdma_user_uncharge(acct->ctx->user, npages);
-	krdma_quota_uncharge(acct->ctx, npages);
+	krdma_uncharge(acct->ctx, acct->mm, npages);
+}
+
+/**
+ * krdma_op_charge - charge the pages of one operation before they are pinned
+ * @r: the operation
+ * @npages: pages, not 0
+ * @longterm: they may stay pinned for more than seconds, so they count as a buffer's do
+ * @why: explanation
+ *
+ * Context: process, of the user.
+ * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file, or of its user)
+ */
+int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
+		    struct krdma_why *why)
+{
+	struct mm_struct *mm = longterm ? current->mm : NULL;
+	int rc = krdma_charge(r->ctx, mm, longterm ? krdma_memlock() : 0, npages, why);
+
+	if (rc)
+		return rc;
+	r->pinned = npages;
+	r->mm = mm;
+	if (mm)
+		mmgrab(mm);
+	return 0;
+}
+
+/**
+ * krdma_op_uncharge - undo krdma_op_charge
+ * @r: the operation, with its pages unpinned by now
+ *
+ * Context: process.
+ */
+void krdma_op_uncharge(struct krdma_req *r)
+{
+	krdma_uncharge(r->ctx, r->mm, r->pinned);
+	if (r->mm)
+		mmdrop(r->mm);
+	r->mm = NULL;
+	r->pinned = 0;
 }

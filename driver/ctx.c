@@ -392,6 +392,7 @@ struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
 	spin_lock_init(&ctx->reqs_lock);
 	INIT_LIST_HEAD(&ctx->reqs);
 	INIT_LIST_HEAD(&ctx->ended);
+	INIT_LIST_HEAD(&ctx->over);
 	init_waitqueue_head(&ctx->wait);
 	init_llist_head(&ctx->idle);
 	INIT_DELAYED_WORK(&ctx->reap_work, krdma_submit_reap_work);

@@ -52,20 +52,24 @@ struct krdma_req {
 
 	/* From here all zero at first. */
 	struct krdma_ctx *ctx;
-	struct list_head all;   /* ctx->reqs, then ctx->ended */
+	struct list_head all;   /* ctx->reqs, then ctx->ended or ctx->over */
 	struct krdma_handle *h; /* of the region */
 	struct list_head turn;  /* h->turns */
 	bool started;
 	bool after;     /* starts when it is the first of its turns */
 	bool async;     /* nobody waits for it in the kernel: KRDMA_IOC_CANCEL is for it */
+	bool tasked;    /* its end is up to task work, which may be late */
+	bool over;      /* of a batch: ->end was called, and it may be unpinned */
+	bool any_time;  /* the user has not said how long it may last */
 	bool cancelled; /* by io_uring */
-	bool unpinning; /* on ctx->ended, but not to be taken; ctx->reqs_lock */
+	bool unpinning; /* on ctx->ended or ->over, but not to be taken; ctx->reqs_lock */
 	bool keep;      /* for another operation of its context */
 	/* Local memory, one of: a buffer of ours, pages pinned for this, io_uring's. */
 	struct krdma_mem *mem;
 	struct bio_vec *pages;
 	u32 npages; /* entries of ->pages */
 	unsigned long pinned;
+	struct mm_struct *mm; /* mmgrab: they are long-term pins, charged to it; or NULL */
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
 	void (*end)(struct krdma_req *r);
 	void *door;             /* the door's own */
@@ -91,6 +95,7 @@ struct krdma_ctx {
 	spinlock_t reqs_lock;    /* (BH) the lists of requests; outside session->lock */
 	struct list_head reqs;   /* under way, krdma_req.all */
 	struct list_head ended;  /* asynchronous, not read yet, krdma_req.all */
+	struct list_head over;   /* of io_uring, pinned, until its task work; the same */
 	u32 nreqs;               /* asynchronous, until read; and of io_uring */
 	struct krdma_call *call; /* of an ioctl, for the next one */
 	struct llist_head idle;  /* requests to be used again; taken under reqs_lock */
@@ -156,6 +161,7 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
 		 struct krdma_why *why);
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd);
 int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
+void krdma_submit_over(struct krdma_req *r);
 struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);
 void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door);
 ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock);

@@ -82,7 +82,10 @@
 /* Outbound sessions of one user that is not root. */
 #define KRDMA_OUTBOUND_USER_MAX 256
 /* An operation on memory that is not a registered buffer may not last longer. */
-#define KRDMA_OP_PIN_NS  (300 * NSEC_PER_SEC)
+#define KRDMA_OP_PIN_NS (300 * NSEC_PER_SEC)
+/* If it may last longer than this its pages are pinned and accounted as a buffer's are. */
+#define KRDMA_PIN_SHORT_S  5U
+#define KRDMA_PIN_SHORT_NS (KRDMA_PIN_SHORT_S * NSEC_PER_SEC)
 #define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
 /* Exports of one user that is not root. */
 #define KRDMA_USER_EXPORTS 4096
@@ -809,8 +812,9 @@ struct krdma_account *krdma_account_new(struct krdma_ctx *ctx);
 void krdma_account_free(struct krdma_account *acct);
 int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why);
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages);
-int krdma_quota_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why);
-void krdma_quota_uncharge(struct krdma_ctx *ctx, unsigned long npages);
+int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
+		    struct krdma_why *why);
+void krdma_op_uncharge(struct krdma_req *r);
 
 /* mem.c */
 int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
@@ -818,7 +822,7 @@ void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_d
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
 				struct krdma_why *why);
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
-		    struct krdma_why *why);
+		    bool longterm, struct krdma_why *why);
 void krdma_pages_unpin(struct krdma_req *r);
 /* Is there room for a number behind @skip bytes, which are not all that there is? */
 static inline bool krdma_pages_number_ok(const struct bio_vec *bv, u64 skip)

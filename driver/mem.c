@@ -255,7 +255,11 @@ static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool w
 
 	while (length) {
 		n = min_t(u64, krdma_pages(addr, length), ARRAY_SIZE(pages));
-		n = pin_user_pages_fast(addr & PAGE_MASK, n, writable ? FOLL_WRITE : 0, pages);
+		if (r->mm)
+			n = krdma_pin_long(addr & PAGE_MASK, n, writable, pages, why);
+		else
+			n = pin_user_pages_fast(addr & PAGE_MASK, n, writable ? FOLL_WRITE : 0,
+						pages);
 		if (n <= 0)
 			return krdma_pin_failed(addr, writable, n, why);
 		for (i = 0; i < n; i++) {
@@ -273,18 +277,19 @@ static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool w
 }
 
 /**
- * krdma_pages_pin - pin user memory for one operation, as direct I/O does
+ * krdma_pages_pin - pin user memory for one operation
  * @r: the operation; krdma_pages_unpin cleans up in either case
  * @vec: its pieces
  * @n: their number
  * @writable: a device will write
+ * @longterm: for more than seconds: as a buffer is pinned, else as direct I/O does
  * @why: explanation
  *
  * Context: process, of the user.
  * Return: 0 or a negative errno
  */
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
-		    struct krdma_why *why)
+		    bool longterm, struct krdma_why *why)
 {
 	unsigned long start, npages, sum = 0;
 	int rc;
@@ -296,10 +301,9 @@ int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, boo
 			return rc;
 		sum += npages;
 	}
-	rc = krdma_quota_charge(r->ctx, sum, why);
+	rc = krdma_op_charge(r, sum, longterm, why);
 	if (rc)
 		return rc;
-	r->pinned = sum;
 	r->pages = r->few;
 	if (sum > ARRAY_SIZE(r->few))
 		r->pages =
@@ -333,10 +337,9 @@ void krdma_pages_unpin(struct krdma_req *r)
 	}
 	if (r->pages != r->few)
 		kvfree(r->pages);
-	krdma_quota_uncharge(r->ctx, r->pinned);
+	krdma_op_uncharge(r);
 	r->pages = NULL;
 	r->npages = 0;
-	r->pinned = 0;
 }
 
 /* ---- DMA ---- */

@@ -411,6 +411,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 				"an operation on memory that is not a buffer has at most %llu bytes",
 				KRDMA_OP_PIN_MAX);
 	}
+	r->any_time = !op->timeout_ns;
 	r->after = op->flags & KRDMA_OP_AFTER;
 	x->opcode = op->opcode;
 	x->verify = op->flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
@@ -430,6 +431,43 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 
 /* ---- memory ---- */
 
+/*
+ * A peer may keep an operation until its deadline: pages that may be needed longer than
+ * for seconds are pinned so that file systems and the kernel can live with it, and counted.
+ */
+static int krdma_req_pin(struct krdma_req *r, bool longterm, struct krdma_why *why)
+{
+	struct krdma_xfer *x = &r->x;
+	int rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode), longterm,
+				 why);
+
+	/* The door drops it; but it may be tried in the other way. */
+	if (rc && r->pinned)
+		krdma_pages_unpin(r);
+	return rc;
+}
+
+static int krdma_req_pin_long(struct krdma_req *r, struct krdma_why *why)
+{
+	struct krdma_why own;
+	int rc;
+
+	krdma_why_init(&own);
+	rc = krdma_req_pin(r, true, &own);
+	if (!rc || rc == -EINTR)
+		return rc;
+	/* Who has not said how long gets what can be had. */
+	if (r->any_time) {
+		r->x.timeout = ns_to_ktime(KRDMA_PIN_SHORT_NS);
+		return krdma_req_pin(r, false, why);
+	}
+	if (own.err && (rc == -ENOMEM || rc == -EOPNOTSUPP))
+		return krdma_explain(
+			why, rc, "%s; an operation that may last %u s at most does not need that",
+			own.text, KRDMA_PIN_SHORT_S);
+	return own.err ? krdma_explain(why, rc, "%s", own.text) : rc;
+}
+
 /**
  * krdma_req_prepare - pin or map the memory of an operation
  * @r: request that was checked; ->x.bvec is set if its pages are there already
@@ -447,7 +485,10 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 	if (x->bvec || !x->length)
 		return 0;
 	if (!r->mem) {
-		rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode), why);
+		if (x->timeout > ns_to_ktime(KRDMA_PIN_SHORT_NS))
+			rc = krdma_req_pin_long(r, why);
+		else
+			rc = krdma_req_pin(r, false, why);
 		x->bvec = r->pages;
 		x->nlocal = r->npages;
 		return rc;
@@ -508,7 +549,10 @@ static void krdma_req_done(struct krdma_xfer *x, struct krdma_queue *more)
 	struct krdma_ctx *ctx = r->ctx;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	list_del_init(&r->all);
+	if (r->tasked && r->pinned)
+		krdma_submit_over(r);
+	else
+		list_del_init(&r->all);
 	/* ORDER: under the lock, so that the next one is still there. */
 	krdma_turn_end(r, more);
 	spin_unlock_bh(&ctx->reqs_lock);

@@ -64,15 +64,33 @@ static void krdma_batch_ended(struct krdma_batch *b)
 
 static void krdma_batch_req_end(struct krdma_req *r)
 {
-	krdma_batch_ended(r->door);
+	struct krdma_batch *b = r->door;
+
+	/* ORDER: the last that is done with it, but for the waiter. */
+	smp_store_release(&r->over, true);
+	krdma_batch_ended(b);
+}
+
+/* Those that have ended are not kept pinned by those that have not. */
+static void krdma_batch_unpin(struct krdma_batch *b)
+{
+	u32 i;
+
+	for (i = 0; i < b->n; i++)
+		if (smp_load_acquire(&b->r[i]->over))
+			krdma_req_unpin(b->r[i]);
 }
 
 static int krdma_batch_wait(struct krdma_batch *b)
 {
+	/* One alone has nobody to wait for. */
+	long limit = b->n > 1 ? msecs_to_jiffies(KRDMA_REAP_MS) : MAX_SCHEDULE_TIMEOUT, left;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	u32 i;
 
-	if (!wait_for_completion_killable(&b->done))
+	while (!(left = wait_for_completion_killable_timeout(&b->done, limit)))
+		krdma_batch_unpin(b);
+	if (left > 0)
 		return 0;
 	for (i = 0; i < b->n; i++)
 		if (b->r[i]->started)
@@ -185,17 +203,37 @@ static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 
 /* ---- asynchronous ---- */
 
+/* ORDER: under the lock, as who takes a request from a list may free the context. */
+static void krdma_reap_later(struct krdma_ctx *ctx)
+{
+	lockdep_assert_held(&ctx->reqs_lock);
+	if (queue_delayed_work(krdma_wq, &ctx->reap_work,
+			       ctx->closed ? 0 : msecs_to_jiffies(KRDMA_REAP_MS)))
+		kref_get(&ctx->ref);
+}
+
+/**
+ * krdma_submit_over - an operation has ended, whose memory waits for task work
+ * @r: request of io_uring with ->pinned, on ctx->reqs
+ *
+ * The process decides when that is: when it calls io_uring again.
+ *
+ * Context: ctx->reqs_lock held.
+ */
+void krdma_submit_over(struct krdma_req *r)
+{
+	list_move_tail(&r->all, &r->ctx->over);
+	krdma_reap_later(r->ctx);
+}
+
 static void krdma_async_end(struct krdma_req *r)
 {
 	struct krdma_ctx *ctx = r->ctx;
 
 	spin_lock_bh(&ctx->reqs_lock);
 	list_add_tail(&r->all, &ctx->ended);
-	/* ORDER: under the lock, as who takes it from the list may free the context. */
-	if ((r->pinned || ctx->closed) &&
-	    queue_delayed_work(krdma_wq, &ctx->reap_work,
-			       ctx->closed ? 0 : msecs_to_jiffies(KRDMA_REAP_MS)))
-		kref_get(&ctx->ref);
+	if (r->pinned || ctx->closed)
+		krdma_reap_later(ctx);
 	if (ctx->eventfd)
 		krdma_eventfd_signal(ctx->eventfd);
 	/* Who waits has looked under the lock, and was on the queue before. */
@@ -281,6 +319,14 @@ void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door)
 	struct krdma_ctx *ctx = r->ctx;
 
 	spin_lock_bh(&ctx->reqs_lock);
+	while (unlikely(r->unpinning)) {
+		spin_unlock_bh(&ctx->reqs_lock);
+		wait_event(ctx->wait, !READ_ONCE(r->unpinning));
+		spin_lock_bh(&ctx->reqs_lock);
+	}
+	/* It is on ctx->over, or on none. */
+	if (r->started)
+		list_del_init(&r->all);
 	*door = NULL;
 	krdma_req_keep(r);
 	krdma_room_add(ctx, 1);
@@ -434,14 +480,25 @@ int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why)
 	return 0;
 }
 
-/* That nobody is at; or of those the first with pages. */
-static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx, bool pinned)
+/* That nobody is at. */
+static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx)
 {
 	struct krdma_req *r;
 
 	lockdep_assert_held(&ctx->reqs_lock);
 	list_for_each_entry(r, &ctx->ended, all)
-		if (!r->unpinning && (!pinned || (r->pinned && !r->x.lost)))
+		if (!r->unpinning)
+			return r;
+	return NULL;
+}
+
+/* With pages that only wait for their process. */
+static struct krdma_req *krdma_pinned_first(struct list_head *list)
+{
+	struct krdma_req *r;
+
+	list_for_each_entry(r, list, all)
+		if (r->pinned && !r->x.lost)
 			return r;
 	return NULL;
 }
@@ -451,7 +508,7 @@ static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
 	struct krdma_req *r;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	r = krdma_ended_first(ctx, false);
+	r = krdma_ended_first(ctx);
 	if (r) {
 		list_del_init(&r->all);
 		krdma_req_keep(r);
@@ -465,7 +522,7 @@ static bool krdma_ended_wait(struct krdma_ctx *ctx)
 	bool over;
 
 	spin_lock_bh(&ctx->reqs_lock);
-	over = krdma_ended_first(ctx, false) || !ctx->nreqs;
+	over = krdma_ended_first(ctx) || !ctx->nreqs;
 	spin_unlock_bh(&ctx->reqs_lock);
 	return over;
 }
@@ -571,7 +628,8 @@ void krdma_submit_reap_work(struct work_struct *work)
 
 	/* Nobody has read these for a while: their memory must not stay pinned for it. */
 	spin_lock_bh(&ctx->reqs_lock);
-	while (!ctx->closed && (r = krdma_ended_first(ctx, true))) {
+	while (!ctx->closed &&
+	       (r = krdma_pinned_first(&ctx->ended) ?: krdma_pinned_first(&ctx->over))) {
 		r->unpinning = true;
 		ctx->unpinning = true;
 		spin_unlock_bh(&ctx->reqs_lock);

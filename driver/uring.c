@@ -4,7 +4,8 @@
  *
  * The command is in memory that the process can change, so it is copied once.
  * A transfer ends in any context; task work of the submitter gives its memory
- * back and completes the command. With a buffer that was registered with
+ * back and completes the command. Where that is late, reap_work of the file has
+ * unpinned it before. With a buffer that was registered with
  * io_uring nothing is pinned here: io_uring keeps its pages as long as the
  * command is under way.
  */
@@ -189,6 +190,7 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
 	krdma_uring_pdu(cmd)->cqe32 = issue_flags & IO_URING_F_CQE32;
 	r->door = cmd;
 	r->async = true;
+	r->tasked = true;
 	r->end = krdma_uring_end;
 	krdma_uring_cancelable(cmd, issue_flags);
 	/* ORDER: the command may be gone when this returns. */

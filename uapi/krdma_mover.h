@@ -436,7 +436,9 @@ struct krdma_vec {
  * @naddr: with KRDMA_OP_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @nranges: with KRDMA_OP_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @timeout_ns: deadline from its start, nanoseconds; 0 means 30 seconds
- *	At most 300 seconds for memory that is not a registered buffer
+ *	At most 300 seconds for memory that is not a registered buffer. If more than 5
+ *	seconds it counts against RLIMIT_MEMLOCK, as a buffer does; 0 means 5 seconds
+ *	where that is refused
  * @reserved2: must be 0
  * @operand: of an atomic operation; the value of a message; else must be 0
  * @compare: with KRDMA_OP_CMP_SWAP, else must be 0

@@ -63,7 +63,8 @@ static int use(enum way way, __u64 addr, __u64 length)
 		.length = length,
 		.name = "memory-test",
 	};
-	__u64 moved = 0;
+	struct krdma_completion comp = { .status = -ENODATA };
+	struct krdma_op op;
 	int rc;
 
 	switch (way) {
@@ -76,11 +77,15 @@ static int use(enum way way, __u64 addr, __u64 length)
 		rc = kst_call(fd, KRDMA_IOC_EXPORT, &e);
 		return rc ? rc : kst_destroy(fd, e.id);
 	default:
-		rc = kst_move(fd, way == OP_READ ? KRDMA_OP_READ : KRDMA_OP_WRITE, region, 0,
-			      (void *)(uintptr_t)addr, length, &moved);
-		if (!rc != (moved == length && length))
+		op = kst_op(way == OP_READ ? KRDMA_OP_READ : KRDMA_OP_WRITE, region, 0,
+			    (void *)(uintptr_t)addr, length);
+		/* As long as the memory can be had. */
+		op.timeout_ns = 0;
+		rc = kst_submit(fd, &op, &comp, 1, NULL);
+		rc = rc ? rc : comp.status;
+		if (!rc != (comp.result == length && length && !comp.status))
 			kst_diag("%s: %s, but %llu bytes moved", way_names[way], strerror(-rc),
-				 (unsigned long long)moved);
+				 (unsigned long long)comp.result);
 		return rc;
 	}
 }

@@ -89,9 +89,26 @@ static bool wanted(void)
 	return poll(&p, 1, 0) > 0;
 }
 
+/* Operations that may last long count in RLIMIT_MEMLOCK, too: not here, beside what is registered. */
+#define BESIDE (64UL << 20)
+
+static void limit_locked(bool operations)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		if (!operations && limit.rlim_max != RLIM_INFINITY && limit.rlim_max > BESIDE)
+			limit.rlim_cur -= BESIDE;
+		if (!setrlimit(RLIMIT_MEMLOCK, &limit))
+			return;
+	}
+	kst_bail("RLIMIT_MEMLOCK: %s", strerror(errno));
+}
+
 static bool become(uid_t uid, rlim_t locked)
 {
-	struct rlimit limit = { locked, locked };
+	struct rlimit limit = { locked, locked == RLIM_INFINITY ? locked : locked + BESIDE };
 	gid_t group = GROUP;
 
 	return !setrlimit(RLIMIT_MEMLOCK, &limit) && !setgroups(1, &group) &&
@@ -219,7 +236,9 @@ static int move(int fd, int opcode, __u32 region, __u64 offset, void *mem, __u64
 	int rc;
 
 	op.timeout_ns = 30000000000ULL * kst_number("TIME_FACTOR", 1);
+	limit_locked(true);
 	rc = kst_submit(fd, &op, &comp, 1, NULL);
+	limit_locked(false);
 	return rc ? rc : comp.status;
 }
 
@@ -472,7 +491,7 @@ static void take_operations(int fd, __u32 session)
 
 	rc = kst_open_region(fd, session, "stuck", KRDMA_RIGHT_MESSAGE, &region, NULL);
 	for (i = 0; i < KST_ARRAY_SIZE(ops); i++)
-		ops[i] = kst_op(KRDMA_OP_SEND, region, 0, ops, 16);
+		ops[i] = kst_op(KRDMA_OP_SEND, region, 0, NULL, 0);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	for (; !rc; n += accepted)
 		rc = kst_start(fd, ops, KST_ARRAY_SIZE(ops), &accepted);
@@ -503,6 +522,7 @@ static void crowd(int fd)
 
 	rc = open_everywhere(fd, "one");
 	tell(fd, rc, nsessions);
+	limit_locked(true);
 	for (i = 0; i < nsessions; i++) {
 		op = kst_op(KRDMA_OP_READ, regions[i], i % 4 * few_segment, bytes[i], 8);
 		op.user_data = i;
@@ -580,7 +600,9 @@ static int async_reads(int fd, __u32 region)
 		ops[i] = kst_op(KRDMA_OP_READ, region, i * 512, bytes[i], sizeof(bytes[i]));
 		ops[i].timeout_ns = 30000000000ULL * kst_number("TIME_FACTOR", 1);
 	}
+	limit_locked(true);
 	rc = kst_start(fd, ops, KST_ARRAY_SIZE(ops), &accepted);
+	limit_locked(false);
 	if (rc || accepted != KST_ARRAY_SIZE(ops))
 		return rc ? rc : -EAGAIN;
 	for (; accepted; accepted -= n) {
