@@ -5,6 +5,7 @@
 
 #include <linux/eventfd.h>
 #include <linux/fs.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 
 #include <compat_config.h>
@@ -16,6 +17,7 @@
 #endif
 
 #include "fault_points.h"
+#include "krdma_mover.h"
 
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)
@@ -79,6 +81,19 @@ static inline void krdma_uring_done(struct io_uring_cmd *cmd, s32 res, u64 moved
 		io_uring_cmd_done(cmd, res, issue_flags);
 #else
 	io_uring_cmd_done(cmd, res, moved, issue_flags);
+#endif
+}
+
+/*
+ * The longest that a command may last, nanoseconds: where io_uring can't ask for its end,
+ * execve() and the end of a ring wait for it in vain, and the kernel warns after 120 s.
+ */
+static inline u64 krdma_uring_longest(void)
+{
+#ifdef HAVE_URING_CANCEL
+	return KTIME_MAX;
+#else
+	return KRDMA_URING_TIMEOUT_NS;
 #endif
 }
 

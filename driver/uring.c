@@ -180,6 +180,11 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
 	int rc;
 
 	rc = krdma_req_check(r->ctx, op, fixed, r, &r->why);
+	if (!rc && r->x.timeout > krdma_uring_longest())
+		rc = krdma_explain(
+			&r->why, -EINVAL,
+			"this kernel's io_uring can't cancel: its operations may last %llu s at most",
+			krdma_uring_longest() / NSEC_PER_SEC);
 	if (!rc && fixed)
 		rc = krdma_uring_fixed(cmd, op, r, issue_flags, &r->why);
 	if (!rc)

@@ -100,11 +100,17 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_URING    (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
 #define KRDMA_FEATURE_VECTORS  (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
 #define KRDMA_FEATURE_AFTER    (1ULL << 4) /* KRDMA_OP_AFTER */
-#define KRDMA_FEATURE_CANCEL   (1ULL << 5) /* the end of a ring cancels its operations */
+#define KRDMA_FEATURE_CANCEL   (1ULL << 5) /* the end of a ring cancels its operations, see below */
 #define KRDMA_FEATURE_ATOMIC   (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
 #define KRDMA_FEATURE_DIGEST   (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
 #define KRDMA_FEATURE_UNPLACED (1ULL << 8) /* KRDMA_OP_UNPLACED */
 #define KRDMA_FEATURE_MESSAGES (1ULL << 9) /* KRDMA_OP_SEND, KRDMA_IOC_INBOX */
+
+/*
+ * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
+ * 6.6), nanoseconds: 60 s. A longer one is EINVAL.
+ */
+#define KRDMA_URING_TIMEOUT_NS 60000000000ULL
 
 /**
  * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
@@ -469,6 +475,7 @@ struct krdma_vec {
  * bytes big_cqe[0] has all of them, also of an operation that failed.
  * @user_data is for KRDMA_IOC_CANCEL then. IORING_URING_CMD_FIXED in sqe->uring_cmd_flags
  * with sqe->buf_index: @addr is in a buffer registered with io_uring.
+ * Without KRDMA_FEATURE_CANCEL @timeout_ns is at most KRDMA_URING_TIMEOUT_NS.
  */
 struct krdma_op {
 	__u8 opcode;

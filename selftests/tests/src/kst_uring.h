@@ -28,6 +28,17 @@ static inline bool kst_ring_open(struct io_uring *ring, unsigned int entries, un
 	return !rc;
 }
 
+/* What an operation may take where time is not the subject; where there is no cancel it is less. */
+static inline __u64 kst_ring_timeout(int fd, __u64 timeout)
+{
+	struct krdma_query query = { .size = sizeof(query) };
+
+	if (timeout != KST_TIMEOUT_NS || kst_call(fd, KRDMA_IOC_QUERY, &query) ||
+	    (query.features & KRDMA_FEATURE_CANCEL))
+		return timeout;
+	return KRDMA_URING_TIMEOUT_NS;
+}
+
 static inline struct io_uring_sqe *
 kst_ring_op(struct io_uring *ring, int fd, const struct krdma_op *op, __u64 user_data, bool fixed)
 {
@@ -42,6 +53,7 @@ kst_ring_op(struct io_uring *ring, int fd, const struct krdma_op *op, __u64 user
 	sqe->buf_index = 0;
 	sqe->user_data = user_data;
 	memcpy((char *)sqe + 48, op, sizeof(*op));
+	((struct krdma_op *)((char *)sqe + 48))->timeout_ns = kst_ring_timeout(fd, op->timeout_ns);
 	return sqe;
 }
 

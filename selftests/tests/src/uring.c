@@ -315,6 +315,32 @@ static void test_cancel(void)
 	kst_settled(&before, "nothing is left of them");
 }
 
+/* Where io_uring has no way to ask for the end, an operation has to have one of its own. */
+static void test_longest(__u64 features)
+{
+	struct krdma_op op = op_of(KRDMA_OP_WRITE, 0, 0, KST_PAGE);
+	int fixed;
+
+	for (fixed = 0; fixed < 2; fixed++) {
+		if (!fixed) {
+			op.flags = KRDMA_OP_BUFFER;
+			op.addr = 0;
+			op.buffer = buffer;
+		} else {
+			op = op_of(KRDMA_OP_WRITE, 0, 0, KST_PAGE);
+		}
+		op.timeout_ns = KRDMA_URING_TIMEOUT_NS;
+		kst_is(one(&op, fixed), KST_PAGE, "%s: a deadline of 60 s",
+		       fixed ? "a buffer of io_uring" : "a buffer");
+		op.timeout_ns++;
+		if (features & KRDMA_FEATURE_CANCEL)
+			kst_is(one(&op, fixed), KST_PAGE, "and a longer one");
+		else
+			kst_fails(fd, one(&op, fixed), -EINVAL, "60 s at most",
+				  "a longer one, without a way to cancel");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct krdma_query query = { .size = sizeof(query) };
@@ -338,6 +364,7 @@ int main(int argc, char **argv)
 	test_flags();
 	test_sqpoll();
 	test_cancel();
+	test_longest(query.features);
 	io_uring_queue_exit(&ring);
 	kst_settled(&without_ring, "the ring has ended");
 	return kst_end(fd);
