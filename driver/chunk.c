@@ -53,9 +53,12 @@ static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bo
 
 static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)
 {
+	if (!c->mapped)
+		return;
 	for (; c->mapped; c->mapped--)
 		krdma_local_unmap(c->xfer, ch->sess->dev->ib, c->sge[c->mapped - 1].addr,
 				  c->sge[c->mapped - 1].length);
+	krdma_xfers_map_again(ch->sess);
 }
 
 /* Pages that are mapped with the chunk have an SGE for each run. */
@@ -279,7 +282,7 @@ static void krdma_chunk_atomic(struct krdma_chunk *c, u64 remote)
  *
  * Context: session->lock held.
  * Return: the chunk, to be given to krdma_chunks_post; NULL if there is no room;
- *	an ERR_PTR if its memory can't be mapped
+ *	ERR_PTR(-EAGAIN) if its memory can't be mapped now; or another ERR_PTR
  */
 struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_xfer *x,
 				      struct krdma_key *key)
@@ -306,13 +309,14 @@ struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_xfe
 	if (read && ch->iwarp) {
 		rc = krdma_sink_map(ch, c, bytes);
 		if (rc)
-			return rc == -EAGAIN ? NULL : ERR_PTR(rc);
+			return rc == -EBUSY ? NULL : ERR_PTR(rc);
 	} else {
 		n = krdma_chunk_sges(ch, c, bytes);
-		/* What others have mapped may be in the way, and comes back. */
+		/* What others have mapped may be in the way, of this host or of this session. */
 		if (!n)
-			return ch->slots_used ? NULL : ERR_PTR(-EIO);
+			return ERR_PTR(-EAGAIN);
 	}
+	x->unmapped = false;
 	krdma_split_step(&x->far, x->range, x->nrange, c->bytes);
 
 	c->wr.wr.num_sge = n;

@@ -7,7 +7,8 @@
  *				the wire and the check
  *	krdma_mover_fail	any of the fault points (fault_points.h)
  *	krdma_mover_fail/points	those that have been reached since the module was loaded
- *	krdma_mover_fail/arm	"FILE:LINE N": the Nth call from now there fails
+ *	krdma_mover_fail/arm	"FILE:LINE N [TIMES]": the Nth call from now there fails, and
+ *				those behind it up to TIMES (1)
  *	krdma_mover_fail/taken	of a chain of work requests, how many are posted before the
  *				one that is refused; all but the last of a shorter one
  */
@@ -30,7 +31,8 @@ static LIST_HEAD(krdma_fault_points);
 /* The one that is armed: by its name, as it may not have been reached yet. */
 static char krdma_fault_file[32];
 static u32 krdma_fault_line;
-static u32 krdma_fault_left; /* calls; 0: none is armed, or it has failed */
+static u32 krdma_fault_left;  /* calls; 0: none is armed, or it has failed */
+static u32 krdma_fault_times; /* how often it fails then */
 static u32 krdma_fault_taken;
 
 /* What a module does before it has files of its own. */
@@ -57,8 +59,11 @@ bool krdma_fault_fails(struct krdma_fault_point *point)
 	point->listed = true;
 	point->reached++;
 	if (krdma_fault_left && point->line == krdma_fault_line &&
-	    !strcmp(kbasename(point->file), krdma_fault_file))
-		fails = !--krdma_fault_left;
+	    !strcmp(kbasename(point->file), krdma_fault_file)) {
+		fails = krdma_fault_left == 1;
+		if (!fails || !--krdma_fault_times)
+			krdma_fault_left--;
+	}
 	if (krdma_fault_load)
 		fails |= !--krdma_fault_load;
 	fails |= should_fail(&krdma_fail, 1);
@@ -130,19 +135,20 @@ static int krdma_arm_open(struct inode *inode, struct file *file)
 static ssize_t krdma_arm_write(struct file *file, const char __user *from, size_t size, loff_t *pos)
 {
 	char text[64], name[sizeof(krdma_fault_file)];
-	u32 line, n;
+	u32 line, n, times = 1;
 
 	if (size >= sizeof(text))
 		return -EINVAL;
 	if (copy_from_user(text, from, size))
 		return -EFAULT;
 	text[size] = '\0';
-	if (sscanf(text, "%31[^:]:%u %u", name, &line, &n) != 3)
+	if (sscanf(text, "%31[^:]:%u %u %u", name, &line, &n, &times) < 3 || !times)
 		return -EINVAL;
 	spin_lock_irq(&krdma_fault_lock);
 	strscpy(krdma_fault_file, name, sizeof(krdma_fault_file));
 	krdma_fault_line = line;
 	krdma_fault_left = n;
+	krdma_fault_times = times;
 	spin_unlock_irq(&krdma_fault_lock);
 	return size;
 }

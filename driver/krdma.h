@@ -120,6 +120,10 @@
 /* More than the adapter's time, after which it sends again. */
 #define KRDMA_ALONE_MS   1000
 #define KRDMA_FOREVER_MS 0x7fffffffU
+/* Memory that could not be mapped is tried again after this, or when a mapping has gone. */
+#define KRDMA_MAP_AGAIN_MS 5
+/* Transfers that are ended, or looked at, without a pause. */
+#define KRDMA_XFER_BATCH 128
 /* Memory of an operation that nobody reads the completion of stays pinned so long. */
 #define KRDMA_REAP_MS 1000
 /*
@@ -643,6 +647,8 @@ struct krdma_session {
 	u32 nregions;
 	struct hlist_head xfers; /* all under way, the last first */
 	struct list_head ready;  /* can be posted */
+	struct list_head unmapped; /* could not be mapped for DMA; to be tried again */
+	struct hlist_node *scan;   /* the next of ->xfers for who looks at all of them */
 	u32 nxfers;
 	struct list_head recalls;
 	struct list_head mail; /* regions with messages to send */
@@ -1034,6 +1040,18 @@ static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_queu
 		krdma_xfer_pump_ready(sess, NULL, done);
 }
 
+/**
+ * krdma_xfers_map_again - a mapping has gone: those that lacked one may have it
+ * @sess: session, to be pumped
+ *
+ * Context: session->lock held.
+ */
+static inline void krdma_xfers_map_again(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	list_splice_tail_init(&sess->unmapped, &sess->ready);
+}
+
 void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done);
 void krdma_xfer_ready(struct krdma_xfer *x);
 void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now);
@@ -1042,6 +1060,7 @@ void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done);
 void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done);
 void krdma_xfer_answered(struct krdma_xfer *x, int err, struct krdma_queue *done);
 void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done);
+void krdma_xfers_fail_rest(struct krdma_session *sess);
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done);
 void krdma_xfers_finish(struct krdma_queue *done);
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);

@@ -493,10 +493,13 @@ static void krdma_sink_unmap(struct krdma_channel *ch, struct krdma_sink *sink,
 {
 	u32 i;
 
+	if (!c->mapped)
+		return;
 	for (i = 0; i < c->mapped; i++)
 		krdma_local_unmap(c->xfer, ch->sess->dev->ib, sg_dma_address(&sink->sg[i]),
 				  sg_dma_len(&sink->sg[i]));
 	c->mapped = 0;
+	krdma_xfers_map_again(ch->sess);
 }
 
 /**
@@ -510,7 +513,7 @@ static void krdma_sink_unmap(struct krdma_channel *ch, struct krdma_sink *sink,
  * READ's own invalidation ends it where it completes.
  *
  * Context: session->lock held.
- * Return: 0; -EAGAIN while all are in use; -EIO
+ * Return: 0; -EBUSY while all are in use; -EAGAIN if nothing can be mapped now; -EIO
  */
 int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 {
@@ -521,7 +524,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 
 	lockdep_assert_held(&ch->sess->lock);
 	if (!sink)
-		return -EAGAIN;
+		return -EBUSY;
 	sg_init_table(sink->sg, ch->sink_pages);
 	for (c->bytes = 0; c->bytes < left && n < ch->sink_pages; n++) {
 		u32 offset = krdma_local_offset(x), len;
@@ -542,7 +545,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 		c->mapped = n;
 	/* What others have mapped may be in the way, and comes back. */
 	if (!n)
-		return ch->slots_used ? -EAGAIN : -EIO;
+		return -EAGAIN;
 	if (krdma_sink_describe(sink, sink->sg, n, dev->policy.reg_page)) {
 		krdma_sink_unmap(ch, sink, c);
 		return -EIO;

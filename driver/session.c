@@ -338,6 +338,7 @@ static void krdma_session_down_work(struct work_struct *work)
 
 	/* 1. Nothing starts what the next steps end. */
 	cancel_delayed_work_sync(&sess->tick);
+	krdma_xfers_fail_rest(sess);
 	if (krdma_session_bye(sess))
 		return;
 	spin_lock_bh(&sess->lock);
@@ -417,6 +418,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->regions);
 	INIT_HLIST_HEAD(&sess->xfers);
 	INIT_LIST_HEAD(&sess->ready);
+	INIT_LIST_HEAD(&sess->unmapped);
 	INIT_LIST_HEAD(&sess->recalls);
 	INIT_LIST_HEAD(&sess->segs);
 	INIT_LIST_HEAD(&sess->mail);

@@ -107,6 +107,8 @@ static void krdma_session_tick(struct work_struct *work)
 		goto out;
 
 	soonest = krdma_xfers_expire(sess, &done);
+	if (sess->state > KRDMA_SESSION_UP)
+		goto out;
 	if (krdma_asks_expired(sess, &next)) {
 		krdma_session_fail_locked(sess, -ETIMEDOUT, "the peer did not answer a question",
 					  KRDMA_WIRE_REASON_TIMEOUT, &done);

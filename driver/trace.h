@@ -197,6 +197,24 @@ TRACE_EVENT(krdma_xfer_end,
 		  __entry->xfer, __entry->moved, __entry->status)
 );
 
+/* All of a session are looked at: so many without a pause, and how many it has then. */
+TRACE_EVENT(krdma_xfer_batch,
+	TP_PROTO(u64 session, u32 looked, u32 left),
+	TP_ARGS(session, looked, left),
+	TP_STRUCT__entry(
+		__field(u64, session)
+		__field(u32, looked)
+		__field(u32, left)
+	),
+	TP_fast_assign(
+		__entry->session = session;
+		__entry->looked = looked;
+		__entry->left = left;
+	),
+	TP_printk("session=%llu looked=%u left=%u", __entry->session, __entry->looked,
+		  __entry->left)
+);
+
 /* clang-format on */
 
 #endif /* KRDMA_TRACE_H */

@@ -6,6 +6,8 @@
  *
  *	session->ready		can be posted as soon as there is room; or in a
  *				krdma_queue, while they are submitted
+ *	session->unmapped	its memory could not be mapped for DMA: tried again when a
+ *				mapping has gone, and by the tick, until the deadline
  *	region->waiters		lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known
  *	region->senders		its message waits for a place
@@ -102,6 +104,8 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
 	}
 	trace_krdma_xfer_end(sess->serial, x, x->status);
 	x->ended = true;
+	if (unlikely(sess->scan == &x->all))
+		sess->scan = x->all.next;
 	hlist_del_init(&x->all);
 	sess->nxfers--;
 	/* Mostly it is on no list: all of it was on the wire. */
@@ -183,6 +187,20 @@ void krdma_xfer_answered(struct krdma_xfer *x, int err, struct krdma_queue *done
 	krdma_xfer_end(x, err, done);
 }
 
+/* Why it ends whose deadline has passed. */
+static int krdma_xfer_late(const struct krdma_xfer *x)
+{
+	return x->unmapped ? -EIO : -ETIMEDOUT;
+}
+
+/* Others go on: what it lacks may be short for them as well, or for it alone. */
+static void krdma_xfer_unmapped(struct krdma_xfer *x, ktime_t now)
+{
+	x->unmapped = true;
+	list_move_tail(&x->node, &x->sess->unmapped);
+	krdma_session_tick_by(x->sess, ktime_add_ms(now, KRDMA_MAP_AGAIN_MS));
+}
+
 /* Whose turn it is. */
 static struct krdma_xfer *krdma_pump_next(struct krdma_session *sess, struct krdma_xfer **fresh)
 {
@@ -236,7 +254,7 @@ again:
 
 		/* The tick ends those that wait; nothing is posted behind its back. */
 		if (ktime_compare(x->deadline, now) <= 0) {
-			krdma_xfer_end(x, -ETIMEDOUT, done);
+			krdma_xfer_end(x, krdma_xfer_late(x), done);
 			continue;
 		}
 		if (x->opcode == KRDMA_OP_DIGEST) {
@@ -259,6 +277,10 @@ again:
 			if (list_empty(&x->node))
 				fresh = x;
 			break;
+		}
+		if (c == ERR_PTR(-EAGAIN)) {
+			krdma_xfer_unmapped(x, now);
+			continue;
 		}
 		if (IS_ERR(c)) {
 			krdma_xfer_end(x, PTR_ERR(c), done);
@@ -401,10 +423,44 @@ void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done)
 	spin_unlock_bh(&x->sess->lock);
 }
 
+static void krdma_xfer_fail(struct krdma_xfer *x, struct krdma_queue *done)
+{
+	if (x->status)
+		return;
+	krdma_xfer_end(x,
+		       x->posted || x->letter || x->verify == KRDMA_VERIFY_AGAIN ? -ECONNRESET :
+										   -ENOTCONN,
+		       done);
+}
+
+/* Of those that are looked at one by one the next; they come and go meanwhile. */
+static struct krdma_xfer *krdma_xfers_next(struct krdma_session *sess)
+{
+	struct hlist_node *node = sess->scan;
+
+	lockdep_assert_held(&sess->lock);
+	if (!node)
+		return NULL;
+	/* Whose end comes before its turn is taken off here by krdma_xfer_finish(). */
+	sess->scan = node->next;
+	return hlist_entry(node, struct krdma_xfer, all);
+}
+
+/* Let others have the processor, and the lock; and tell who has ended. */
+static void krdma_xfers_pause(struct krdma_session *sess, struct krdma_queue *done)
+{
+	spin_unlock_bh(&sess->lock);
+	krdma_xfers_finish(done);
+	cond_resched();
+	spin_lock_bh(&sess->lock);
+}
+
 /**
- * krdma_xfers_fail - end all transfers of a session that goes down
+ * krdma_xfers_fail - begin to end the transfers of a session that goes down
  * @sess: session, closing
  * @done: those with nothing on the wire; the others follow with their chunks
+ *
+ * The first ones: mostly it is all of them. krdma_xfers_fail_rest() has those that are left.
  *
  * Context: session->lock held.
  */
@@ -412,38 +468,74 @@ void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done)
 {
 	struct hlist_node *next;
 	struct krdma_xfer *x;
+	u32 n = 0;
 
 	lockdep_assert_held(&sess->lock);
-	hlist_for_each_entry_safe(x, next, &sess->xfers, all)
-		krdma_xfer_end(x,
-			       x->posted || x->letter || x->verify == KRDMA_VERIFY_AGAIN ?
-				       -ECONNRESET :
-				       -ENOTCONN,
-			       done);
+	hlist_for_each_entry_safe(x, next, &sess->xfers, all) {
+		if (n == KRDMA_XFER_BATCH)
+			break;
+		n++;
+		krdma_xfer_fail(x, done);
+	}
+	trace_krdma_xfer_batch(sess->serial, n, sess->nxfers);
+}
+
+/**
+ * krdma_xfers_fail_rest - end all transfers of a session that goes down
+ * @sess: session, closing, without a tick; twice does no harm
+ *
+ * Context: work.
+ */
+void krdma_xfers_fail_rest(struct krdma_session *sess)
+{
+	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
+	struct krdma_xfer *x;
+	u32 n;
+
+	spin_lock_bh(&sess->lock);
+	sess->scan = sess->xfers.first;
+	while (sess->scan) {
+		for (n = 0; n < KRDMA_XFER_BATCH && (x = krdma_xfers_next(sess)); n++)
+			krdma_xfer_fail(x, &done);
+		trace_krdma_xfer_batch(sess->serial, n, sess->nxfers);
+		krdma_xfers_pause(sess, &done);
+	}
+	spin_unlock_bh(&sess->lock);
 }
 
 /**
  * krdma_xfers_expire - end transfers whose deadline has passed
- * @sess: session
+ * @sess: session; it may go down meanwhile
  * @done: those with nothing on the wire
  *
- * Context: session->lock held.
+ * And those go on that lacked a mapping.
+ *
+ * Context: work of the session, one at a time. session->lock held; it is let go of from time
+ * to time.
  * Return: the next deadline, KTIME_MAX if there is none
  */
 ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done)
 {
 	ktime_t now = ktime_get(), soonest = KTIME_MAX;
-	struct hlist_node *next;
 	struct krdma_xfer *x;
+	u32 n = 0;
 
 	lockdep_assert_held(&sess->lock);
-	hlist_for_each_entry_safe(x, next, &sess->xfers, all) {
-		if (x->status)
-			continue;
-		if (ktime_compare(x->deadline, now) <= 0)
-			krdma_xfer_end(x, -ETIMEDOUT, done);
-		else if (ktime_before(x->deadline, soonest))
+	sess->scan = sess->xfers.first;
+	while (sess->state <= KRDMA_SESSION_UP && (x = krdma_xfers_next(sess))) {
+		if (!x->status && ktime_compare(x->deadline, now) <= 0)
+			krdma_xfer_end(x, krdma_xfer_late(x), done);
+		else if (!x->status && ktime_before(x->deadline, soonest))
 			soonest = x->deadline;
+		if (++n % KRDMA_XFER_BATCH)
+			continue;
+		trace_krdma_xfer_batch(sess->serial, KRDMA_XFER_BATCH, sess->nxfers);
+		krdma_xfers_pause(sess, done);
+	}
+	sess->scan = NULL;
+	if (unlikely(!list_empty(&sess->unmapped))) {
+		krdma_xfers_map_again(sess);
+		krdma_xfer_pump(sess, done);
 	}
 	return soonest;
 }
@@ -508,6 +600,11 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 				     "'%s' of %pISpc: what was moved differs at both ends, twice",
 				     region->name, &x->sess->dst);
 	case -EIO:
+		if (x->unmapped)
+			return krdma_explain(
+				why, x->status,
+				"'%s' of %pISpc at %llu: the deadline passed, and the memory here could not be mapped for the device",
+				region->name, &x->sess->dst, krdma_xfer_at(x));
 		if (x->refused)
 			return krdma_explain(
 				why, x->status,

@@ -118,6 +118,7 @@ struct krdma_xfer {
 	bool answered; /* ->status is what the peer has answered */
 	enum krdma_wait wait;
 	bool held;  /* waits for its turn */
+	bool unmapped; /* its next bytes could not be mapped so far */
 	bool ended; /* ->done is called, or will be */
 	bool lost;  /* a key to its memory may be alive: it must not be given back */
 	bool gap;   /* a chunk failed: no more counting in .moved */

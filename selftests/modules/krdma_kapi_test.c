@@ -8,6 +8,8 @@
  *	mails	messages to this module itself, over the address @self
  *	stress	many transfers, cancelled and timed out at random, some submitted again
  *		from ->done; each has to end exactly once
+ *	crowd	@crowd messages to this module itself, which takes them slowly; whoever loaded it
+ *		ends the session, and sees in "ended" that each was told
  *	loop	transfers until one fails, in a thread; what came of it is in
  *		/sys/module/krdma_kapi_test/parameters
  *
@@ -51,6 +53,8 @@ static unsigned int depth = 64;
 module_param(depth, uint, 0444);
 static unsigned int rounds = 20;
 module_param(rounds, uint, 0444);
+static unsigned int crowd = 100000;
+module_param(crowd, uint, 0444);
 
 /* For the test to read. */
 static atomic_t events;
@@ -793,6 +797,69 @@ out:
 	return ok;
 }
 
+/* ---- crowd ---- */
+
+static struct krdma_io *crowd_ios;
+static struct krdma_publication *crowd_pub;
+static struct krdma_peer *crowd_peer;
+static struct krdma_remote *crowd_remote;
+static atomic_t crowd_ended;
+
+static void crowd_received(void *priv, const struct krdma_received *message)
+{
+	msleep(20);
+}
+
+static void crowd_done(struct krdma_io *io)
+{
+	WRITE_ONCE(ended, atomic_inc_return(&crowd_ended));
+	if (io->status)
+		WRITE_ONCE(status, io->status);
+}
+
+static void crowd_end(void)
+{
+	krdma_remote_close(crowd_remote);
+	krdma_peer_disconnect(crowd_peer);
+	krdma_unpublish(crowd_pub);
+	kvfree(crowd_ios);
+}
+
+static bool crowd_begin(void)
+{
+	struct sockaddr_storage dst;
+	LIST_HEAD(batch);
+	u32 i;
+
+	crowd_pub = krdma_publish(client, "kapi-crowd", big.page, PAGE_SIZE,
+				  RW | KRDMA_ALLOW_MESSAGE, crowd_received, NULL);
+	if (!want(!IS_ERR(crowd_pub)) ||
+	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
+		return false;
+	crowd_peer = krdma_peer_connect(client, &dst, NULL,
+					KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES, 0);
+	if (!want(!IS_ERR(crowd_peer)))
+		return false;
+	crowd_remote = krdma_remote_open(crowd_peer, "kapi-crowd", 0, 0, NULL, NULL);
+	crowd_ios = kvcalloc(crowd, sizeof(*crowd_ios), GFP_KERNEL);
+	if (!want(!IS_ERR(crowd_remote)) || !want(crowd_ios))
+		return false;
+	for (i = 0; i < crowd; i++) {
+		crowd_ios[i] = (struct krdma_io){
+			.remote = crowd_remote,
+			.op = KRDMA_IO_SEND,
+			.timeout = KTIME_MAX,
+			.done = crowd_done,
+		};
+		list_add_tail(&crowd_ios[i].node, &batch);
+		if (i % 64 == 63 || i + 1 == crowd) {
+			krdma_io_submit_batch(&batch);
+			cond_resched();
+		}
+	}
+	return true;
+}
+
 /* ---- loop ---- */
 
 static int loop(void *unused)
@@ -827,6 +894,7 @@ static void test_exit(void)
 
 	if (thread)
 		kthread_stop(thread);
+	crowd_end();
 	krdma_remote_close(remote);
 	krdma_peer_disconnect(peer);
 	krdma_client_destroy(client);
@@ -880,6 +948,8 @@ static int __init test_init(void)
 		rc = numbers() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "mails")) {
 		rc = mails() ? 0 : -EIO;
+	} else if (!rc && !strcmp(what, "crowd")) {
+		rc = crowd_begin() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "joined")) {
 		rc = joined() ? 0 : -EIO;
 	} else if (!rc) {

@@ -354,6 +354,71 @@ static void test_share(void)
 		kst_bail("chmod: %s", strerror(errno));
 }
 
+/* ---- memory that can't be mapped for the device ---- */
+
+#define FAIL "/sys/kernel/debug/krdma_mover_fail/"
+
+/* The points where that is looked at, and how often it failed there. */
+static int map_points(char point[8][64], unsigned long *failed)
+{
+	FILE *f = fopen(FAIL "points", "r");
+	char line[256], call[64];
+	unsigned long n;
+	int points = 0;
+
+	*failed = 0;
+	while (f && points < 8 && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%63s %63s reached %*u failed %lu", point[points], call, &n) != 3 ||
+		    strncmp(point[points], "krdma.h:", 8) || strcmp(call, "ib_dma_mapping_error"))
+			continue;
+		points++;
+		*failed += n;
+	}
+	if (f)
+		fclose(f);
+	return points;
+}
+
+static void map_fails(const char *point, unsigned int times)
+{
+	FILE *f = fopen(FAIL "arm", "w");
+
+	if (!f || fprintf(f, "%s %d %u", point, times ? 1 : 0, times ? times : 1) < 0 || fclose(f))
+		kst_bail(FAIL "arm: %s", strerror(errno));
+}
+
+static void test_map(void)
+{
+	struct krdma_op op = kst_op(KRDMA_OP_WRITE, first.region, 0, memory, KST_PAGE);
+	struct krdma_completion comp;
+	unsigned long before, after;
+	char point[8][64];
+	int rc;
+
+	rc = kst_move(first.fd, KRDMA_OP_WRITE, first.region, 0, memory, KST_PAGE, NULL);
+	if (rc || !map_points(point, &before)) {
+		kst_skip("this kernel has no fault injection", "memory that can't be mapped (%d)",
+			 rc);
+		return;
+	}
+	map_fails(point[0], 7);
+	kst_is(kst_move(first.fd, KRDMA_OP_WRITE, first.region, 0, memory, KST_PAGE, NULL), 0,
+	       "a WRITE whose memory can't be mapped 7 times");
+	map_fails(point[0], 3);
+	kst_is(kst_move(first.fd, KRDMA_OP_READ, first.region, 0, memory, KST_PAGE, NULL), 0,
+	       "a READ, 3 times");
+	map_points(point, &after);
+	kst_ok(after - before == 10, "it was tried again each time (%lu)", after - before);
+	map_fails(point[0], 1000000);
+	op.timeout_ns = SECOND / 2;
+	rc = kst_submit(first.fd, &op, &comp, 1, NULL);
+	map_fails(point[0], 0);
+	kst_fails(first.fd, rc ? rc : comp.status, -EIO, "could not be mapped",
+		  "one whose memory can never be mapped ends at its deadline, and says so");
+	kst_is(kst_move(first.fd, KRDMA_OP_WRITE, first.region, 0, memory, KST_PAGE, NULL), 0,
+	       "the session goes on");
+}
+
 int main(int argc, char **argv)
 {
 	struct kst_state before;
@@ -370,6 +435,7 @@ int main(int argc, char **argv)
 	if (!kst_wait(rest_stuck, NULL))
 		kst_bail("no message waits");
 
+	test_map();
 	test_long();
 	test_short();
 	test_kinds();
