@@ -187,8 +187,7 @@ void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
  * Context: process, of the user.
  * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file, or of its user)
  */
-int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
-		    struct krdma_why *why)
+int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm, struct krdma_why *why)
 {
 	struct mm_struct *mm = longterm ? current->mm : NULL;
 	int rc = krdma_charge(r->ctx, mm, longterm ? krdma_memlock() : 0, npages, why);

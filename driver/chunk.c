@@ -21,34 +21,12 @@
 #include "krdma.h"
 #include "trace.h"
 
-/* Registered buffers stay mapped: hand the bytes over and back. */
-static void krdma_chunk_sync_runs(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
-{
-	struct krdma_device *dev = ch->sess->dev;
-	struct krdma_xfer at = {
-		.map = c->xfer->map,
-		.local = c->xfer->local,
-		.nlocal = c->xfer->nlocal,
-		.at = c->at,
-	};
-	u32 left, len;
-	u64 addr;
-
-	for (left = c->bytes; left; left -= len) {
-		len = krdma_local_next(&at, dev, left, &addr);
-		if (to_device)
-			ib_dma_sync_single_for_device(dev->ib, addr, len, at.map->dir);
-		else
-			ib_dma_sync_single_for_cpu(dev->ib, addr, len, at.map->dir);
-	}
-}
-
 static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
 {
 	const struct krdma_mapping *map = c->xfer->map;
 
 	if (map && map->need_sync)
-		krdma_chunk_sync_runs(ch, c, to_device);
+		krdma_mapping_sync(c->xfer, c->at, c->bytes, ch->sess->dev, to_device);
 }
 
 static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)

@@ -69,7 +69,7 @@ struct krdma_req {
 	struct bio_vec *pages;
 	u32 npages; /* entries of ->pages */
 	unsigned long pinned;
-	struct mm_struct *mm; /* mmgrab: they are long-term pins, charged to it; or NULL */
+	struct mm_struct *mm;   /* mmgrab: they are long-term pins, charged to it; or NULL */
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
 	void (*end)(struct krdma_req *r);
 	void *door;             /* the door's own */

@@ -86,7 +86,7 @@
 /* If it may last longer than this its pages are pinned and accounted as a buffer's are. */
 #define KRDMA_PIN_SHORT_S  5U
 #define KRDMA_PIN_SHORT_NS (KRDMA_PIN_SHORT_S * NSEC_PER_SEC)
-#define KRDMA_OP_PIN_MAX ((u64)SZ_1G)
+#define KRDMA_OP_PIN_MAX   ((u64)SZ_1G)
 /* Exports of one user that is not root. */
 #define KRDMA_USER_EXPORTS 4096
 /* Asynchronous operations of a file, until their completions are read. */
@@ -645,8 +645,8 @@ struct krdma_session {
 	/* initiator */
 	struct list_head regions;
 	u32 nregions;
-	struct hlist_head xfers; /* all under way, the last first */
-	struct list_head ready;  /* can be posted */
+	struct hlist_head xfers;   /* all under way, the last first */
+	struct list_head ready;    /* can be posted */
 	struct list_head unmapped; /* could not be mapped for DMA; to be tried again */
 	struct hlist_node *scan;   /* the next of ->xfers for who looks at all of them */
 	u32 nxfers;
@@ -825,6 +825,8 @@ void krdma_op_uncharge(struct krdma_req *r);
 /* mem.c */
 int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
 void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir);
+unsigned int krdma_dma_run(const struct krdma_device *dev);
+bool krdma_dma_shared(struct ib_device *ib, struct sg_table *sgt);
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
 				struct krdma_why *why);
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
@@ -912,6 +914,8 @@ static inline void krdma_local_unmap(const struct krdma_xfer *x, struct ib_devic
 void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
 				    struct krdma_why *why);
+void krdma_mapping_sync(const struct krdma_xfer *x, struct krdma_cursor at, u32 bytes,
+			struct krdma_device *dev, bool to_device);
 void krdma_mem_unmap_device(struct krdma_device *dev);
 
 /* backing.c: files that exports are of */

@@ -8,9 +8,11 @@
  * (Documentation/lifetime.rst).
  */
 #include <linux/backing-dev.h>
+#include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/hugetlb.h>
+#include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -345,6 +347,58 @@ void krdma_pages_unpin(struct krdma_req *r)
 /* ---- DMA ---- */
 
 /**
+ * krdma_dma_run - how long a run of a scatter list may be
+ * @dev: the device
+ *
+ * Context: any.
+ * Return: bytes, a page at least
+ */
+unsigned int krdma_dma_run(const struct krdma_device *dev)
+{
+	return max_t(u32, min(ib_dma_max_seg_size(dev->ib), dev->max_map), PAGE_SIZE);
+}
+
+/* Is it at the page itself that the device is? */
+static bool krdma_dma_at(struct device *dev, dma_addr_t addr, struct page *page)
+{
+	struct iommu_domain *domain;
+
+	if (!dma_need_sync(dev, addr))
+		return true;
+	/* It says so of each address of an IOMMU (Linux 6.1), or after the first bounce. */
+	domain = iommu_get_domain_for_dev(dev);
+	return domain && dev_is_dma_coherent(dev) &&
+	       iommu_iova_to_phys(domain, addr) == page_to_phys(page);
+}
+
+/**
+ * krdma_dma_shared - do the device and the processors see the same memory at any time?
+ * @ib: the device
+ * @sgt: pages that are mapped for it, from the beginning of the first
+ *
+ * Not where bounce buffers are between (swiotlb: forced, or in a confidential guest), or
+ * caches are not coherent. What peers reach at times that nobody knows has to be so.
+ *
+ * Context: process.
+ * Return: true if they do
+ */
+bool krdma_dma_shared(struct ib_device *ib, struct sg_table *sgt)
+{
+	struct sg_dma_page_iter dma;
+	struct sg_page_iter cpu;
+
+	if (ib_uses_virt_dma(ib))
+		return true;
+	__sg_page_iter_start(&cpu, sgt->sgl, sgt->orig_nents, 0);
+	__sg_page_iter_start(&dma.base, sgt->sgl, sgt->nents, 0);
+	while (__sg_page_iter_next(&cpu) && __sg_page_iter_dma_next(&dma))
+		if (!krdma_dma_at(ib->dma_device, sg_page_iter_dma_address(&dma),
+				  sg_page_iter_page(&cpu)))
+			return false;
+	return true;
+}
+
+/**
  * krdma_dma_map - let a device reach pages
  * @ib: the device
  * @sgt: the pages
@@ -368,11 +422,14 @@ int krdma_dma_map(struct ib_device *ib, struct sg_table *sgt, enum dma_data_dire
  * @sgt: the pages
  * @dir: as when they were mapped
  *
+ * The processors have what was moved by now: krdma_mapping_sync(), and what peers reach needs
+ * none. All of a bounce buffer would come back, over what has been written since.
+ *
  * Context: process.
  */
 void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_direction dir)
 {
-	ib_dma_unmap_sgtable_attrs(ib, sgt, dir, 0);
+	ib_dma_unmap_sgtable_attrs(ib, sgt, dir, DMA_ATTR_SKIP_CPU_SYNC);
 	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
 }
 
@@ -488,8 +545,7 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *
 
 	/* Exactly the bytes: a bounce buffer must not copy back its neighbours. */
 	rc = sg_alloc_table_from_pages_segment(&map->sgt, mem->pages, mem->npages, mem->offset,
-					       mem->length, ib_dma_max_seg_size(dev->ib),
-					       GFP_KERNEL_ACCOUNT);
+					       mem->length, krdma_dma_run(dev), GFP_KERNEL_ACCOUNT);
 	if (rc)
 		goto out_page;
 	rc = krdma_dma_map(dev->ib, &map->sgt, map->dir);
@@ -544,6 +600,41 @@ u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u
 	len = krdma_page_rest(pos, min_t(u64, most, x->local[x->at.i].length - x->at.in));
 	krdma_split_step(&x->at, x->local, x->nlocal, len);
 	return len;
+}
+
+/**
+ * krdma_mapping_sync - registered buffers stay mapped: hand bytes over, and back
+ * @x: transfer with ->map
+ * @at: the first of the bytes
+ * @bytes: their number
+ * @dev: the device
+ * @to_device: to the device, before it moves them; or back
+ *
+ * What the device only reads does not come back: the process may have changed it. What it is
+ * to fill goes there before, as it may fill less.
+ *
+ * Context: any.
+ */
+void krdma_mapping_sync(const struct krdma_xfer *x, struct krdma_cursor at, u32 bytes,
+			struct krdma_device *dev, bool to_device)
+{
+	enum dma_data_direction dir = krdma_opcode_fills(x->opcode) ? x->map->dir : DMA_TO_DEVICE;
+	struct krdma_xfer part = {
+		.map = x->map,
+		.local = x->local,
+		.nlocal = x->nlocal,
+		.at = at,
+	};
+	u64 addr;
+	u32 len;
+
+	for (; bytes; bytes -= len) {
+		len = krdma_local_next(&part, dev, bytes, &addr);
+		if (to_device)
+			ib_dma_sync_single_for_device(dev->ib, addr, len, dir);
+		else
+			ib_dma_sync_single_for_cpu(dev->ib, addr, len, dir);
+	}
 }
 
 /**

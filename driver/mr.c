@@ -102,12 +102,19 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 	if (rc)
 		goto out_seg;
 	rc = sg_alloc_table_from_pages_segment(&seg->sgt, pages, seg->npages, 0, seg->length,
-					       ib_dma_max_seg_size(dev->ib), GFP_KERNEL);
+					       krdma_dma_run(dev), GFP_KERNEL);
 	if (rc)
 		goto out_pages;
 	rc = krdma_dma_map(dev->ib, &seg->sgt, krdma_seg_dir(seg));
 	if (rc)
 		goto out_table;
+	if (!krdma_dma_shared(dev->ib, &seg->sgt)) {
+		pr_warn_ratelimited(
+			"krdma_mover: peers can't have '%s' through %s: its DMA is bounced, or not coherent\n",
+			grant->exp->name, dev_name(&dev->ib->dev));
+		rc = -EOPNOTSUPP;
+		goto out_map;
+	}
 	room = krdma_mr_pages(&dev->policy, seg->npages);
 	seg->mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, krdma_mr_entries(&dev->policy, room));
 	if (IS_ERR(seg->mr)) {

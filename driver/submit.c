@@ -77,6 +77,7 @@ static void krdma_batch_unpin(struct krdma_batch *b)
 	u32 i;
 
 	for (i = 0; i < b->n; i++)
+		/* ORDER: what its end has written is seen. */
 		if (smp_load_acquire(&b->r[i]->over))
 			krdma_req_unpin(b->r[i]);
 }

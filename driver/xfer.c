@@ -619,6 +619,11 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 			why, x->status,
 			"'%s' of %pISpc at %llu: out of a device's reach, there or here",
 			region->name, &x->sess->dst, krdma_xfer_at(x));
+	case -EOPNOTSUPP:
+		return krdma_explain(
+			why, x->status,
+			"'%s' of %pISpc at %llu: the device there can't share memory (its DMA is bounced, or not coherent)",
+			region->name, &x->sess->dst, krdma_xfer_at(x));
 	case -EDQUOT:
 		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",
 				     &x->sess->dst, region->name, krdma_xfer_at(x),

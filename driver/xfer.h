@@ -117,12 +117,12 @@ struct krdma_xfer {
 	int status;
 	bool answered; /* ->status is what the peer has answered */
 	enum krdma_wait wait;
-	bool held;  /* waits for its turn */
+	bool held;     /* waits for its turn */
 	bool unmapped; /* its next bytes could not be mapped so far */
-	bool ended; /* ->done is called, or will be */
-	bool lost;  /* a key to its memory may be alive: it must not be given back */
-	bool gap;   /* a chunk failed: no more counting in .moved */
-	pid_t pid;  /* 0: the kernel */
+	bool ended;    /* ->done is called, or will be */
+	bool lost;     /* a key to its memory may be alive: it must not be given back */
+	bool gap;      /* a chunk failed: no more counting in .moved */
+	pid_t pid;     /* 0: the kernel */
 	u64 user_data;
 	/* The device did not take a work request of it: the reason of its -EIO. */
 	bool refused;

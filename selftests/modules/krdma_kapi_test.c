@@ -836,8 +836,8 @@ static bool crowd_begin(void)
 	if (!want(!IS_ERR(crowd_pub)) ||
 	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
 		return false;
-	crowd_peer = krdma_peer_connect(client, &dst, NULL,
-					KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES, 0);
+	crowd_peer =
+		krdma_peer_connect(client, &dst, NULL, KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES, 0);
 	if (!want(!IS_ERR(crowd_peer)))
 		return false;
 	crowd_remote = krdma_remote_open(crowd_peer, "kapi-crowd", 0, 0, NULL, NULL);

@@ -368,7 +368,8 @@ static int map_points(char point[8][64], unsigned long *failed)
 
 	*failed = 0;
 	while (f && points < 8 && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%63s %63s reached %*u failed %lu", point[points], call, &n) != 3 ||
+		if (sscanf(line, "%63s %63s reached %*u failed %lu", point[points], call, &n) !=
+			    3 ||
 		    strncmp(point[points], "krdma.h:", 8) || strcmp(call, "ib_dma_mapping_error"))
 			continue;
 		points++;
