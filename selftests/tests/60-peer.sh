@@ -26,6 +26,7 @@ PAUSE=20 # seconds
 # A slow kernel tries fewer.
 [ "$TIME_FACTOR" = 1 ] || KEYS=${KEYS:-16} HALF_OPEN=${HALF_OPEN:-100}
 export KEYS=${KEYS:-255} HALF_OPEN=${HALF_OPEN:-1000}
+export OTHER_ADDRESS=10.77.0.11 # of this node
 
 helpers=$TOP/selftests/tests/bin/helpers
 peer=$helpers/peer
@@ -33,6 +34,8 @@ make -s -C "$TOP/selftests/tests/src" ../bin/helpers/peer ../bin/helpers/stalled
 	echo "Bail out! src/peer.c or src/stalled.c does not build"
 	exit 1
 }
+ip addr add $OTHER_ADDRESS/24 dev data0
+at_end ip addr del $OTHER_ADDRESS/24 dev data0
 unload_module # what an earlier test may have left
 load_module
 dir=$(mktemp -d)

@@ -268,6 +268,7 @@ void conn_init(struct conn *c)
 	put_bytes(c->hello + 40, 4, 2000);
 	c->hello_len = HELLO;
 	c->reads = 4;
+	c->retries = 6;
 	c->rnr = 6;
 	c->rnr_timer = 12;
 	c->polite = true;
@@ -449,7 +450,7 @@ static void conn_param(struct conn *c, struct rdma_conn_param *param)
 		.private_data_len = c->hello_len,
 		.responder_resources = c->reads,
 		.initiator_depth = c->reads,
-		.retry_count = 6,
+		.retry_count = c->retries,
 		.rnr_retry_count = c->rnr,
 		.qp_num = c->qp->qp_num,
 	};
@@ -490,7 +491,8 @@ const char *conn_connect(struct conn *c)
 	c->events = event_channel();
 	if (!c->events || rdma_create_id(c->events, &c->id, NULL, RDMA_PS_TCP))
 		return bad("no rdma_cm id: %m");
-	if (rdma_resolve_addr(c->id, NULL, &addr.sa, 5000) ||
+	if (rdma_resolve_addr(c->id, c->from ? (struct sockaddr *)&c->from->sa : NULL, &addr.sa,
+			      5000) ||
 	    !wait_event(c, RDMA_CM_EVENT_ADDR_RESOLVED, 6000))
 		return "no address";
 	if (rdma_resolve_route(c->id, 5000) || !wait_event(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 6000))
@@ -795,9 +797,20 @@ const char *ends(struct conn *c, int reason, int ms)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+void resolve(union address *addr, const char *host, const char *port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *info;
+
+	if (getaddrinfo(host, port, &hints, &info)) {
+		fprintf(stderr, "peer: no address: %s\n", host);
+		exit(2);
+	}
+	memcpy(addr, info->ai_addr, info->ai_addrlen);
+	freeaddrinfo(info);
+}
+
+int main(int argc, char **argv)
+{
 	struct ibv_device **devices = ibv_get_device_list(NULL);
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 
@@ -809,12 +822,11 @@ int main(int argc, char **argv)
 		ibv_free_device_list(devices);
 	if (argc == 2 && !strcmp(argv[1], "cases"))
 		return owner_cases();
-	if (argc < 4 || getaddrinfo(argv[2], argv[3], &hints, &info)) {
+	if (argc < 4) {
 		fprintf(stderr, "usage: peer initiator|owner HOST PORT [COMMAND]\n");
 		return 2;
 	}
-	memcpy(&peer_addr, info->ai_addr, info->ai_addrlen);
-	freeaddrinfo(info);
+	resolve(&peer_addr, argv[2], argv[3]);
 	if (!strcmp(argv[1], "owner"))
 		return owner_main();
 	kill_command = argc > 4 ? argv[4] : NULL;

@@ -124,11 +124,13 @@ struct conn {
 	u8 *data;
 
 	/* How to connect; conn_init sets what is usual. */
-	u16 port; /* behind the one that was given */
+	u16 port;                  /* behind the one that was given */
+	const union address *from; /* NULL for any */
 	u8 hello[256];
 	u32 hello_len;
-	u8 reads; /* responder resources, and initiator depth */
-	u8 rnr;   /* RNR retry count that the other side is to use */
+	u8 reads;   /* responder resources, and initiator depth */
+	u8 retries; /* retry count, and */
+	u8 rnr;     /* RNR retry count that the other side is to use; 7 is without end */
 	u8 rnr_timer;
 	bool no_receives;
 	bool messages; /* the feature is wanted */
@@ -198,6 +200,7 @@ const char *conn_connect(struct conn *c);
 const char *conn_accept(struct conn *c, struct rdma_cm_id *id);
 void conn_end(struct conn *c);
 void conn_break(struct conn *c);
+void resolve(union address *addr, const char *host, const char *port);
 bool pump(struct conn *c, s64 until);
 bool wait_event(struct conn *c, int event, int ms);
 bool receive(struct conn *c, struct msg *m, int ms);

@@ -652,6 +652,19 @@ static const char *early(struct conn *c, const void *arg)
 	return a.b[0] == (ANSWER | PING) ? ping(c, 9) : bad("type %#x", a.b[0]);
 }
 
+/* It would hold what is sent to it for ever. */
+static const char *endless(struct conn *c, const void *arg)
+{
+	const char *why;
+
+	if (*(const bool *)arg)
+		c->rnr = 7;
+	else
+		c->retries = 7;
+	why = conn_connect(c);
+	return !why ? "it was accepted" : strncmp(why, "rejected: version 1 ", 20) ? why : NULL;
+}
+
 void misbehave(void)
 {
 	static const u32 lengths[] = { 1025, 2048, 4096 };
@@ -720,6 +733,13 @@ void misbehave(void)
 		     "a question before the connection is established");
 	else
 		result(attempt(early, NULL), "a question before the connection is established");
+	for (i = 0; i < 2; i++)
+		if (iwarp)
+			skip("iWARP's retries are TCP's", "%s retries without end: refused",
+			     i ? "RNR" : "transport");
+		else
+			result(attempt(endless, i ? &yes : &no), "%s retries without end: refused",
+			       i ? "RNR" : "transport");
 	messages();
 	half_open_by_the_thousand();
 }

@@ -61,8 +61,14 @@ struct half_open {
 	bool accepted, ended;
 };
 
+/* So often refused, there is room for none: one that failed by itself would have left some. */
+#define ENOUGH 16
+
 struct tally {
 	u32 accepted, refused, ended;
+	u32 no_room;       /* of the refused */
+	bool tried;        /* from another address then, */
+	const char *other; /* and what came of it */
 };
 
 /* A slow kernel has fewer. */
@@ -91,8 +97,9 @@ static void half_open_event(struct conn *c, struct rdma_cm_event *event, struct 
 			return;
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		/* A session of its own. */
+		/* A session and a user of its own: one user of a host has fewer. */
 		put_bytes(c->hello + 24, 8, (uintptr_t)half);
+		put_bytes(c->hello + 32, 4, half->qp_num);
 		if (!rdma_connect(half->id, &param))
 			return;
 		break;
@@ -108,6 +115,20 @@ static void half_open_event(struct conn *c, struct rdma_cm_event *event, struct 
 	half->ended = true;
 	tally->ended++;
 	tally->refused += !half->accepted;
+	if (!half->accepted && event->event == RDMA_CM_EVENT_REJECTED &&
+	    event->param.conn.private_data_len > 5 &&
+	    ((const u8 *)event->param.conn.private_data)[5] == NO_ROOM)
+		tally->no_room++;
+}
+
+/* These have what one address may have. */
+static const char *from_other(struct conn *c, const void *arg)
+{
+	static union address other;
+
+	resolve(&other, getenv("OTHER_ADDRESS"), NULL);
+	c->from = &other;
+	return begin(c, "data") ?: ping(c, 7) ?: say_bye(c);
 }
 
 /* All of them, until each has ended. */
@@ -139,6 +160,12 @@ static const char *half_open(struct conn *c, struct half_open *all, u32 count, s
 		while (!rdma_get_cm_event(c->events, &event)) {
 			half_open_event(c, event, tally);
 			rdma_ack_cm_event(event);
+			if (tally->no_room < ENOUGH || tally->tried || !getenv("OTHER_ADDRESS"))
+				continue;
+			tally->tried = true;
+			printf("# refused after %u were accepted and %u had ended\n",
+			       tally->accepted, tally->ended);
+			tally->other = attempt(from_other, NULL);
 		}
 	}
 	return tally->accepted ? NULL : "none was accepted";
@@ -146,6 +173,7 @@ static const char *half_open(struct conn *c, struct half_open *all, u32 count, s
 
 static const char *many_half_open(struct conn *c, const void *arg)
 {
+	static const char what[] = "a connect from another address, when one has all it may have";
 	u32 count = *(const u32 *)arg, i;
 	struct half_open *all = calloc(count, sizeof(*all));
 	struct tally tally = { 0 };
@@ -159,6 +187,12 @@ static const char *many_half_open(struct conn *c, const void *arg)
 	free(all);
 	printf("# of %u connects %u were accepted, %u refused\n", count, tally.accepted,
 	       tally.refused);
+	if (!getenv("OTHER_ADDRESS"))
+		skip("there is no other address", "%s", what);
+	else if (!tally.tried)
+		skip("it was not refused", "%s", what);
+	else
+		result(tally.other, "%s", what);
 	return why;
 }
 

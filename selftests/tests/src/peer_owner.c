@@ -22,7 +22,8 @@ enum how {
 	NORMAL,
 	IGNORE,
 	DROP,
-	NO_RECEIVES
+	NO_RECEIVES,
+	ENDLESS
 };
 
 static const struct owner_case {
@@ -325,6 +326,8 @@ static const struct owner_case cases[] = {
 	{ "accept-never", "ls", 1, 20, ".", "ignored", .how = IGNORE },
 	{ "accept-and-go", "ls", 1, QUICK, ".", ENDED, .how = DROP },
 	{ "no-receives", "ls", 1, 20, ".", ENDED, .how = NO_RECEIVES },
+	{ "endless", "ls", 1, QUICK, "retries without an end", ".", .how = ENDLESS,
+	  .no_iwarp = "iWARP's retries are TCP's" },
 
 	/* header of an answer, to LIST */
 	SLOW("list-never", "ls", 40, ".", "bye [07]", LIST, nothing, 0),
@@ -641,6 +644,8 @@ static const char *greet(struct served *s)
 	c->polite = false;
 	c->owner = true;
 	c->no_receives = is->how == NO_RECEIVES;
+	if (is->how == ENDLESS)
+		c->rnr = 7;
 	memcpy(c->hello + 24, s->request + 24, 8);
 	c->window = get_bytes(s->request + 36, 2);
 	/* Whoever wants to send messages may. */
