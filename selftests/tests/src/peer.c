@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer in userspace, for 60-peer.sh: connections, messages and results.
+ * A peer in userspace, for 60-peer.sh and others: connections, messages and results.
  *
  *   peer initiator HOST PORT COMMAND   TAP on standard output; "COMMAND NAME"
  *                                      kills the process that exports NAME
  *   peer owner ADDRESS PORT            listens on PORT and the ports behind it,
  *                                      one for each way to misbehave
  *   peer cases                         what these are, for the script
+ *   peer withhold HOST PORT ...        peer_withhold.c, for 62-withheld.sh
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -275,7 +276,7 @@ void conn_init(struct conn *c)
 	c->event = -1; /* 0 is one */
 }
 
-static void post_receive(struct conn *c, u32 i)
+void post_receive(struct conn *c, u32 i)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)c->mem + i * MSG_MAX,
@@ -299,6 +300,8 @@ static const char *qp_state(struct conn *c, enum ibv_qp_state state)
 		return bad("no attributes for state %d: %m", state);
 	if (state == IBV_QPS_RTR)
 		attr.min_rnr_timer = c->rnr_timer;
+	if (state == IBV_QPS_RTS && c->stubborn)
+		attr.rnr_retry = 7;
 	if (ibv_modify_qp(c->qp, &attr, mask))
 		return bad("queue pair to state %d: %m", state);
 	return NULL;
@@ -823,10 +826,12 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "cases"))
 		return owner_cases();
 	if (argc < 4) {
-		fprintf(stderr, "usage: peer initiator|owner HOST PORT [COMMAND]\n");
+		fprintf(stderr, "usage: peer initiator|owner|withhold HOST PORT ...\n");
 		return 2;
 	}
 	resolve(&peer_addr, argv[2], argv[3]);
+	if (!strcmp(argv[1], "withhold"))
+		return withhold_main(argc - 4, argv + 4);
 	if (!strcmp(argv[1], "owner"))
 		return owner_main();
 	kill_command = argc > 4 ? argv[4] : NULL;

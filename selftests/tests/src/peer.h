@@ -8,6 +8,7 @@
  * peer_attack.c	the same, breaking the rules
  * peer_message.c	the same, with messages
  * peer_crowd.c		the same, many times at once
+ * peer_withhold.c	the same, taking no answers
  * peer_owner.c		the side that accepts
  */
 #ifndef PEER_H
@@ -132,6 +133,7 @@ struct conn {
 	u8 retries; /* retry count, and */
 	u8 rnr;     /* RNR retry count that the other side is to use; 7 is without end */
 	u8 rnr_timer;
+	bool stubborn; /* its own RNR retries are without end */
 	bool no_receives;
 	bool messages; /* the feature is wanted */
 	bool no_rtu;   /* never say that the connection is established; not on iWARP */
@@ -200,6 +202,7 @@ const char *conn_connect(struct conn *c);
 const char *conn_accept(struct conn *c, struct rdma_cm_id *id);
 void conn_end(struct conn *c);
 void conn_break(struct conn *c);
+void post_receive(struct conn *c, u32 i);
 void resolve(union address *addr, const char *host, const char *port);
 bool pump(struct conn *c, s64 until);
 bool wait_event(struct conn *c, int event, int ms);
@@ -245,6 +248,7 @@ enum crowd {
 const char *crowd(struct conn *unused, const void *arg);
 void half_open_by_the_thousand(void);
 
+int withhold_main(int argc, char **argv);
 int initiator_main(void);
 int owner_main(void);
 int owner_cases(void);
