@@ -365,22 +365,26 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 static bool krdma_io_send_ok(const struct krdma_io *io, u32 nlocal)
 {
 	return io->length <= KRDMA_MESSAGE_MAX && (!io->length || nlocal) && !io->offset &&
-	       !(io->verify | io->unplaced | io->message);
+	       !(io->verify | io->unplaced | io->placed | io->message);
 }
 
 /* More than a READ or WRITE is. Return: the rights that it needs beside its own, or an errno. */
 static int krdma_io_check_more(const struct krdma_io *io, struct krdma_xfer *x)
 {
-	if ((io->unplaced || io->message) && x->opcode != KRDMA_OP_WRITE)
+	if ((io->unplaced || io->placed || io->message) && x->opcode != KRDMA_OP_WRITE)
+		return -EINVAL;
+	if (io->unplaced && io->placed)
 		return -EINVAL;
 	if (krdma_opcode_number(x->opcode) && (io->verify || !krdma_io_number_ok(io)))
 		return -EINVAL;
 	x->verify = io->verify ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	x->mail = io->op == KRDMA_IO_SEND || io->message ? KRDMA_MAIL_WANTED : KRDMA_MAIL_NONE;
 	x->unplaced = io->unplaced;
+	x->placed = io->placed;
 	x->operand = io->operand;
 	x->compare = io->compare;
-	return (io->verify ? KRDMA_RIGHT_READ : 0) | (io->message ? KRDMA_RIGHT_MESSAGE : 0);
+	return (io->verify || io->placed ? KRDMA_RIGHT_READ : 0) |
+	       (io->message ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 /* What does not fit is cut nowhere else. */
@@ -396,6 +400,7 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	x->verify = KRDMA_VERIFY_NONE;
 	x->mail = KRDMA_MAIL_NONE;
 	x->unplaced = false;
+	x->placed = false;
 	if (io->timeout < 0)
 		return -EINVAL;
 	if (unlikely(io->op == KRDMA_IO_SEND)) {
@@ -404,7 +409,8 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 	} else if (!x->length || !x->nlocal) {
 		return -EINVAL;
 	}
-	if (unlikely(io->op > KRDMA_IO_WRITE || io->verify | io->unplaced | io->message)) {
+	if (unlikely(io->op > KRDMA_IO_WRITE ||
+		     io->verify | io->unplaced | io->placed | io->message)) {
 		int more = krdma_io_check_more(io, x);
 
 		if (more < 0)

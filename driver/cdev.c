@@ -178,7 +178,8 @@ static int krdma_ioc_query(struct krdma_call *call)
 	cmd->size = call->user_size;
 	cmd->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_VECTORS |
 			KRDMA_FEATURE_AFTER | KRDMA_FEATURE_ATOMIC | KRDMA_FEATURE_DIGEST |
-			KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | krdma_uring_features();
+			KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | KRDMA_FEATURE_PLACED |
+			krdma_uring_features();
 	cmd->incarnation = krdma_incarnation;
 	cmd->pinned_bytes = (u64)atomic64_read(&ctx->pinned) << PAGE_SHIFT;
 	cmd->pinned_limit = ctx->pinned_limit << PAGE_SHIFT;

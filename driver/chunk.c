@@ -11,6 +11,10 @@
  * before the end of a page ends there: siw as the owner answers short ones that go
  * over it with wrong bytes (siw_try_1seg).
  *
+ * Elsewhere such a READ is behind WRITEs that ask for it (KRDMA_OP_PLACED), into memory
+ * that needs no key. It proves all before it: an adapter executes what comes on a queue
+ * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
+ *
  * A chunk is in ch->ring until it has ended. Nothing relies on a completion for
  * each when the queue pair is in error: siw may lose some, and give others twice.
  * What failed on iWARP, or never completed, ends with the queue pair and its
@@ -147,10 +151,13 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 	}
 }
 
-/* iWARP: its completion does not tell that the bytes are in the peer's memory. */
-static bool krdma_needs_read(const struct krdma_xfer *x)
+/*
+ * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
+ * somebody may want to know more than that the adapter has them.
+ */
+static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_xfer *x)
 {
-	return x->opcode == KRDMA_OP_WRITE && !x->unplaced;
+	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
 }
 
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -170,8 +177,8 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!c->posted)
 		goto out;
 	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
-	/* Not before the READ behind it; and a key of ours may be alive. */
-	if (ch->iwarp && (err || krdma_needs_read(c->xfer)))
+	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
+	if (err ? ch->iwarp : krdma_needs_read(ch, c->xfer))
 		goto out;
 	krdma_chunk_end(ch, c, err, &done);
 	krdma_xfer_pump(sess, &done);
@@ -180,7 +187,7 @@ out:
 	krdma_xfers_finish(&done);
 }
 
-/* iWARP: the READ behind WRITEs. */
+/* The READ behind WRITEs. What it leaves when it fails ends with the queue pair. */
 static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_chunk *last = container_of(wc->wr_cqe, struct krdma_chunk, placed_cqe);
@@ -200,7 +207,7 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	for (place = ch->head; place != last->place + 1; place++) {
 		struct krdma_chunk *c = *krdma_ring_at(ch, place);
 
-		if (c && krdma_needs_read(c->xfer))
+		if (c && krdma_needs_read(ch, c->xfer))
 			krdma_chunk_end(ch, c, 0, &done);
 	}
 	krdma_xfer_pump(sess, &done);
@@ -209,12 +216,14 @@ out:
 	krdma_xfers_finish(&done);
 }
 
-/* iWARP: READ the last byte of a WRITE into the void. */
+/* READ the last byte of a WRITE into the void. */
 static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
 {
-	c->placed_sge.addr = ch->void_sink.mr->iova;
+	struct ib_mr *mr = ch->void_sink.mr;
+
+	c->placed_sge.addr = mr ? mr->iova : ch->void_dma;
 	c->placed_sge.length = 1;
-	c->placed_sge.lkey = ch->void_sink.mr->lkey;
+	c->placed_sge.lkey = mr ? mr->lkey : ch->sess->pd->local_dma_lkey;
 	memset(&c->placed, 0, sizeof(c->placed));
 	c->placed.wr.wr_cqe = &c->placed_cqe;
 	c->placed.wr.sg_list = &c->placed_sge;
@@ -337,8 +346,8 @@ static struct krdma_chunk *krdma_chain_write(const struct krdma_channel *ch,
 {
 	struct krdma_chunk *c, *write = NULL;
 
-	for (c = ch->iwarp ? chain : NULL; c; c = c->next)
-		if (krdma_needs_read(c->xfer))
+	for (c = chain; c; c = c->next)
+		if (krdma_needs_read(ch, c->xfer))
 			write = c;
 	return write;
 }
@@ -357,7 +366,8 @@ static int krdma_chain_post(struct krdma_channel *ch, struct krdma_chunk *chain,
 	if (write) {
 		krdma_read_placed(ch, write);
 		krdma_post_count(ch, 1);
-		if (!ch->void_ready) {
+		krdma_stat_inc(KRDMA_STAT_PLACEMENTS);
+		if (ch->iwarp && !ch->void_ready) {
 			*link = &ch->void_sink.reg.wr;
 			link = &ch->void_sink.reg.wr.next;
 		}
@@ -437,7 +447,7 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_chu
 			ch->outstanding--;
 		for (; chain && bad != krdma_chunk_first(chain) && bad != &chain->wr.wr;
 		     chain = chain->next)
-			if (ch->iwarp && krdma_needs_read(chain->xfer))
+			if (krdma_needs_read(ch, chain->xfer))
 				unread = chain;
 		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
 		if (!chain || bad != krdma_chunk_first(chain))

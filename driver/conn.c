@@ -224,13 +224,13 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 			     KRDMA_REG_SLOTS + 1 >
 		     KRDMA_OUTSTANDING_MAX);
 	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_OUTSTANDING_MAX);
-	attr.cap.max_send_wr = ch->slots + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
+	attr.cap.max_send_wr = ch->slots * 2 + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
 	ch->patience = sess->patience;
 	if (ch->iwarp && ch->patience < KRDMA_IWARP_PATIENCE)
 		ch->patience = KRDMA_IWARP_PATIENCE;
 	if (ch->iwarp && ch->slots)
-		attr.cap.max_send_wr += ch->slots + KRDMA_SINKS + 1;
+		attr.cap.max_send_wr += KRDMA_SINKS + 1;
 	if (ch->messages && ch->slots)
 		attr.cap.max_send_wr += KRDMA_PLACES;
 	attr.cap.max_recv_wr = ch->nrx + 1;

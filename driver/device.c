@@ -153,8 +153,10 @@ struct krdma_device *krdma_device_next(struct krdma_device *dev)
 	struct krdma_device *next;
 
 	mutex_lock(&krdma_devices_lock);
-	next = list_prepare_entry(dev, &krdma_devices, node);
-	list_for_each_entry_continue(next, &krdma_devices, node) if (!next->removing) break;
+	next = dev ? list_next_entry(dev, node) :
+		     list_first_entry(&krdma_devices, struct krdma_device, node);
+	while (!list_entry_is_head(next, &krdma_devices, node) && next->removing)
+		next = list_next_entry(next, node);
 	if (list_entry_is_head(next, &krdma_devices, node))
 		next = NULL;
 	else

@@ -471,8 +471,7 @@ struct krdma_chunk {
 		struct ib_atomic_wr atomic; /* begins with the same struct ib_send_wr */
 	};
 	struct ib_sge sge[KRDMA_SGE_MAX];
-	/* iWARP */
-	struct krdma_sink *sink; /* READ */
+	struct krdma_sink *sink; /* iWARP, of a READ */
 	struct ib_cqe placed_cqe;
 	struct ib_rdma_wr placed; /* the READ behind WRITEs */
 	struct ib_sge placed_sge;
@@ -522,9 +521,11 @@ struct krdma_channel {
 	struct scatterlist *sink_sg; /* for each of them, or scratch */
 	u32 sink_pages;
 	struct krdma_sink void_sink; /* of READs behind WRITEs, registered by the first */
+	bool void_ready;
+
+	/* what READs behind WRITEs fill */
 	void *void_buf;
 	u64 void_dma;
-	bool void_ready;
 
 	/* control */
 	struct krdma_tx *tx;
@@ -742,6 +743,7 @@ enum krdma_stat {
 	KRDMA_STAT_TRANSFERS_TIMED_OUT,
 	KRDMA_STAT_CHUNKS,
 	KRDMA_STAT_DOORBELLS,
+	KRDMA_STAT_PLACEMENTS,
 	KRDMA_STAT_MESSAGES_SENT,
 	KRDMA_STAT_MESSAGES_RECEIVED,
 	KRDMA_STAT_PROTOCOL_ERRORS,
@@ -940,6 +942,8 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32
 int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
 int krdma_segs_fence(struct krdma_session *sess);
 void krdma_seg_free(struct krdma_seg *seg);
+int krdma_void_setup(struct krdma_channel *ch);
+void krdma_void_free(struct krdma_channel *ch);
 int krdma_sinks_setup(struct krdma_channel *ch);
 void krdma_sinks_free(struct krdma_channel *ch);
 int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left);

@@ -376,6 +376,47 @@ int krdma_segs_fence(struct krdma_session *sess)
 	return sess->ch->iwarp ? krdma_ask_fence(sess) : 0;
 }
 
+/* ---- memory that a READ behind WRITEs fills ---- */
+
+/**
+ * krdma_void_setup - allocate it
+ * @ch: channel that moves data
+ *
+ * A page, as on iWARP the peer has a key of it.
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM
+ */
+int krdma_void_setup(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->sess->dev->ib;
+
+	ch->void_buf = (void *)get_zeroed_page(GFP_KERNEL);
+	if (!ch->void_buf)
+		return -ENOMEM;
+	ch->void_dma = ib_dma_map_single(ib, ch->void_buf, PAGE_SIZE, DMA_FROM_DEVICE);
+	if (ib_dma_mapping_error(ib, ch->void_dma)) {
+		free_page((unsigned long)ch->void_buf);
+		ch->void_buf = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * krdma_void_free - undo krdma_void_setup
+ * @ch: channel without a queue pair, and without a registration of it
+ *
+ * Context: process.
+ */
+void krdma_void_free(struct krdma_channel *ch)
+{
+	if (!ch->void_buf)
+		return;
+	ib_dma_unmap_single(ch->sess->dev->ib, ch->void_dma, PAGE_SIZE, DMA_FROM_DEVICE);
+	free_page((unsigned long)ch->void_buf);
+}
+
 /* ---- iWARP: memory that a READ fills ---- */
 
 static void krdma_sink_reg_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -403,7 +444,7 @@ static int krdma_sink_describe(struct krdma_sink *sink, struct scatterlist *sg, 
 
 /**
  * krdma_sinks_setup - allocate the registrations of a channel's READs
- * @ch: channel on iWARP with a PD
+ * @ch: channel on iWARP with a PD, after krdma_void_setup()
  *
  * Context: process.
  * Return: 0 or a negative errno; krdma_sinks_free cleans up in either case
@@ -440,15 +481,6 @@ int krdma_sinks_setup(struct krdma_channel *ch)
 	}
 
 	/* The peer may write into the void for as long as the channel lives. */
-	ch->void_buf = (void *)get_zeroed_page(GFP_KERNEL);
-	if (!ch->void_buf)
-		return -ENOMEM;
-	ch->void_dma = ib_dma_map_single(ib, ch->void_buf, PAGE_SIZE, DMA_FROM_DEVICE);
-	if (ib_dma_mapping_error(ib, ch->void_dma)) {
-		free_page((unsigned long)ch->void_buf);
-		ch->void_buf = NULL;
-		return -ENOMEM;
-	}
 	ch->void_sink.mr =
 		ib_alloc_mr(ch->sess->pd, IB_MR_TYPE_MEM_REG, krdma_mr_entries(policy, 1));
 	if (IS_ERR(ch->void_sink.mr)) {
@@ -479,10 +511,6 @@ void krdma_sinks_free(struct krdma_channel *ch)
 			WARN_ON_ONCE(ib_dereg_mr(ch->sink[i].mr));
 	if (ch->void_sink.mr)
 		WARN_ON_ONCE(ib_dereg_mr(ch->void_sink.mr));
-	if (ch->void_buf) {
-		ib_dma_unmap_single(ch->sess->dev->ib, ch->void_dma, PAGE_SIZE, DMA_FROM_DEVICE);
-		free_page((unsigned long)ch->void_buf);
-	}
 	kfree(ch->sink);
 	kvfree(ch->sink_sg);
 }

@@ -223,7 +223,8 @@ static u64 krdma_op_local(const struct krdma_op *op)
 static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_why *why)
 {
 	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER |
-			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_MESSAGE;
+			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_MESSAGE | KRDMA_OP_PLACED;
+	const u32 place = KRDMA_OP_UNPLACED | KRDMA_OP_PLACED;
 	bool send = op->opcode == KRDMA_OP_SEND;
 	bool operand = krdma_opcode_atomic(op->opcode) || send || (op->flags & KRDMA_OP_MESSAGE);
 
@@ -250,6 +251,10 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
 	if ((op->flags & KRDMA_OP_UNPLACED) && op->opcode != KRDMA_OP_WRITE)
 		return krdma_explain(why, -EINVAL, "only a WRITE can be unplaced");
+	if ((op->flags & KRDMA_OP_PLACED) && op->opcode != KRDMA_OP_WRITE)
+		return krdma_explain(why, -EINVAL, "only a WRITE can be placed");
+	if ((op->flags & place) == place)
+		return krdma_explain(why, -EINVAL, "a WRITE is placed or unplaced, not both");
 	if ((op->flags & KRDMA_OP_MESSAGE) && op->opcode != KRDMA_OP_WRITE)
 		return krdma_explain(why, -EINVAL, "only a WRITE can carry a message");
 	if (send)
@@ -334,7 +339,7 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
 					     region->length);
-	if (op->flags & KRDMA_OP_VERIFY)
+	if (op->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
 		right |= KRDMA_RIGHT_READ;
 	if (op->flags & KRDMA_OP_MESSAGE)
 		right |= KRDMA_RIGHT_MESSAGE;
@@ -416,6 +421,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	x->opcode = op->opcode;
 	x->verify = op->flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	x->unplaced = op->flags & KRDMA_OP_UNPLACED;
+	x->placed = op->flags & KRDMA_OP_PLACED;
 	x->mail = op->opcode == KRDMA_OP_SEND || (op->flags & KRDMA_OP_MESSAGE) ?
 			  KRDMA_MAIL_WANTED :
 			  KRDMA_MAIL_NONE;

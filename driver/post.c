@@ -6,9 +6,9 @@
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:
  *
- *	KRDMA_DATA_SLOTS	READs, WRITEs and atomics, one chunk each; on iWARP twice, for
- *				the READs behind the WRITEs, and
- *	KRDMA_SINKS + 1		registrations of what READs fill
+ *	KRDMA_DATA_SLOTS * 2	READs, WRITEs and atomics, one chunk each, and the READs behind
+ *				the WRITEs
+ *	KRDMA_SINKS + 1		iWARP: registrations of what READs fill
  *	ntx			control messages
  *	KRDMA_PLACES		messages, of an initiator that may send them
  *	KRDMA_REG_SLOTS		registrations or invalidations of the service
@@ -601,7 +601,9 @@ int krdma_post_setup(struct krdma_channel *ch)
 	rc = ch->messages && ch->slots ? krdma_letters_setup(ch) : 0;
 	if (rc)
 		return rc;
-	return ch->iwarp && ch->slots ? krdma_sinks_setup(ch) : 0;
+	if (ch->slots)
+		rc = krdma_void_setup(ch);
+	return !rc && ch->iwarp && ch->slots ? krdma_sinks_setup(ch) : rc;
 }
 
 /**
@@ -622,6 +624,7 @@ void krdma_post_teardown(struct krdma_channel *ch)
 		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, ch->rx_size, DMA_FROM_DEVICE);
 	krdma_letters_free(ch);
 	krdma_sinks_free(ch);
+	krdma_void_free(ch);
 	krdma_chunks_free(ch);
 	kfree(ch->tx);
 	kfree(ch->rx);

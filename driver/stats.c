@@ -65,6 +65,7 @@ KRDMA_STAT_ATTR(transfers_failed, KRDMA_STAT_TRANSFERS_FAILED);
 KRDMA_STAT_ATTR(transfers_timed_out, KRDMA_STAT_TRANSFERS_TIMED_OUT);
 KRDMA_STAT_ATTR(chunks, KRDMA_STAT_CHUNKS);
 KRDMA_STAT_ATTR(doorbells, KRDMA_STAT_DOORBELLS);
+KRDMA_STAT_ATTR(placements, KRDMA_STAT_PLACEMENTS);
 KRDMA_STAT_ATTR(messages_sent, KRDMA_STAT_MESSAGES_SENT);
 KRDMA_STAT_ATTR(messages_received, KRDMA_STAT_MESSAGES_RECEIVED);
 KRDMA_STAT_ATTR(protocol_errors, KRDMA_STAT_PROTOCOL_ERRORS);
@@ -98,6 +99,7 @@ static struct attribute *krdma_stats_attrs[] = {
 	&krdma_stat_transfers_timed_out.attr.attr,
 	&krdma_stat_chunks.attr.attr,
 	&krdma_stat_doorbells.attr.attr,
+	&krdma_stat_placements.attr.attr,
 	&krdma_stat_messages_sent.attr.attr,
 	&krdma_stat_messages_received.attr.attr,
 	&krdma_stat_protocol_errors.attr.attr,

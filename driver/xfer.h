@@ -96,6 +96,7 @@ struct krdma_xfer {
 	u8 verify;                /* enum krdma_verify; set by the submitter */
 	u8 mail;                  /* enum krdma_mail_state; the same */
 	bool unplaced;            /* a WRITE need not be in the peer's memory; the same */
+	bool placed;              /* a READ has to be behind a WRITE; the same */
 	kuid_t uid;
 	u8 opcode;
 	/*

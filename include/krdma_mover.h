@@ -122,6 +122,9 @@ enum krdma_io_op {
  *	KRDMA_ALLOW_READ
  * @unplaced: of a WRITE: it may end before its bytes are in the peer's memory. Makes a
  *	difference on iWARP only, where it spares a READ behind the WRITE
+ * @placed: of a WRITE: when it ends, a READ behind it has come back, on any transport, and
+ *	who looks at the peer's memory sees its bytes. Needs KRDMA_ALLOW_READ; not with
+ *	@unplaced
  * @message: of a WRITE: when its bytes are in the peer's memory, a message of no bytes
  *	with @operand tells the owner. Needs KRDMA_ALLOW_MESSAGE
  * @operand: of an atomic operation, or the value of a message
@@ -157,6 +160,7 @@ struct krdma_io {
 	enum krdma_io_op op;
 	bool verify;
 	bool unplaced;
+	bool placed;
 	bool message;
 	u64 operand;
 	u64 compare;

@@ -105,6 +105,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_DIGEST   (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
 #define KRDMA_FEATURE_UNPLACED (1ULL << 8) /* KRDMA_OP_UNPLACED */
 #define KRDMA_FEATURE_MESSAGES (1ULL << 9) /* KRDMA_OP_SEND, KRDMA_IOC_INBOX */
+#define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OP_PLACED */
 
 /*
  * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
@@ -414,6 +415,12 @@ enum krdma_opcode {
  * right to send messages.
  */
 #define KRDMA_OP_MESSAGE (1U << 6)
+/*
+ * Of a WRITE: when it ends, a READ behind it has come back, on any transport: whoever looks
+ * at the peer's memory after that sees all its bytes. iWARP does so without the flag. Needs
+ * the right to read; not with KRDMA_OP_UNPLACED.
+ */
+#define KRDMA_OP_PLACED (1U << 7)
 
 /**
  * struct krdma_vec - a piece of local memory, or a range of a region

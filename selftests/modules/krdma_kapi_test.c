@@ -631,6 +631,16 @@ static bool numbers(void)
 	slot_fill(&slots[0], KRDMA_IO_WRITE);
 	io->unplaced = true;
 	ok &= want(!one() && io->moved == SLOT_BYTES);
+	slot_fill(&slots[0], KRDMA_IO_READ);
+	io->placed = true;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->placed = true;
+	ok &= want(!one() && io->moved == SLOT_BYTES);
+	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	io->placed = true;
+	io->unplaced = true;
+	ok &= want(one() == -EINVAL);
 	slot_fill(&slots[0], KRDMA_IO_DIGEST);
 	io->verify = true;
 	ok &= want(one() == -EINVAL);

@@ -322,7 +322,7 @@ void crew_join(struct crew *crew);
  * @length: bytes; for a WRITE, 0 if the length of the file is not known
  * @timeout_ns: deadline of each operation, 0 for the kernel's default
  * @depth: most operations under way
- * @verify: have the kernel compare what was moved
+ * @flags: KRDMA_OP_VERIFY, KRDMA_OP_PLACED
  * @path: the file, NULL for standard input or output
  * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
  *	come, so that a failure before them leaves the file as it was.
@@ -336,7 +336,7 @@ struct pump_job {
 	uint64_t length;
 	uint64_t timeout_ns;
 	unsigned int depth;
-	bool verify;
+	uint32_t flags;
 	const char *path;
 	int fd;
 	struct progress *progress;

@@ -27,6 +27,7 @@ enum {
 	OPT_PINNED,
 	OPT_TIMEOUT,
 	OPT_UNPLACED,
+	OPT_PLACED,
 	OPT_VERIFY
 };
 
@@ -313,6 +314,9 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 	case OPT_PINNED:
 		opts->pinned = true;
 		return -1;
+	case OPT_PLACED:
+		opts->flags |= KRDMA_OP_PLACED;
+		return -1;
 	case OPT_UNPLACED:
 		opts->flags |= KRDMA_OP_UNPLACED;
 		return -1;
@@ -346,6 +350,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		{ "latency", no_argument, NULL, OPT_LATENCY },
 		{ "pinned", no_argument, NULL, OPT_PINNED },
 		{ "unplaced", no_argument, NULL, OPT_UNPLACED },
+		{ "placed", no_argument, NULL, OPT_PLACED },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		COMMON_LONG,
@@ -377,7 +382,7 @@ static int bench_regions(struct bench *bench, const struct target *target)
 
 	if (opts->both)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
-	if (opts->flags & KRDMA_OP_VERIFY)
+	if (opts->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
 		rights |= KRDMA_RIGHT_READ;
 	rc = remote_open(&bench->remote, target, rights,
 			 opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0, opts->timeout_ns);
@@ -474,6 +479,10 @@ static int bench_run(int argc, char **argv)
 	}
 	if ((opts->flags & KRDMA_OP_UNPLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
 		return usage_error("--unplaced is for 'write'");
+	if ((opts->flags & KRDMA_OP_PLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
+		return usage_error("--placed is for 'write'");
+	if ((opts->flags & KRDMA_OP_PLACED) && (opts->flags & KRDMA_OP_UNPLACED))
+		return usage_error("--placed and --unplaced exclude each other");
 	if ((opts->flags & KRDMA_OP_VERIFY) && opts->opcode > KRDMA_OP_WRITE)
 		return usage_error("--verify is for 'read' and 'write'");
 	if (parse_target(argv[optind + 1], &target))
@@ -522,6 +531,7 @@ const struct command cmd_bench = {
 		"  --latency         print perftest's latency columns\n"
 		"  --pinned          pin local memory for each operation, don't register it\n"
 		"  --unplaced        WRITEs need not be in the peer's memory when they end (iWARP)\n"
+		"  --placed          a READ has to be behind each WRITE, on any transport\n"
 		"  --verify          compare the CRC32C of what was moved at both ends\n"
 		"  --timeout SECONDS deadline of each operation (default 30)\n",
 	.run = bench_run,

@@ -15,13 +15,14 @@
 enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
-	OPT_VERIFY
+	OPT_VERIFY,
+	OPT_PLACED
 };
 
 struct copy_options {
 	bool quiet;
 	bool progress;
-	bool verify;
+	uint32_t flags;
 	uint64_t depth;
 	uint64_t timeout_ns;
 };
@@ -33,6 +34,8 @@ struct copy_options {
 	"  --timeout SECONDS deadline of each operation (default 30)\n"    \
 	"  --verify          compare the CRC32C of what was moved at both ends\n"
 
+#define PUT_HELP "  --placed          a READ has to be behind each WRITE, on any transport\n"
+
 /* Return: -1 to go on, else the exit status. */
 static int copy_options(const struct command *command, int argc, char **argv,
 			struct copy_options *opts)
@@ -43,6 +46,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
+		{ "placed", no_argument, NULL, OPT_PLACED },
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -62,7 +66,12 @@ static int copy_options(const struct command *command, int argc, char **argv,
 			opts->progress = true;
 			break;
 		case OPT_VERIFY:
-			opts->verify = true;
+			opts->flags |= KRDMA_OP_VERIFY;
+			break;
+		case OPT_PLACED:
+			if (command != &cmd_put)
+				return usage_error("--placed is for 'put'");
+			opts->flags |= KRDMA_OP_PLACED;
 			break;
 		case OPT_TIMEOUT:
 			if (parse_seconds(optarg, &opts->timeout_ns))
@@ -110,7 +119,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	progress.total = job->length;
 	job->timeout_ns = opts->timeout_ns;
 	job->depth = (unsigned int)opts->depth;
-	job->verify = opts->verify;
+	job->flags = opts->flags;
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
 	rc = pump_run(job);
@@ -161,7 +170,7 @@ static int put_run(int argc, char **argv)
 		return fail("%s is a directory", argv[optind]);
 	job.length = bytes_left(job.fd, &st);
 
-	rights = KRDMA_RIGHT_WRITE | (opts.verify ? KRDMA_RIGHT_READ : 0);
+	rights = KRDMA_RIGHT_WRITE | (opts.flags ? KRDMA_RIGHT_READ : 0);
 	rc = remote_open(&remote, &target, rights, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
@@ -213,7 +222,8 @@ const struct command cmd_put = {
 	.usage = "krdma put [OPTIONS] FILE HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 	.summary = "write a file into a peer's memory",
 	.help = "FILE may be '-' for standard input. OFFSET and LENGTH are bytes, or with one of\n"
-		"the letters K, M, G and T. A file that is longer than the range is refused.\n\n" COPY_HELP,
+		"the letters K, M, G and T. A file that is longer than the range is refused.\n\n" COPY_HELP
+			PUT_HELP,
 	.run = put_run,
 };
 

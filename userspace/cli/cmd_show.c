@@ -117,8 +117,9 @@ const struct command cmd_devices = {
 
 /* ---- The module ---- */
 
-static const char *const feature_names[] = { "rdma",   "async",  "uring",  "vectors",  "after",
-					     "cancel", "atomic", "digest", "unplaced", "messages" };
+static const char *const feature_names[] = { "rdma",     "async",    "uring",  "vectors",
+					     "after",    "cancel",   "atomic", "digest",
+					     "unplaced", "messages", "placed" };
 
 static const struct field module_fields[] = {
 	{ "version", FIELD_TEXT, false },     { "features", FIELD_LIST, false },

@@ -47,7 +47,7 @@ struct pump {
 	uint32_t region;
 	uint32_t buffer;
 	enum krdma_opcode opcode;
-	bool verify;
+	uint32_t flags;
 	uint64_t offset; /* of the range in the region */
 	uint64_t limit;  /* bytes that fit */
 	uint64_t length; /* bytes to move, 0 if not known */
@@ -114,7 +114,7 @@ static void fill_op(const struct pump *pump, uint64_t chunk, struct krdma_op *op
 	}
 	*op = (struct krdma_op){
 		.opcode = (uint8_t)pump->opcode,
-		.flags = pump->verify ? KRDMA_OP_BUFFER | KRDMA_OP_VERIFY : KRDMA_OP_BUFFER,
+		.flags = KRDMA_OP_BUFFER | pump->flags,
 		.region = pump->region,
 		.user_data = chunk,
 		.offset = pump->offset + start,
@@ -444,7 +444,7 @@ static struct pump *pump_new(const struct pump_job *job)
 	pump->offset = job->remote->offset;
 	pump->limit = job->length ? job->length : job->remote->length;
 	pump->opcode = job->opcode;
-	pump->verify = job->verify;
+	pump->flags = job->flags;
 	pump->length = job->length;
 	pump->timeout_ns = job->timeout_ns;
 	pump->path = job->path;

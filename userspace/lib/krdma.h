@@ -533,6 +533,15 @@ static inline void krdma_op_verify(struct krdma_op *op)
 }
 
 /**
+ * krdma_op_placed() - have a WRITE end when who looks at the peer's memory sees its bytes
+ * @op: a WRITE to a region that is open with KRDMA_RIGHT_READ as well
+ */
+static inline void krdma_op_placed(struct krdma_op *op)
+{
+	op->flags |= KRDMA_OP_PLACED;
+}
+
+/**
  * krdma_op_buffer() - take local memory from a registered buffer
  * @op: the operation; its address is replaced
  * @buffer: id of the buffer

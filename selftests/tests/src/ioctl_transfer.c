@@ -358,6 +358,10 @@ static void test_all_or_nothing(void)
 	BREAK("opcode 7", EOPNOTSUPP, last->opcode = 7);
 	BREAK("opcode 255", EOPNOTSUPP, last->opcode = 255);
 	BREAK("a flag", EOPNOTSUPP, last->flags = KRDMA_OP_UNPLACED << 1);
+	BREAK("placed and unplaced", EINVAL, last->opcode = KRDMA_OP_WRITE,
+	      last->flags |= KRDMA_OP_PLACED | KRDMA_OP_UNPLACED);
+	BREAK("a READ that is placed", EINVAL, last->opcode = KRDMA_OP_READ,
+	      last->flags |= KRDMA_OP_PLACED);
 	BREAK("flag 0x8000", EOPNOTSUPP, last->flags = 0x8000);
 	BREAK("reserved0", EINVAL, last->reserved0 = 1);
 	BREAK("naddr without a vector", EINVAL, last->naddr = 1);

@@ -421,7 +421,7 @@ static bool kst_region_fresh(const void *entry, void *arg)
 	return !(r->flags & KRDMA_REGION_STALE);
 }
 
-static long kst_line(const char *path, const char *key)
+long kst_line(const char *path, const char *key)
 {
 	FILE *file = fopen(path, "r");
 	char line[256];

@@ -42,6 +42,8 @@ unsigned int kst_number(const char *name, unsigned int usual);
 
 /* ---- calls; all return 0 or a negative errno ---- */
 
+/* The number behind key in a file, -1 if there is none. */
+long kst_line(const char *path, const char *key);
 int kst_open(void);
 int kst_call(int fd, unsigned long cmd, void *arg);
 int kst_destroy(int fd, __u32 id);

@@ -2,8 +2,9 @@
 /*
  * Placement: with a wire that is slow, and loses some, a WRITE that has ended is in the
  * peer's memory, looked at past that wire. With KRDMA_OP_UNPLACED it is not, where a
- * completion tells less (iWARP); it comes later.
+ * completion tells less (iWARP); it comes later. KRDMA_OP_PLACED has a READ behind it anywhere.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +38,21 @@ static bool there(void *arg)
 	return answer && !strcmp(answer, "-1");
 }
 
+/* How many READs have been behind a WRITE of these flags. */
+static long reads(unsigned int flags)
+{
+	const char *counter = "/sys/class/misc/krdma_mover/counters/placements";
+	long before = kst_line(counter, "");
+	struct krdma_completion comp;
+	struct krdma_op op;
+
+	op = kst_op(KRDMA_OP_WRITE, region, 0, memory, 64);
+	op.flags = flags;
+	if (kst_submit(fd, &op, &comp, 1, NULL) || comp.status)
+		kst_bail("WRITE: %s", kst_last_error(fd, NULL));
+	return kst_line(counter, "") - before;
+}
+
 /* How many of the rounds were there when the WRITE had ended; all are in the end. */
 static unsigned int rounds(unsigned int flags)
 {
@@ -61,7 +77,10 @@ static unsigned int rounds(unsigned int flags)
 
 int main(int argc, char **argv)
 {
+	struct krdma_completion comp;
 	unsigned int early;
+	struct krdma_op op;
+	__u32 blind = 0;
 	bool differs;
 
 	fd = kst_begin(argc, argv, "placement", BYTES, &session, &region, NULL);
@@ -70,6 +89,19 @@ int main(int argc, char **argv)
 	/* The key is there then. */
 	kst_fill(memory, 0, BYTES, seed);
 	kst_is(kst_move(fd, KRDMA_OP_WRITE, region, 0, memory, BYTES, NULL), 0, "a WRITE");
+	kst_ok(reads(0) == differs, "a WRITE has %s READ behind it", differs ? "a" : "no");
+	kst_ok(reads(KRDMA_OP_PLACED) == 1, "one that is to be placed has");
+	kst_ok(!reads(KRDMA_OP_UNPLACED), "one that is unplaced has not");
+	if (!differs && kst_open_region(fd, session, "placement", KRDMA_RIGHT_WRITE, &blind, NULL))
+		kst_bail("a region to be written only: %s", kst_last_error(fd, NULL));
+	op = kst_op(KRDMA_OP_WRITE, blind, 0, memory, 64);
+	op.flags = KRDMA_OP_PLACED;
+	if (differs)
+		kst_skip("on iWARP there is no such region", "without the right to read");
+	else
+		kst_ok(kst_submit(fd, &op, &comp, 1, NULL) == -EACCES &&
+			       kst_sentence(fd, -EACCES, NULL),
+		       "none can be had without the right to read");
 	if (system(SLOW " 2>/dev/null")) {
 		kst_skip("this kernel has no netem", "on a slow wire");
 		return kst_end(fd);
@@ -80,6 +112,8 @@ int main(int argc, char **argv)
 	early = rounds(KRDMA_OP_UNPLACED);
 	kst_ok(differs ? early < ROUNDS : early == ROUNDS, "of %d that are unplaced %u are, on %s",
 	       ROUNDS, early, differs ? "iWARP" : "a transport that acknowledges");
+	early = rounds(KRDMA_OP_PLACED);
+	kst_ok(early == ROUNDS, "of %d that are to be placed %u are", ROUNDS, early);
 	if (system(FAST))
 		kst_bail("the wire stays slow");
 	return kst_end(fd);
