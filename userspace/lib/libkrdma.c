@@ -62,10 +62,11 @@ int krdma_new(struct krdma **krdma)
 	if (new->fd < 0) {
 		error = errno;
 		free(new);
-		return krdma__fail(error, "cannot open " DEVICE ": %s%s", strerror(error),
-				   error == ENOENT || error == ENXIO || error == ENODEV ?
-					   ": is the module loaded? (modprobe krdma_mover)" :
-					   "");
+		return krdma__fail(
+			error, "cannot open " DEVICE ": %s%s", strerror(error),
+			error == ENOENT || error == ENXIO || error == ENODEV ?
+				": is the module loaded? (modprobe krdma_mover; or, if it is not installed, modprobe what 'modinfo -F depends krdma_mover.ko' lists, rdma_cm and libcrc32c, then insmod krdma_mover.ko)" :
+				"");
 	}
 	*krdma = new;
 	return 0;
