@@ -105,7 +105,7 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct krdma_channel *ch = id->context;
 	const void *data;
-	u8 version, len;
+	u8 len;
 
 	trace_krdma_cm_event(ch->sess->serial, event->event, event->status);
 	switch (event->event) {
@@ -129,7 +129,7 @@ int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 			len = event->param.conn.private_data_len;
 		}
 		if (data)
-			krdma_proto_decode_reject(data, len, &version, &ch->cm_reason);
+			krdma_proto_decode_reject(data, len, &ch->cm_version, &ch->cm_reason);
 		krdma_conn_event(ch, -ECONNREFUSED, event->event);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
@@ -326,6 +326,15 @@ static bool krdma_conn_wanted(struct krdma_session *sess)
 	return READ_ONCE(sess->state) == KRDMA_SESSION_CONNECTING;
 }
 
+/* What both speak, where that is not the same. */
+static const char *krdma_conn_versions(struct krdma_channel *ch, u8 version)
+{
+	if (version == KRDMA_WIRE_VERSION)
+		return krdma_proto_reason_text(KRDMA_WIRE_REASON_VERSION);
+	krdma_proto_versions(version, ch->text, sizeof(ch->text));
+	return ch->text;
+}
+
 /* Wait for the event of a step; the session's state is in wait too. */
 static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type want,
 			   const char *what, unsigned long until)
@@ -341,17 +350,22 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	}
 	reinit_completion(&ch->cm_done);
 	if (ch->cm_err) {
-		if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
+		if (ch->cm_event == RDMA_CM_EVENT_REJECTED &&
+		    ch->cm_reason == KRDMA_WIRE_REASON_VERSION)
+			ch->why = krdma_conn_versions(ch, ch->cm_version);
+		else if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
 			ch->why = ch->cm_reason  ? krdma_proto_reason_text(ch->cm_reason) :
 				  ch->cm_refused ? "it refuses, and does not say why" :
 						   "nobody listens there";
 		else if (ch->cm_why)
 			ch->why = ch->cm_why;
-		else if (ch->cm_err == -EPROTO || ch->cm_err == -EPROTONOSUPPORT)
+		else if (ch->cm_err == -EPROTONOSUPPORT)
+			ch->why = krdma_conn_versions(ch, ch->peer.version);
+		else if (ch->cm_err == -EPROTO)
 			ch->why = "the peer's greeting can't be understood";
 		else
 			ch->why = what;
-		return ch->cm_err;
+		return ch->cm_err == -EPROTONOSUPPORT ? -EPROTO : ch->cm_err;
 	}
 	return ch->cm_event == want ? 0 : -EPROTO;
 }

@@ -494,10 +494,12 @@ struct krdma_channel {
 	unsigned long lost_at; /* jiffies */
 	int bye;               /* reason of the peer's BYE, which may not be handled yet; or -1 */
 	const char *why;       /* the step that failed; the connect work's */
+	char text[80];         /* a phrase that is not static; the same */
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
 	const char *cm_why; /* what is wrong with the event, or NULL */
 	u8 cm_reason;       /* of a reject, enum krdma_wire_reason */
+	u8 cm_version;      /* the highest that its sender knows */
 	bool cm_refused;
 	struct krdma_hello peer;
 
@@ -712,6 +714,22 @@ static inline u32 krdma_session_rights(const struct krdma_session *sess)
 
 	if (sess->ch->iwarp)
 		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
+}
+
+/**
+ * krdma_session_shown - the rights that the peer knows
+ * @sess: inbound session with a channel
+ *
+ * Those of the protocol's version, and of the features that are used: others are not for it to
+ * see. Whether the transport has them is another question, krdma_session_rights().
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+static inline u32 krdma_session_shown(const struct krdma_session *sess)
+{
+	u32 rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC;
+
 	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
 }
 

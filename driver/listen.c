@@ -91,6 +91,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	struct krdma_hello hello;
 	union ib_gid host;
 	int rc = -EPROTO;
+	char text[80];
 
 	/* Nothing is spent on a peer before it is admitted. */
 	if (!krdma_host_of(id, &host))
@@ -102,6 +103,10 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	if (param->private_data)
 		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len, &hello,
 					      &why);
+	if (rc == -EPROTONOSUPPORT) {
+		krdma_proto_versions(hello.version, text, sizeof(text));
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_VERSION, text);
+	}
 	if (!rc && hello.channel) {
 		rc = -EPROTO;
 		why = "a second channel is not supported";
@@ -115,10 +120,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		why = "it asks for retries without an end";
 	}
 	if (rc)
-		return krdma_reject(l, id,
-				    rc == -EPROTONOSUPPORT ? KRDMA_WIRE_REASON_VERSION :
-							     KRDMA_WIRE_REASON_MALFORMED,
-				    why);
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_MALFORMED, why);
 
 	sess = krdma_session_new();
 	if (!sess)

@@ -147,7 +147,8 @@ static const char *krdma_proto_unpack_list_answer(const u8 *at, u32 entries, str
 		if (in.reserved)
 			return "reserved bytes of a list entry are not zero";
 		entry->length = le64_to_cpu(in.length);
-		entry->rights = le32_to_cpu(in.rights);
+		/* A later owner may have others, which nobody here can ask for. */
+		entry->rights = le32_to_cpu(in.rights) & KRDMA_WIRE_RIGHTS;
 		memcpy(entry->name, in.name, sizeof(entry->name));
 	}
 	return NULL;
@@ -964,7 +965,7 @@ void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire
  * krdma_proto_decode_hello - read the private data of a connect or an accept
  * @buf: the private data, at any alignment
  * @len: its bytes; those behind the hello are the transport's padding
- * @hello: out: what it says; all zero after a refusal
+ * @hello: out: what it says; all zero after a refusal, but for the version
  * @why: out: what is wrong, a fixed string; NULL if nothing is
  *
  * Context: any.
@@ -984,6 +985,7 @@ int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello
 	*why = "not this protocol";
 	if (le32_to_cpu(wire.magic) != KRDMA_WIRE_MAGIC)
 		return -EPROTO;
+	hello->version = wire.version;
 	*why = "another version of the protocol";
 	if (wire.version != KRDMA_WIRE_VERSION)
 		return -EPROTONOSUPPORT;
@@ -1014,6 +1016,20 @@ int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello
 	hello->places = le16_to_cpu(wire.places);
 	hello->heartbeat_ms = le32_to_cpu(wire.heartbeat_ms);
 	return 0;
+}
+
+/**
+ * krdma_proto_versions - what to say of a peer of another version
+ * @version: the highest that it knows
+ * @text: out: a phrase
+ * @room: bytes at @text
+ *
+ * Context: any.
+ */
+void krdma_proto_versions(u8 version, char *text, u32 room)
+{
+	snprintf(text, room, "it speaks version %u of the protocol, this host version %u", version,
+		 KRDMA_WIRE_VERSION);
 }
 
 /**

@@ -38,21 +38,22 @@ static struct krdma_grant *krdma_grant_find(struct krdma_session *sess, u32 id, 
 
 static int krdma_serve_list(struct krdma_session *sess, struct krdma_msg *msg)
 {
+	u32 rights, n = 0, shown = krdma_session_shown(sess);
 	u64 cursor = msg->list.cursor;
 	struct krdma_exp *exp;
-	u32 n = 0;
 
 	memset(&msg->list_answer, 0, sizeof(msg->list_answer));
 	mutex_lock(&krdma_exports_lock);
 	list_for_each_entry(exp, &krdma_exports, node) {
-		if (exp->net != sess->net || exp->serial <= cursor)
+		rights = exp->rights & shown;
+		if (exp->net != sess->net || exp->serial <= cursor || !rights)
 			continue;
 		if (n == KRDMA_WIRE_LIST_MAX) {
 			msg->list_answer.cursor = cursor;
 			break;
 		}
 		msg->list_answer.entry[n].length = exp->length;
-		msg->list_answer.entry[n].rights = exp->rights;
+		msg->list_answer.entry[n].rights = rights;
 		strscpy(msg->list_answer.entry[n].name, exp->name, KRDMA_WIRE_NAME_MAX);
 		cursor = exp->serial;
 		n++;

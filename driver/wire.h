@@ -419,6 +419,7 @@ struct krdma_msg {
 
 /* The hello in host byte order. */
 struct krdma_hello {
+	u8 version; /* of the sender; encoding has its own */
 	u16 channel;
 	u64 features;
 	u64 incarnation;
@@ -434,6 +435,7 @@ int krdma_proto_encode(const struct krdma_msg *msg, void *buf, u32 room);
 int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const char **why);
 void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire_hello *wire);
 int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello, const char **why);
+void krdma_proto_versions(u8 version, char *text, u32 room);
 void krdma_proto_encode_reject(u8 reason, struct krdma_wire_reject *wire);
 int krdma_proto_decode_reject(const void *buf, u32 len, u8 *version, u8 *reason);
 int krdma_proto_bye(const void *buf, u32 len);

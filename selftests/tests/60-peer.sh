@@ -179,6 +179,8 @@ while IFS=$'\t' read -r number name command _ limit _; do
 done <"$dir/cases"
 
 merge initiator "$peer" initiator nodeB $PORT "$kill_exporter"
+like "the owner's log says which versions there are" "$(on -n B dmesg)" \
+	"refused: it speaks version 2 of the protocol, this host version 1"
 check "initiator: no grant and no segment is left" wait_for 60 exports_are_idle
 diag "after $((SECONDS - began)) s"
 

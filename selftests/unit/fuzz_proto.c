@@ -4,7 +4,7 @@
  *
  * Each is decoded from a block of exactly as many bytes, so that
  * AddressSanitizer sees a read of one byte too many. What is accepted must give
- * the same bytes when it is encoded again.
+ * the same bytes when it is encoded again, but for rights in a list that are not known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,9 @@ static struct krdma_msg msg;
 static void fuzz_message(const u8 *copy, u32 len)
 {
 	const char *why = "unset";
-	u8 *again;
+	u8 *again, *known;
 	int rc;
+	u32 at;
 
 	memset(&msg, 0xa5, sizeof(msg));
 	rc = krdma_proto_decode(copy, len, &msg, &why);
@@ -39,7 +40,15 @@ static void fuzz_message(const u8 *copy, u32 len)
 	REQUIRE(again);
 	REQUIRE(krdma_proto_encode(&msg, again, len - 1) == -EMSGSIZE);
 	REQUIRE(krdma_proto_encode(&msg, again, len) == (int)len);
-	REQUIRE(!memcmp(copy, again, len));
+	known = malloc(len);
+	REQUIRE(known);
+	memcpy(known, copy, len);
+	for (at = 40; copy[0] == (KRDMA_WIRE_LIST | KRDMA_WIRE_ANSWER) && at < len; at += 80) {
+		known[at] &= KRDMA_WIRE_RIGHTS;
+		memset(known + at + 1, 0, 3);
+	}
+	REQUIRE(!memcmp(known, again, len));
+	free(known);
 	free(again);
 }
 

@@ -65,7 +65,9 @@ static int ls_run(int argc, char **argv)
 
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	if (remote_connect(krdma, argv[optind], 0, timeout_ns, &session, &peer)) {
+	/* The right to send messages is shown to those who could. */
+	if (remote_connect(krdma, argv[optind], KRDMA_CONNECT_MESSAGES, timeout_ns, &session,
+			   &peer)) {
 		rc = fail_krdma();
 	} else {
 		root = json_root();

@@ -200,6 +200,11 @@ static const char *list_all(struct conn *c)
 		for (u32 i = 0; i < get(&a, 24, 4); i++) {
 			const char *name = (char *)a.b + 48 + 80 * i;
 
+			/* Those of messages go with the feature. */
+			if (get(&a, 40 + 80 * i, 4) & ~(READ | WRITE | ATOMIC))
+				return bad("'%s' has rights that were not negotiated", name);
+			if (!strcmp(name, "full"))
+				return "it shows what can't be opened";
 			entries++;
 			seen[0] += !strcmp(name, "data") &&
 				   get(&a, 32 + 80 * i, 8) == DATA_LENGTH &&
@@ -351,7 +356,7 @@ static void well_behaved(void)
 	if (why)
 		goto out;
 	result(ping(&c, 0) ?: ping(&c, 5) ?: ping(&c, 512), "PING of 0, 5 and 512 bytes");
-	result(list_all(&c), "LIST shows all exports, once each");
+	result(list_all(&c), "LIST shows all exports that can be opened, once each");
 	result(try_open(&c, "data", 0, OK), "OPEN");
 	result(c.length == DATA_LENGTH && c.rights == (READ | WRITE) ? NULL : "it is not",
 	       "the export is what it should be");

@@ -26,6 +26,34 @@ static const char *begin_mail(struct conn *c, const char *name)
 	return conn_connect(c) ?: try_open(c, name, 0, OK);
 }
 
+/* In LIST: "mail" with the right, and "full" with no other. */
+static const char *list_mail(struct conn *c, const void *arg)
+{
+	const char *why = begin_mail(c, "mail");
+	u64 cursor = 0, mail = 0, full = 0;
+	struct msg q, a;
+
+	do {
+		question(c, &q, LIST);
+		put(&q, 16, 8, cursor);
+		why = why ?: ask(c, &q, &a, SOON);
+		if (why)
+			return why;
+		cursor = get(&a, 16, 8);
+		for (u32 i = 0; i < get(&a, 24, 4); i++) {
+			const char *name = (char *)a.b + 48 + 80 * i;
+
+			if (!strcmp(name, "mail"))
+				mail = get(&a, 40 + 80 * i, 4);
+			else if (!strcmp(name, "full"))
+				full = get(&a, 40 + 80 * i, 4);
+		}
+	} while (cursor);
+	if (mail != (READ | WRITE | MSGS) || full != MSGS)
+		return bad("the rights are %#lx and %#lx", mail, full);
+	return say_bye(c);
+}
+
 /* Goes through answers, which free places; an entry for each place. Until none comes. */
 static const char *answers(struct conn *c, u64 *taken, u32 *status, int ms)
 {
@@ -256,6 +284,7 @@ void messages(void)
 	};
 	u32 i;
 
+	result(attempt(list_mail, NULL), "LIST tells of messages");
 	result(attempt(good_messages, NULL), "messages are taken, and answered once");
 	result(attempt(refused_messages, NULL), "messages of other grants: STALE");
 	result(attempt(no_keys, NULL), "SEGS of a grant for messages alone: ACCES");
