@@ -289,6 +289,7 @@ struct krdma_region {
 	struct list_head watches; /* krdma_watch.node */
 	bool asking;              /* a SEGS is under way */
 	struct list_head digests; /* transfers that wait for a digest of the peer */
+	u32 lacks;                /* rights that were wanted and not granted */
 	bool blind;               /* of no use: to be written only, on iWARP */
 	bool atomics;             /* this host's end could do them */
 	bool digesting;           /* digest_work is queued, or a DIGEST under way */

@@ -196,6 +196,57 @@ static void krdma_listener_stop(struct krdma_listener *l)
 		rdma_destroy_id(id);
 }
 
+/* An id that is not to listen. */
+static int krdma_listen_nothing(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	return 0;
+}
+
+/* Is there a device with the address? Then some port of it can be had. */
+static bool krdma_listener_address_ok(const struct krdma_listener *l)
+{
+	struct sockaddr_storage addr = l->addr;
+	struct rdma_cm_id *id;
+	int rc;
+
+	/* The port is at the same place for both families. */
+	((struct sockaddr_in *)&addr)->sin_port = 0;
+	id = rdma_create_id(l->net, krdma_listen_nothing, NULL, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(id))
+		return false;
+	rc = rdma_bind_addr(id, (struct sockaddr *)&addr);
+	rdma_destroy_id(id);
+	return !rc;
+}
+
+/* What rdma_cm has against it, which has one errno for several things. */
+static int krdma_listener_explain(const struct krdma_listener *l, int rc, const char **what)
+{
+	/* Taken by a listener of all addresses, or this one is of all; or the address. */
+	if (rc == -EADDRNOTAVAIL && krdma_listener_address_ok(l))
+		rc = -EADDRINUSE;
+	switch (rc) {
+	case -EADDRINUSE:
+		*what = "the port is taken";
+		break;
+	case -EADDRNOTAVAIL:
+	case -ENODEV:
+		*what = "no RDMA device has the address";
+		break;
+	case -EACCES:
+		*what = "a port below 1024 takes CAP_NET_BIND_SERVICE";
+		break;
+	case -EAFNOSUPPORT:
+		/* siw: its socket's. */
+		*what = "this kernel has no such addresses";
+		rc = -EADDRNOTAVAIL;
+		break;
+	default:
+		break;
+	}
+	return rc;
+}
+
 static int krdma_listener_start(struct krdma_listener *l, const char **what)
 {
 	struct rdma_cm_id *id;
@@ -212,16 +263,11 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 		if (rc)
 			goto out;
 	}
-	*what = "no RDMA device has the address, or the port is taken";
+	*what = "rdma_cm does not";
 	rc = rdma_bind_addr(id, (struct sockaddr *)&l->addr);
 	if (rc)
 		goto out;
 	rc = rdma_listen(id, KRDMA_BACKLOG);
-	/* siw: its socket's. */
-	if (rc == -EAFNOSUPPORT) {
-		*what = "this kernel has no such addresses";
-		rc = -EADDRNOTAVAIL;
-	}
 	if (rc)
 		goto out;
 	mutex_lock(&krdma_listeners_lock);
@@ -310,6 +356,7 @@ int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 	l->serial = ++krdma_listener_serial;
 	rc = krdma_listener_start(l, &what);
 	if (rc) {
+		rc = krdma_listener_explain(l, rc, &what);
 		krdma_explain(why, rc, "can't listen on %pISpc: %s (%pe)", addr, what, ERR_PTR(rc));
 		goto out;
 	}

@@ -37,6 +37,30 @@ static int krdma_region_no_messages(struct krdma_why *why)
 		"no messages: the session was not made for them (KRDMA_CONNECT_MESSAGES)");
 }
 
+#define KRDMA_RIGHTS_TEXT 40
+
+/* Rights by the names that krdma ls has for them. */
+static const char *krdma_rights_text(u32 rights, char text[KRDMA_RIGHTS_TEXT])
+{
+	static const struct {
+		u32 right;
+		const char *name;
+	} names[] = {
+		{ KRDMA_RIGHT_READ, "read" },
+		{ KRDMA_RIGHT_WRITE, "write" },
+		{ KRDMA_RIGHT_ATOMIC, "atomic" },
+		{ KRDMA_RIGHT_MESSAGE, "message" },
+	};
+	u32 i, len = 0;
+
+	text[0] = '\0';
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (rights & names[i].right)
+			len += scnprintf(text + len, KRDMA_RIGHTS_TEXT - len, "%s%s",
+					 len ? ", " : "", names[i].name);
+	return text;
+}
+
 static u64 krdma_region_segments(const struct krdma_region *region)
 {
 	return krdma_segments(region->length, region->segment_shift);
@@ -840,18 +864,33 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
  */
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why)
 {
-	if (right & KRDMA_RIGHT_MESSAGE)
-		return region->sess->ch->messages ?
-			       krdma_explain(why, -EACCES, "'%s' is not open for messages",
-					     region->name) :
-			       krdma_region_no_messages(why);
-	if (right != KRDMA_RIGHT_ATOMIC)
-		return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name,
-				     right & KRDMA_RIGHT_WRITE ? "writing" : "reading");
-	if (region->atomics)
-		return krdma_explain(why, -EACCES, "'%s' is not open for atomic operations",
-				     region->name);
-	return krdma_region_no_atomics(why);
+	static const struct {
+		u32 right;
+		const char *what;
+	} uses[] = {
+		{ KRDMA_RIGHT_READ, "reading" },
+		{ KRDMA_RIGHT_WRITE, "writing" },
+		{ KRDMA_RIGHT_ATOMIC, "atomic operations" },
+		{ KRDMA_RIGHT_MESSAGE, "messages" },
+	};
+	char text[64];
+	u32 i, len = 0;
+
+	if ((right & KRDMA_RIGHT_MESSAGE) && !region->sess->ch->messages)
+		return krdma_region_no_messages(why);
+	if ((right & KRDMA_RIGHT_ATOMIC) && !region->atomics)
+		return krdma_region_no_atomics(why);
+	for (i = 0; i < ARRAY_SIZE(uses); i++)
+		if (right & uses[i].right)
+			len += scnprintf(text + len, sizeof(text) - len, "%s%s",
+					 len ? ", nor for " : "", uses[i].what);
+	return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name, text);
+}
+
+/* On iWARP a READ tells when WRITEs have arrived (chunk.c), so that right is needed, too. */
+static u32 krdma_region_ask_rights(struct krdma_session *sess, u32 rights)
+{
+	return sess->ch->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;
 }
 
 /* In rx_work, so that a REVOKE right behind the answer finds the region. */
@@ -859,8 +898,10 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 {
 	struct krdma_region *region = ask->arg;
 	struct krdma_session *sess = region->sess;
-	bool abandoned, unable = false;
-	u32 able;
+	const char *wrong = NULL;
+	bool abandoned;
+	u32 able, asked;
+	int unable = 0;
 
 	spin_lock_bh(&sess->lock);
 	region->answered = true;
@@ -870,8 +911,13 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		region->rights = msg->open_answer.rights;
 		region->length = msg->open_answer.length;
 		region->segment_shift = msg->open_answer.segment_shift;
+		asked = krdma_region_ask_rights(sess, region->wanted);
 		if (krdma_region_find(sess, region->grant, 0))
-			err = -EPROTO;
+			wrong = "the same grant twice";
+		else if (asked && region->rights & ~(asked | KRDMA_RIGHT_ATOMIC_CPU))
+			wrong = "rights that were not asked for";
+		if (wrong)
+			err = -ENOTCONN;
 		region->blind = sess->ch->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
 				!(region->rights & KRDMA_RIGHT_READ);
 		/* Atomics: the device at either end must have them. */
@@ -879,10 +925,14 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 		if (region->wanted)
 			able &= region->wanted | KRDMA_RIGHT_ATOMIC_CPU;
 		region->atomics = krdma_session_rights(sess) & KRDMA_RIGHT_ATOMIC;
+		region->lacks = region->wanted & ~region->rights;
 		region->rights &= able;
 		if (!(region->rights & KRDMA_RIGHT_ATOMIC))
 			region->rights &= ~KRDMA_RIGHT_ATOMIC_CPU;
-		unable = region->blind || !region->rights || region->wanted & ~region->rights;
+		if (region->lacks)
+			unable = -EACCES;
+		else if (region->blind || !region->rights || region->wanted & ~region->rights)
+			unable = -EOPNOTSUPP;
 		if (unable)
 			region->users = 0;
 	}
@@ -895,22 +945,16 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
 			region->err = -ECANCELED;
 	}
 	spin_unlock_bh(&sess->lock);
-	if (err == -EPROTO)
-		krdma_session_protocol(sess, "the same grant twice");
+	if (wrong)
+		krdma_session_protocol(sess, wrong);
 	if (!err && abandoned) {
 		/* The opener went away, or can't use it: give the grant back. */
 		kref_get(&region->ref);
 		queue_work(krdma_ask_wq, &region->close_work);
 	}
-	ask->err = err ?: unable ? -EOPNOTSUPP : 0;
+	ask->err = err ?: unable;
 	complete_all(&ask->done);
 	krdma_region_put(region);
-}
-
-/* On iWARP a READ tells when WRITEs have arrived (chunk.c), so that right is needed, too. */
-static u32 krdma_region_ask_rights(struct krdma_session *sess, u32 rights)
-{
-	return sess->ch->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;
 }
 
 /**
@@ -932,7 +976,9 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	struct krdma_ask *ask;
 	struct krdma_msg *msg;
 	int rc = -ENOMEM;
+	char text[KRDMA_RIGHTS_TEXT];
 	bool late, blind, answered;
+	u32 lacks, asked;
 	long left;
 
 	/* The peer may not know the right. */
@@ -981,32 +1027,39 @@ out:
 		return region;
 	blind = region->blind;
 	answered = region->answered;
+	lacks = region->lacks;
 	krdma_region_put(region);
 	switch (rc) {
 	case -ENOENT:
 		krdma_explain(why, rc, "%pISpc publishes nothing named '%s'", &sess->dst, name);
 		break;
 	case -EACCES:
-		krdma_explain(
-			why, rc, "%pISpc does not grant the rights wanted on '%s'%s", &sess->dst,
-			name,
-			krdma_region_ask_rights(sess, rights) == rights ?
-				"" :
-				", nor that to read, which iWARP needs to confirm what is written");
+		asked = krdma_region_ask_rights(sess, rights);
+		/* Which of several it is, the answer does not tell. */
+		krdma_explain(why, rc, "%pISpc does not grant the rights wanted on '%s': %s%s%s",
+			      &sess->dst, name, !lacks && hweight32(asked) > 1 ? "not all of " : "",
+			      krdma_rights_text(lacks ?: asked, text),
+			      lacks || asked == rights ?
+				      "" :
+				      "; iWARP needs to read to confirm what is written");
 		break;
 	case -EOPNOTSUPP:
-		if (!blind && !(rights & KRDMA_RIGHT_ATOMIC) && !sess->ch->messages) {
-			krdma_region_no_messages(why);
-			break;
-		}
-		if (!blind) {
+		if (blind)
+			krdma_explain(
+				why, rc,
+				"'%s' of %pISpc may be written only: iWARP needs to read to confirm it",
+				name, &sess->dst);
+		else if (rights & KRDMA_RIGHT_ATOMIC)
 			krdma_region_no_atomics(why);
-			break;
-		}
-		krdma_explain(
-			why, rc,
-			"'%s' of %pISpc may be written only: iWARP needs to read to confirm it",
-			name, &sess->dst);
+		else if (rights)
+			krdma_explain(why, rc,
+				      "%pISpc does not support what '%s' is to be opened for: %s",
+				      &sess->dst, name, krdma_rights_text(rights, text));
+		else
+			krdma_explain(
+				why, rc,
+				"'%s' of %pISpc is for what can't be done here: atomic operations, or messages in a session without KRDMA_CONNECT_MESSAGES",
+				name, &sess->dst);
 		break;
 	case -ENOTCONN:
 		rc = krdma_session_explain(sess, -ENOTCONN, why);

@@ -558,6 +558,17 @@ void krdma_xfers_finish(struct krdma_queue *done)
 	}
 }
 
+/* What was to come when all its bytes were moved; NULL if they were not. */
+static const char *krdma_xfer_rest(const struct krdma_xfer *x)
+{
+	if (x->opcode == KRDMA_OP_SEND)
+		return "its message was not taken";
+	if (x->moved != x->length)
+		return NULL;
+	return x->verify ? "all bytes were moved, but not verified" :
+			   "all bytes were moved, but its message was not taken";
+}
+
 /**
  * krdma_xfer_explain - the sentence for a transfer that failed
  * @x: transfer, ended
@@ -569,11 +580,16 @@ void krdma_xfers_finish(struct krdma_queue *done)
 int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 {
 	struct krdma_region *region = x->region;
+	const char *end, *rest = krdma_xfer_rest(x);
 
 	switch (x->status) {
 	case 0:
 		return 0;
 	case -ETIMEDOUT:
+		if (rest)
+			return krdma_explain(why, x->status,
+					     "'%s' of %pISpc: the deadline passed: %s",
+					     region->name, &x->sess->dst, rest);
 		return krdma_explain(why, x->status,
 				     "'%s' of %pISpc: the deadline passed after %llu of %llu bytes",
 				     region->name, &x->sess->dst, x->moved, x->length);
@@ -581,11 +597,12 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 		return krdma_explain(why, x->status, "'%s' was revoked by %pISpc", region->name,
 				     &x->sess->dst);
 	case -ECANCELED:
+		end = region->err == -ECANCELED ? "the region was closed" : "it was cancelled";
+		if (rest)
+			return krdma_explain(why, x->status, "'%s' of %pISpc: %s: %s", region->name,
+					     &x->sess->dst, end, rest);
 		return krdma_explain(why, x->status, "'%s' of %pISpc: %s after %llu of %llu bytes",
-				     region->name, &x->sess->dst,
-				     region->err == -ECANCELED ? "the region was closed" :
-								 "it was cancelled",
-				     x->moved, x->length);
+				     region->name, &x->sess->dst, end, x->moved, x->length);
 	case -ENOMEM:
 		if (x->answered)
 			return krdma_explain(
