@@ -52,7 +52,7 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 	for (; addr < end; addr = vma->vm_end) {
 		vma = find_vma(mm, addr);
 		if (!vma || vma->vm_start > addr)
-			return krdma_explain(why, -EFAULT, "nothing is mapped at %#lx", addr);
+			return krdma_explain(why, -EFAULT, "no memory is mapped at %#lx", addr);
 		if (vma->vm_flags & (VM_IO | VM_PFNMAP))
 			return krdma_explain(why, -EFAULT, "the memory at %#lx is of a device",
 					     addr);

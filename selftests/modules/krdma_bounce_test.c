@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory of this host for a device whose DMA is bounced, as by swiotlb=force, with
- * driver/mem.c itself and a device that is none: for selftests/tests/29-bounce.sh. What the
+ * driver/mem.c itself and a device that is none: for selftests/tests/32-bounce.sh. What the
  * device does is done here, at the address that it was given.
  *
  * It loads if all is as it should be; else the kernel's log tells what is not.

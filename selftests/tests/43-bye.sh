@@ -4,13 +4,13 @@
 # The peer says why it ends a session, and then disconnects: all who have one with it learn
 # the reason, however busy they are, not only that the peer has disconnected.
 #
-# SESSIONS (24): each of a user of its own. ROUNDS (3).
+# USERS (24): each of a user of its own. ROUNDS (3).
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
 helper json_at
 
-SESSIONS=${SESSIONS:-$((24 / (TIME_FACTOR > 1 ? 3 : 1)))}
+USERS=${USERS:-$((24 / (TIME_FACTOR > 1 ? 3 : 1)))}
 ROUNDS=${ROUNDS:-3}
 FIRST_USER=5000
 dir=$(mktemp -d)
@@ -24,23 +24,23 @@ export_on B scratch --size 16M
 remember_leftovers
 
 sessions_are_up() {
-	[ "$(status A /sessions/#)" -ge "$SESSIONS" ] && ! krdma status -j | grep -q '"state":"connecting"'
+	[ "$(status A /sessions/#)" -ge "$USERS" ] && ! krdma status -j | grep -q '"state":"connecting"'
 }
 
 for ((round = 1; round <= ROUNDS; round++)); do
-	users=()
-	for ((n = 0; n < SESSIONS; n++)); do
+	pids=()
+	for ((n = 0; n < USERS; n++)); do
 		setpriv --reuid $((FIRST_USER + n)) --regid $FIRST_USER --clear-groups \
 			krdma bench write nodeB/scratch -s 16K -t 8 -D 600 >/dev/null 2>"$dir/$n" &
-		users+=($!)
+		pids+=($!)
 	done
-	check "round $round: $SESSIONS users have a session each" wait_for 120 sessions_are_up
+	check "round $round: $USERS users have a session each" wait_for 120 sessions_are_up
 	end_sessions B
-	for pid in "${users[@]}"; do
+	for pid in "${pids[@]}"; do
 		wait "$pid"
 	done
 	is "round $round: all of them read why it has ended" \
-		"$(cat "$dir"/* | grep -c 'is lost: shut down')" "$SESSIONS"
+		"$(cat "$dir"/* | grep -c 'is lost: shut down')" "$USERS"
 	cat "$dir"/* | grep -v 'is lost: shut down' | sort | uniq -c | sed 's/^/# /'
 done
 check_nothing_left "nothing is left of them"
