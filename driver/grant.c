@@ -487,6 +487,7 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 		return seg;
 	}
 	for (;;) {
+		krdma_why_init(&grant->why);
 		if (needed) {
 			rc = krdma_segment_room(grant, until);
 			if (rc)
