@@ -459,7 +459,8 @@ struct krdma_vec {
  * At the deadline no further bytes are posted, and the operation ends with
  * ETIMEDOUT as soon as those under way have ended; the transport bounds that
  * (Documentation/uapi.rst, "Deadlines"). A WRITE that is reported done has its
- * bytes in the peer's memory, but for KRDMA_OP_UNPLACED. There is no order
+ * bytes in the peer's memory, as far as the transport tells (Documentation/uapi.rst,
+ * "Placement"; KRDMA_OP_PLACED, KRDMA_OP_UNPLACED). There is no order
  * between operations, but for KRDMA_OP_AFTER. Pieces and ranges may have any
  * alignment; both are gone through in order, and their ends need not meet.
  * Vectors are read when the operation is submitted.
