@@ -150,21 +150,21 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess)
  */
 struct krdma_device *krdma_device_next(struct krdma_device *dev)
 {
-	struct krdma_device *next;
+	struct krdma_device *next, *found = NULL;
 
 	mutex_lock(&krdma_devices_lock);
-	next = dev ? list_next_entry(dev, node) :
-		     list_first_entry(&krdma_devices, struct krdma_device, node);
-	while (!list_entry_is_head(next, &krdma_devices, node) && next->removing)
-		next = list_next_entry(next, node);
-	if (list_entry_is_head(next, &krdma_devices, node))
-		next = NULL;
-	else
+	next = list_prepare_entry(dev, &krdma_devices, node);
+	list_for_each_entry_continue(next, &krdma_devices, node) {
+		if (next->removing)
+			continue;
 		refcount_inc(&next->refs);
+		found = next;
+		break;
+	}
 	mutex_unlock(&krdma_devices_lock);
 	if (dev)
 		krdma_device_put(dev);
-	return next;
+	return found;
 }
 
 /**

@@ -312,7 +312,7 @@ second()
 {
 	KRDMA_FAKE_REFUSE=1 fails 1 'nobody listens at 10.0.0.2' ls h &&
 		KRDMA_FAKE_REFUSE=1 run 0 ls h2 && [ "$(cat log)" = "$(printf \
-		'connect fd00::2 port 0 scope 0 timeout 0\nconnect 10.0.0.2 port 0 scope 0 timeout 0')" ]
+		'connect fd00::2 port 0 scope 0 timeout 0 messages\nconnect 10.0.0.2 port 0 scope 0 timeout 0 messages')" ]
 }
 check "the next address of a host is tried" second
 
