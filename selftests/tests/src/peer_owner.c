@@ -247,12 +247,12 @@ static void other_place(struct conn *c, const struct msg *q, struct msg *a)
 			"", REJECT, __VA_ARGS__           \
 		}                                         \
 	}
-#define ACCEPTS(name_, ...)                                  \
-	{                                                    \
-		"accept-" name_, "ls", 1, QUICK, ".", ENDED, \
-		{                                            \
-			"", ACCEPT, __VA_ARGS__              \
-		}                                            \
+#define ACCEPTS(name_, ...)                                    \
+	{                                                      \
+		"accept-" name_, "ping", 1, QUICK, ".", ENDED, \
+		{                                              \
+			"", ACCEPT, __VA_ARGS__                \
+		}                                              \
 	}
 /* An answer with something wrong, at the place given. */
 #define PATCHED(name_, command_, type_, ...)               \
@@ -392,7 +392,7 @@ static const struct owner_case cases[] = {
 	BAD_OPEN("generation-0", 32, 4, 0),
 	BAD_OPEN("rights-8", 24, 4, 8),
 	{ "open-rights-read",
-	  "put",
+	  "verified",
 	  1,
 	  QUICK,
 	  "does not grant the rights wanted on 'x': write$",
