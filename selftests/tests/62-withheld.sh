@@ -78,7 +78,7 @@ end_crowd() {
 moves() {
 	local other=B
 	[ "$1" = A ] || other=A
-	on -n "$1" timeout -k 5 $((LIMIT * TIME_FACTOR)) krdma put -q "$dir/file" "node$other/$2" &&
+	on "$1" timeout -k 5 $((LIMIT * TIME_FACTOR)) krdma put -q - "node$other/$2" <"$dir/file" &&
 		on -n "$1" timeout -k 5 $((LIMIT * TIME_FACTOR)) krdma get -q "node$other/$2@0+300000" - |
 		cmp - "$dir/file"
 }
@@ -86,8 +86,8 @@ moves() {
 # Node B's own operation, which waits for a key that never comes.
 deadline() {
 	local text status=0
-	text=$(on -n B timeout -k 5 $((LIMIT * TIME_FACTOR)) \
-		krdma put -q --timeout 1 "$dir/small" "nodeA:$never/x" 2>&1) || status=$?
+	text=$(on B timeout -k 5 $((LIMIT * TIME_FACTOR)) \
+		krdma put -q --timeout 1 - "nodeA:$never/x" <"$dir/small" 2>&1) || status=$?
 	echo "status $status: $text"
 	[ "$status" = 1 ] && [[ $text = *"deadline passed"* ]]
 }
