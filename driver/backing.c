@@ -187,20 +187,25 @@ static struct page *krdma_disk_page(struct krdma_exp *exp, pgoff_t index, unsign
 				    struct krdma_why *why)
 {
 	struct address_space *mapping = exp->file->f_mapping;
+	void *there = xa_load(&mapping->i_pages, index);
 	struct page *page, *room = NULL;
 	unsigned int tries = 0;
 
 	/* Cut off meanwhile: what is behind the end is nobody's. */
 	if (index >= krdma_pages(0, i_size_read(mapping->host)))
 		return ERR_PTR(krdma_explain(why, -EIO, "the file has been cut off"));
-	if (!xa_load(&mapping->i_pages, index)) {
+	if (!there || xa_is_value(there)) {
 		if (krdma_memory_left(why))
 			return ERR_PTR(-ENOMEM);
 		krdma_disk_read_ahead(exp, index, ahead);
 	}
 	do {
-		/* Reading it finds this page: else it would be allocated at any price. */
-		room = pagecache_get_page(mapping, index, FGP_CREAT, krdma_backing_gfp(mapping));
+		/*
+		 * Reading it finds this page: else it would be allocated at any price. Not
+		 * locked, or the read would wait for it.
+		 */
+		room = pagecache_get_page(mapping, index, FGP_CREAT | FGP_FOR_MMAP,
+					  krdma_backing_gfp(mapping));
 	} while (!room && krdma_backing_again(exp, -ENOMEM, &tries));
 	if (!room)
 		return ERR_PTR(krdma_explain(why, -ENOMEM,
@@ -455,6 +460,21 @@ static int krdma_memfd_check(struct file *file, bool writable, struct krdma_why 
 }
 
 /* Neither sealed nor written: peers read what is in the page cache when they ask. */
+/* Where reading waits for another host, perhaps without an end. */
+static bool krdma_disk_remote(const struct super_block *sb)
+{
+	switch (sb->s_magic) {
+	case NFS_SUPER_MAGIC:
+	case CIFS_SUPER_MAGIC:
+	case SMB2_SUPER_MAGIC:
+	case CEPH_SUPER_MAGIC:
+	case AFS_SUPER_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static int krdma_disk_check(struct file *file, bool writable, struct krdma_why *why)
 {
 	struct inode *inode = file_inode(file);
@@ -477,6 +497,9 @@ static int krdma_disk_check(struct file *file, bool writable, struct krdma_why *
 		return krdma_explain(
 			why, -EOPNOTSUPP,
 			"the file's pages come from a user's process (FUSE): export a mapping");
+	if (krdma_disk_remote(inode->i_sb))
+		return krdma_explain(why, -EOPNOTSUPP,
+				     "the file is on another host, which may not answer: copy it");
 	if (writable)
 		return krdma_explain(
 			why, -EOPNOTSUPP,

@@ -452,6 +452,8 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_chu
 		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
 		if (!chain || bad != krdma_chunk_first(chain))
 			break;
+		if (krdma_post_lost(ch, err, done))
+			break;
 		chain = krdma_chain_refused(ch, chain, done);
 		if (!krdma_post_refused(ch, bad == first, err, done))
 			break;

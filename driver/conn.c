@@ -77,10 +77,14 @@ static bool krdma_conn_disconnected(struct krdma_channel *ch)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 	struct krdma_session *sess = ch->sess;
-	bool up;
+	bool up, left;
 
 	spin_lock_bh(&sess->lock);
 	up = sess->state == KRDMA_SESSION_UP;
+	/* The connect work tells, or krdma_session_up(). */
+	left = up || (sess->state == KRDMA_SESSION_CONNECTING && !sess->inbound);
+	if (left && !up)
+		ch->broken = "the peer disconnected";
 	if (up) {
 		ch->lost = "the peer disconnected";
 		ch->lost_at = jiffies;
@@ -90,7 +94,7 @@ static bool krdma_conn_disconnected(struct krdma_channel *ch)
 	/* It is there as long as its id is. */
 	if (up)
 		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
-	return up;
+	return left;
 }
 
 /**

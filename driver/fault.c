@@ -80,7 +80,7 @@ bool krdma_fault_fails(struct krdma_fault_point *point)
  * @bad: out: the one; or NULL
  *
  * Context: any.
- * Return: -ENOMEM, or what is wrong with those before it
+ * Return: -ENOMEM, for an invalidation -EINVAL; or what is wrong with those before it
  */
 int krdma_fault_post(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
@@ -102,7 +102,8 @@ int krdma_fault_post(struct ib_qp *qp, const struct ib_send_wr *wr, const struct
 		return rc;
 	if (bad)
 		*bad = refused;
-	return -ENOMEM;
+	/* As of a device that has none, which is what the module expects. */
+	return refused->opcode == IB_WR_LOCAL_INV ? -EINVAL : -ENOMEM;
 }
 
 static int krdma_points_show(struct seq_file *seq, void *unused)

@@ -1166,6 +1166,7 @@ static inline unsigned long krdma_post_late(const struct krdma_channel *ch)
 }
 
 void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct krdma_queue *done);
+bool krdma_post_lost(struct krdma_channel *ch, int err, struct krdma_queue *done);
 bool krdma_post_refused(struct krdma_channel *ch, bool first, int err, struct krdma_queue *done);
 int krdma_post_setup(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);

@@ -197,6 +197,10 @@ static bool krdma_letters_chain(struct krdma_channel *ch, const struct ib_send_w
 						  -1, done);
 			return false;
 		}
+		if (krdma_post_lost(ch, rc, done)) {
+			first = bad;
+			break;
+		}
 		refused = true;
 		alone = bad == first;
 		first = bad->next;

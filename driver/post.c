@@ -44,6 +44,23 @@ void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct 
 }
 
 /**
+ * krdma_post_lost - is it the connection that is going, not a work request that is refused?
+ * @ch: channel
+ * @err: of ib_post_send(); siw has -ENOTCONN when the queue pair leaves its state
+ * @done: transfers that ended
+ *
+ * Context: session->lock held.
+ * Return: true if so: the session has failed then
+ */
+bool krdma_post_lost(struct krdma_channel *ch, int err, struct krdma_queue *done)
+{
+	if (err != -ENOTCONN && !ch->lost)
+		return false;
+	krdma_session_lost_locked(ch->sess, "the connection is going", done);
+	return true;
+}
+
+/**
  * krdma_post_refused - the device has refused a work request that others can do without
  * @ch: channel
  * @first: it was the first of its chain
@@ -384,12 +401,14 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 			ch->outstanding -= n - posted;
 			/*
 			 * One that is not registered costs a question, one that is not
-			 * invalidated ends with its registration. siw may have posted all,
-			 * see above.
+			 * invalidated, as the device can't, ends with its registration. siw may
+			 * have posted all, see above.
 			 */
-			if (first->opcode == IB_WR_REG_MR ?
-				    !bad || !krdma_post_refused(ch, !posted, rc, &done) :
-				    posted)
+			if (krdma_post_lost(ch, rc, &done))
+				;
+			else if (first->opcode == IB_WR_REG_MR ?
+					 !bad || !krdma_post_refused(ch, !posted, rc, &done) :
+					 posted || (rc != -EINVAL && rc != -EOPNOTSUPP))
 				krdma_session_fail_locked(sess, -ENOTCONN,
 							  "a registration was not accepted", -1,
 							  &done);
@@ -399,8 +418,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 	}
 	spin_unlock_bh(&sess->lock);
 	krdma_xfers_finish(&done);
-	/* Of a driver that would be the end of the session, here. */
-	*ret = posted ?: rc == -ENOTCONN ? -EIO : rc;
+	*ret = posted ?: rc;
 	return true;
 }
 

@@ -61,7 +61,7 @@ void krdma_session_up(struct krdma_session *sess)
 		krdma_session_set_state(sess, KRDMA_SESSION_UP);
 		/* Lost between the last step of the connect and here. */
 		if (sess->ch->broken)
-			krdma_session_fail_locked(sess, -ECONNRESET, sess->ch->broken, -1, &done);
+			krdma_session_lost_locked(sess, sess->ch->broken, &done);
 	}
 	if (sess->state == KRDMA_SESSION_UP) {
 		krdma_session_tick_by(sess, ktime_add_ms(now, KRDMA_HEARTBEAT_MS));
@@ -300,6 +300,7 @@ void krdma_session_put(struct krdma_session *sess)
 static bool krdma_session_bye(struct krdma_session *sess)
 {
 	int reason = sess->bye;
+	bool leaving;
 
 	sess->bye = -1;
 	/* RFC 5044: not before the peer has spoken. */
@@ -312,8 +313,9 @@ static bool krdma_session_bye(struct krdma_session *sess)
 	/* No worker waits for it: the peer may not take it. */
 	if (sess->leaving)
 		queue_delayed_work(krdma_down_wq, &sess->down_work, msecs_to_jiffies(KRDMA_BYE_MS));
+	leaving = sess->leaving;
 	spin_unlock_bh(&sess->lock);
-	return sess->leaving;
+	return leaving;
 }
 
 /**
@@ -339,6 +341,7 @@ static void krdma_session_down_work(struct work_struct *work)
 	/* 1. Nothing starts what the next steps end. */
 	cancel_delayed_work_sync(&sess->tick);
 	krdma_xfers_fail_rest(sess);
+	krdma_asks_fail(sess);
 	if (krdma_session_bye(sess))
 		return;
 	spin_lock_bh(&sess->lock);
