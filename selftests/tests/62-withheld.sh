@@ -27,13 +27,6 @@ dir=$(mktemp -d)
 at_end rm -rf "$dir"
 head -c 300000 /dev/urandom >"$dir/file"
 head -c 1000 "$dir/file" >"$dir/small"
-if [ -z "${LAB_ONE_KERNEL-}" ]; then
-	on -n B mkdir "$dir"
-	at_end on -n B rm -rf "$dir"
-	for file in file small; do
-		on B sh -c "cat >$dir/$file" <"$dir/$file"
-	done
-fi
 
 # ------------------------------------------------------------------ the crowd
 
