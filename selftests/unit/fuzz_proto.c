@@ -41,9 +41,9 @@ static void fuzz_message(const u8 *copy, u32 len)
 	REQUIRE(krdma_proto_encode(&msg, again, len - 1) == -EMSGSIZE);
 	REQUIRE(krdma_proto_encode(&msg, again, len) == (int)len);
 	known = malloc(len);
-	REQUIRE(known);
+	REQUIRE(known && len);
 	memcpy(known, copy, len);
-	for (at = 40; copy[0] == (KRDMA_WIRE_LIST | KRDMA_WIRE_ANSWER) && at < len; at += 80) {
+	for (at = 40; known[0] == (KRDMA_WIRE_LIST | KRDMA_WIRE_ANSWER) && at < len; at += 80) {
 		known[at] &= KRDMA_WIRE_RIGHTS;
 		memset(known + at + 1, 0, 3);
 	}

@@ -236,14 +236,17 @@ static void *keeper(void *arg)
 
 int withhold_main(int argc, char **argv)
 {
-	union address *from = calloc(argc, sizeof(*from));
+	union address *from;
 	pthread_t thread;
 
-	if (argc < 3 || !from)
+	if (argc < 3 || atoi(argv[1]) < 1)
 		return 2;
 	drip = !strcmp(argv[0], "drip");
 	count = atoi(argv[1]);
+	from = calloc(argc, sizeof(*from));
 	all = calloc(count, sizeof(*all));
+	if (!from || !all)
+		abort();
 	for (int i = 2; i < argc; i++)
 		resolve(&from[i - 2], argv[i], NULL);
 	for (u32 i = 0; i < count; i++) {
@@ -251,7 +254,7 @@ int withhold_main(int argc, char **argv)
 		all[i].flood = iwarp || i < FLOODERS ? FLOOD : FEW;
 	}
 	pthread_create(&thread, NULL, keeper, NULL);
-	for (u32 i = 0;; i = (i + 1) % count) {
+	for (u32 i = 0;; i = i + 1 < count ? i + 1 : 0) {
 		struct withheld *w = &all[i];
 		const char *why;
 
