@@ -382,7 +382,6 @@ static int krdma_chain_post(struct krdma_channel *ch, struct krdma_chunk *chain,
 	rc = ib_post_send(ch->qp, wr, bad);
 	if (unlikely(rc))
 		return rc;
-	ch->refusals = 0;
 	if (write)
 		ch->void_ready = true;
 	return 0;
@@ -455,7 +454,7 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_chu
 		if (krdma_post_lost(ch, err, done))
 			break;
 		chain = krdma_chain_refused(ch, chain, done);
-		if (!krdma_post_refused(ch, bad == first, err, done))
+		if (!krdma_post_refused(ch, err, done))
 			break;
 		write = krdma_chain_write(ch, chain) ?: unread;
 		if (!chain && !write)
@@ -495,7 +494,10 @@ int krdma_chunks_post(struct krdma_channel *ch, struct krdma_chunk *chain, struc
 		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
 	}
 	rc = krdma_chain_post(ch, chain, krdma_chain_write(ch, chain), &first, &bad);
-	return unlikely(rc) ? krdma_chain_again(ch, chain, bad, rc, done) : 0;
+	if (unlikely(rc))
+		return krdma_chain_again(ch, chain, bad, rc, done);
+	ch->refusals = 0;
+	return 0;
 }
 
 /**

@@ -93,9 +93,10 @@
 #define KRDMA_CTX_OPS_MAX 4096
 
 /*
- * So many work requests in a row that the device refuses end the session: then it is not they
- * that are wrong. A queue pair in error may refuse all; and siw's does once it has refused one,
- * as siw_post_send() leaves that place of its queue in use.
+ * So many work requests that the device refuses, with no chain between them that it takes as a
+ * whole, end the session: then it is not they that are wrong. A queue pair in error may refuse
+ * all; and siw's does once it has refused one, as siw_post_send() leaves that place of its queue
+ * in use.
  */
 #define KRDMA_REFUSALS_MAX 8
 
@@ -557,7 +558,7 @@ struct krdma_channel {
 
 	/* liveness */
 	u32 outstanding;        /* send-queue work requests without a completion */
-	u32 refusals;           /* posts that were refused, since one was not */
+	u32 refusals;           /* work requests, since a whole chain was taken */
 	u32 completed;          /* those that have one; goes on and on */
 	unsigned long last_wc;  /* jiffies: something completed, a receive as well */
 	unsigned long progress; /* jiffies: a send did; or of the post that ended idleness */
@@ -1167,7 +1168,7 @@ static inline unsigned long krdma_post_late(const struct krdma_channel *ch)
 
 void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc, struct krdma_queue *done);
 bool krdma_post_lost(struct krdma_channel *ch, int err, struct krdma_queue *done);
-bool krdma_post_refused(struct krdma_channel *ch, bool first, int err, struct krdma_queue *done);
+bool krdma_post_refused(struct krdma_channel *ch, int err, struct krdma_queue *done);
 int krdma_post_setup(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);
 int krdma_post_receives(struct krdma_channel *ch);

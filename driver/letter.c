@@ -180,7 +180,7 @@ static bool krdma_letters_chain(struct krdma_channel *ch, const struct ib_send_w
 				struct krdma_queue *done)
 {
 	const struct ib_send_wr *bad;
-	bool refused = false, alone;
+	bool refused = false;
 	int rc;
 
 	do {
@@ -188,7 +188,8 @@ static bool krdma_letters_chain(struct krdma_channel *ch, const struct ib_send_w
 		krdma_stat_inc(KRDMA_STAT_DOORBELLS);
 		rc = ib_post_send(ch->qp, first, &bad);
 		if (likely(!rc)) {
-			ch->refusals = 0;
+			if (!refused)
+				ch->refusals = 0;
 			return refused;
 		}
 		/* siw: an error without a bad one means that all are posted all the same. */
@@ -202,10 +203,9 @@ static bool krdma_letters_chain(struct krdma_channel *ch, const struct ib_send_w
 			break;
 		}
 		refused = true;
-		alone = bad == first;
 		first = bad->next;
 		krdma_letter_refused(ch, container_of(bad, struct krdma_letter, wr), done);
-	} while (krdma_post_refused(ch, alone, rc, done) && first);
+	} while (krdma_post_refused(ch, rc, done) && first);
 
 	if (krdma_session_is_up(ch->sess))
 		return true;

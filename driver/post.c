@@ -63,20 +63,21 @@ bool krdma_post_lost(struct krdma_channel *ch, int err, struct krdma_queue *done
 /**
  * krdma_post_refused - the device has refused a work request that others can do without
  * @ch: channel
- * @first: it was the first of its chain
  * @err: of ib_post_send()
  * @done: transfers that ended
+ *
+ * Whoever posts a chain sets ->refusals to 0 if the device takes all of it at once; not if it
+ * takes the rest of one: so there is an end to posting what is left.
  *
  * Context: session->lock held, session up.
  * Return: true if what is behind it can be posted again; else the session has failed
  */
-bool krdma_post_refused(struct krdma_channel *ch, bool first, int err, struct krdma_queue *done)
+bool krdma_post_refused(struct krdma_channel *ch, int err, struct krdma_queue *done)
 {
 	lockdep_assert_held(&ch->sess->lock);
 	pr_info_ratelimited("krdma_mover: session %llu: a work request was refused (%pe)\n",
 			    ch->sess->serial, ERR_PTR(err));
-	ch->refusals = first ? ch->refusals + 1 : 1;
-	if (ch->refusals < KRDMA_REFUSALS_MAX)
+	if (++ch->refusals < KRDMA_REFUSALS_MAX)
 		return true;
 	krdma_session_fail_locked(ch->sess, -ENOTCONN, "work requests are not accepted", -1, done);
 	return false;
@@ -407,7 +408,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 			if (krdma_post_lost(ch, rc, &done))
 				;
 			else if (first->opcode == IB_WR_REG_MR ?
-					 !bad || !krdma_post_refused(ch, !posted, rc, &done) :
+					 !bad || !krdma_post_refused(ch, rc, &done) :
 					 posted || (rc != -EINVAL && rc != -EOPNOTSUPP))
 				krdma_session_fail_locked(sess, -ENOTCONN,
 							  "a registration was not accepted", -1,

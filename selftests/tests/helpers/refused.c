@@ -92,13 +92,13 @@ static bool point(const char *call, const char *function, char *at, size_t room)
 	return found;
 }
 
-static void arm(const char *at, unsigned int taken)
+static void arm(const char *at, unsigned int taken, unsigned int times)
 {
 	char text[100];
 
 	snprintf(text, sizeof(text), "%u", taken);
 	put("taken", text);
-	snprintf(text, sizeof(text), "%s 1", at);
+	snprintf(text, sizeof(text), "%s 1 %u", at, times);
 	put("arm", text);
 }
 
@@ -194,7 +194,7 @@ static void one(uint8_t opcode)
 		krdma_op_read(&op, region, 0, back, PIECE);
 	else
 		krdma_op_write(&op, region, 0, out, PIECE);
-	arm(data_point, 0);
+	arm(data_point, 0, 1);
 	ok(krdma_submit(krdma, &op, &done, 1) == 1 && done.status == -EIO &&
 		   says(EIO, "the RDMA device refused a work request after 0 of 5000 bytes"),
 	   "a %s that is refused fails with EIO", opcode == KRDMA_OP_READ ? "READ" : "WRITE");
@@ -218,7 +218,7 @@ static void chain(void)
 			ops[i].timeout_ns = TIMEOUT_MS * 1000000ULL;
 			ops[i].user_data = i;
 		}
-		arm(data_point, refused);
+		arm(data_point, refused, 1);
 		good = krdma_submit(krdma, ops, done, OPS) == 1 && failed();
 		for (i = 0; i < OPS; i++) {
 			bool is = i == refused;
@@ -266,7 +266,7 @@ static void chunks(void)
 		/* So that all keys are here, and both in one chain. */
 		if (krdma_submit(krdma, ops, done, 2))
 			bail("a long and a short one");
-		arm(data_point, taken);
+		arm(data_point, taken, 1);
 		krdma_submit(krdma, ops, done, 2);
 		good = failed();
 		ok(good && done[0].status == long_status && done[1].status == short_status &&
@@ -286,7 +286,7 @@ static void second_part(void)
 	bool good;
 
 	krdma_op_read(&op, region, 0, back, PIECE);
-	arm(data_point, 1);
+	arm(data_point, 1, 1);
 	good = krdma_submit(krdma, &op, done, 1) == 1 && failed() && done[0].status == -ECONNRESET;
 	ok(good, "a READ that is refused behind its registration ends the session: %d",
 	   done[0].status);
@@ -295,7 +295,7 @@ static void second_part(void)
 	begin();
 	fill(out, PIECE);
 	krdma_op_write(&op, region, 0, out, PIECE);
-	arm(data_point, 2);
+	arm(data_point, 2, 1);
 	good = krdma_submit(krdma, &op, done, 1) == 1 && failed() && done[0].status == -ECONNRESET;
 	ok(good, "so does the READ behind a WRITE: %d", done[0].status);
 	ok(!goes_on(), "it does");
@@ -313,14 +313,14 @@ static void in_a_row(void)
 
 	krdma_op_write(&op, region, 0, out, PIECE);
 	for (i = 0; i < REFUSALS - 1; i++) {
-		arm(data_point, 0);
+		arm(data_point, 0, 1);
 		if (krdma_submit(krdma, &op, &done, 1) != 1 || !failed() || done.status != -EIO)
 			break;
 	}
 	ok(i == REFUSALS - 1, "%d in a row that are refused fail alone: %d", i, done.status);
 	ok(goes_on(), "their session goes on");
 	for (i = 0; i < REFUSALS; i++) {
-		arm(data_point, 0);
+		arm(data_point, 0, 1);
 		if (krdma_submit(krdma, &op, &done, 1) != 1 || !failed() || done.status != -EIO)
 			break;
 	}
@@ -328,6 +328,32 @@ static void in_a_row(void)
 	good = krdma_submit(krdma, &op, &done, 1) == 1 && done.status == -ENOTCONN &&
 	       says(ENOTCONN, "work requests are not accepted");
 	ok(good, "but then the session ends: %d", done.status);
+	end();
+	begin();
+}
+
+/* Every second one: the device takes no chain as a whole. */
+static void every_second(void)
+{
+	struct krdma_completion done[4 * REFUSALS];
+	struct krdma_op ops[4 * REFUSALS];
+	int refused = 0, lost = 0, i;
+
+	for (i = 0; i < 4 * REFUSALS; i++)
+		krdma_op_write(&ops[i], region, (uint64_t)i * PIECE, out + i * PIECE, PIECE);
+	/* So that all keys are here, and all in one chain. */
+	if (krdma_submit(krdma, ops, done, 4 * REFUSALS))
+		bail("a chain");
+	arm(data_point, 1, 4 * REFUSALS);
+	krdma_submit(krdma, ops, done, 4 * REFUSALS);
+	failed();
+	for (i = 0; i < 4 * REFUSALS; i++) {
+		refused += done[i].status == -EIO;
+		lost += done[i].status == -ENOTCONN || done[i].status == -ECONNRESET;
+	}
+	ok(refused == REFUSALS && lost >= 2 * REFUSALS,
+	   "of %d every second one is refused: %d are, then the session ends, and %d fail by that",
+	   4 * REFUSALS, refused, lost);
 	end();
 	begin();
 }
@@ -346,7 +372,7 @@ static void messages(void)
 			krdma_op_send(&ops[i], mail, out, 100, i);
 			ops[i].timeout_ns = TIMEOUT_MS * 1000000ULL;
 		}
-		arm(message_point, refused);
+		arm(message_point, refused, 1);
 		good = krdma_submit(krdma, ops, done, OPS) == 1 && failed();
 		for (i = 0; i < OPS; i++) {
 			if (done[i].status == (i == refused ? -EIO : 0))
@@ -359,10 +385,10 @@ static void messages(void)
 	ok(says(EIO, "refused a work request"), "it says so");
 	krdma_op_write(&ops[0], mail, 0, out, PIECE);
 	krdma_op_message(&ops[0], 3);
-	arm(message_point, 0);
+	arm(message_point, 0, 1);
 	good = krdma_submit(krdma, ops, done, 1) == 1 && failed() && done[0].status == -EIO;
 	ok(good, "a WRITE whose message is refused fails: %d", done[0].status);
-	arm(data_point, 0);
+	arm(data_point, 0, 1);
 	good = krdma_submit(krdma, ops, done, 1) == 1 && failed() && done[0].status == -EIO;
 	ok(good, "a WRITE with a message that is refused fails: %d", done[0].status);
 	ok(goes_on(), "their session goes on");
@@ -398,6 +424,7 @@ int main(int argc, char **argv)
 	if (siw)
 		second_part();
 	in_a_row();
+	every_second();
 	end();
 	krdma_free(krdma);
 	printf("1..%d\n", results);
