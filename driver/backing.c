@@ -109,7 +109,7 @@ static bool krdma_backing_again(const struct krdma_exp *exp, int err, unsigned i
 {
 	if (err != -ENOMEM || READ_ONCE(exp->dead) || ++*tries >= KRDMA_RECLAIM_TRIES)
 		return false;
-	/* Dirty pages have to be written first, and kswapd is at it. */
+	/* Dirty pages have to be written first, which kswapd does meanwhile. */
 	schedule_timeout_uninterruptible(KRDMA_RECLAIM_WAIT);
 	return true;
 }
@@ -131,7 +131,7 @@ static struct page *krdma_memfd_new_page(struct krdma_exp *exp, pgoff_t index, b
 	struct page *page;
 	int rc;
 
-	/* Who makes holes again where pages have been takes no more than the export has. */
+	/* An owner that punches holes again and again is charged for the export once. */
 	hole = hole && atomic64_read(&exp->peer_pages) < krdma_pages(0, exp->length);
 	rc = krdma_memory_left(why);
 	if (rc)
@@ -250,7 +250,7 @@ int krdma_backing_get(struct krdma_exp *exp, pgoff_t first, unsigned int n, stru
 	for (i = 0; i < n; i++) {
 		struct page *page = ERR_PTR(-ESTALE);
 
-		/* Who is killed has its files closed, and peers give it no more to allocate. */
+		/* The owner is being killed: its files are closed, and peers allocate no more. */
 		if (!READ_ONCE(exp->dead))
 			page = exp->on_disk ? krdma_disk_page(exp, first + i, n - i, why) :
 					      krdma_memfd_page(exp, first + i, why);
@@ -459,7 +459,6 @@ static int krdma_memfd_check(struct file *file, bool writable, struct krdma_why 
 	return 0;
 }
 
-/* Neither sealed nor written: peers read what is in the page cache when they ask. */
 /* Where reading waits for another host, perhaps without an end. */
 static bool krdma_disk_remote(const struct super_block *sb)
 {
@@ -475,6 +474,7 @@ static bool krdma_disk_remote(const struct super_block *sb)
 	}
 }
 
+/* Neither sealed nor written: peers read what is in the page cache when they ask. */
 static int krdma_disk_check(struct file *file, bool writable, struct krdma_why *why)
 {
 	struct inode *inode = file_inode(file);

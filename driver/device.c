@@ -141,7 +141,7 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess)
  * krdma_device_next - the next of all devices
  * @dev: the one before, with a reference, which is dropped; NULL for the first
  *
- * A removal waits for who has a reference, and takes the device off the list after that. So
+ * A removal waits until all references are dropped, and takes the device off the list after that. So
  * nothing is locked while a device is looked at: its driver may be slow, and a connect
  * request must not wait for it.
  *

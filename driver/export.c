@@ -181,7 +181,7 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_exp
 	exp->length = cmd->length;
 	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
 	strscpy(exp->name, cmd->name, sizeof(exp->name));
-	/* Whoever looks for a name goes through all that there are. */
+	/* A lookup by name walks all exports. */
 	if (atomic_inc_return(&exp->user->exports) > KRDMA_USER_EXPORTS &&
 	    !krdma_user_is_root(exp->user))
 		rc = krdma_explain(why, -EDQUOT, "a user may have %u exports", KRDMA_USER_EXPORTS);

@@ -493,7 +493,7 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 			if (rc)
 				return ERR_PTR(rc);
 		} else if (atomic_read(&grant->exp->waiting) || !krdma_segment_try(grant)) {
-			/* Whoever waits for one needs it more. */
+			/* A session that waits for one needs it more. */
 			return NULL;
 		}
 		released = krdma_segments_released(grant->exp);

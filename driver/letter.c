@@ -161,7 +161,7 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
 	return region;
 }
 
-/* The device has refused a message, which others of its region go without. */
+/* The device has refused a message; the other messages of its region go on. */
 static void krdma_letter_refused(struct krdma_channel *ch, struct krdma_letter *l,
 				 struct krdma_queue *done)
 {

@@ -96,7 +96,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	/* Nothing is spent on a peer before it is admitted. */
 	if (!krdma_host_of(id, &host))
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
-				    "its address is not that of its GID");
+				    "its address and its GID differ");
 	if (!krdma_listener_admits(l, &id->route.addr.dst_addr))
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
 				    "not in the listener's allow-list");

@@ -462,7 +462,7 @@ static int krdma_req_pin_long(struct krdma_req *r, struct krdma_why *why)
 	rc = krdma_req_pin(r, true, &own);
 	if (!rc || rc == -EINTR)
 		return rc;
-	/* Who has not said how long gets what can be had. */
+	/* An operation with the default timeout is not refused for its pins. */
 	if (r->any_time) {
 		r->x.timeout = ns_to_ktime(KRDMA_PIN_SHORT_NS);
 		return krdma_req_pin(r, false, why);

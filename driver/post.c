@@ -66,7 +66,7 @@ bool krdma_post_lost(struct krdma_channel *ch, int err, struct krdma_queue *done
  * @err: of ib_post_send()
  * @done: transfers that ended
  *
- * Whoever posts a chain sets ->refusals to 0 if the device takes all of it at once; not if it
+ * The poster of a chain sets ->refusals to 0 if the device takes all of it at once; not if it
  * takes the rest of one: so there is an end to posting what is left.
  *
  * Context: session->lock held, session up.

@@ -66,7 +66,7 @@ static void krdma_batch_req_end(struct krdma_req *r)
 {
 	struct krdma_batch *b = r->door;
 
-	/* ORDER: the last that is done with it, but for the waiter. */
+	/* ORDER: last: only the waiter touches it from here on. */
 	smp_store_release(&r->over, true);
 	krdma_batch_ended(b);
 }
@@ -204,7 +204,7 @@ static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 
 /* ---- asynchronous ---- */
 
-/* ORDER: under the lock, as who takes a request from a list may free the context. */
+/* ORDER: under the lock: the one that takes a request from a list may free the context. */
 static void krdma_reap_later(struct krdma_ctx *ctx)
 {
 	lockdep_assert_held(&ctx->reqs_lock);

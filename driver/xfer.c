@@ -446,7 +446,7 @@ static struct krdma_xfer *krdma_xfers_next(struct krdma_session *sess)
 	return hlist_entry(node, struct krdma_xfer, all);
 }
 
-/* Let others have the processor, and the lock; and tell who has ended. */
+/* Let others have the processor and the lock, and complete the transfers that have ended. */
 static void krdma_xfers_pause(struct krdma_session *sess, struct krdma_queue *done)
 {
 	spin_unlock_bh(&sess->lock);
