@@ -34,8 +34,6 @@
 #define KRDMA_RECLAIM_WAIT  (HZ / 50)
 /* Pages pinned in one call. */
 #define KRDMA_BACKING_BATCH 32
-/* Pages that others take away as often are not had. */
-#define KRDMA_PIN_TRIES 8
 
 static unsigned long krdma_peer_memory_max;
 module_param_named(peer_memory_max, krdma_peer_memory_max, ulong, 0644);
@@ -285,6 +283,9 @@ void krdma_backing_put(struct page **pages, unsigned int n)
 /* ---- for as long as peers have keys ---- */
 
 #ifdef HAVE_MEMFD_PIN_FOLIOS
+
+/* Pages that others take away as often are not had. */
+#define KRDMA_PIN_TRIES 8
 
 /* Each batch pins a folio once. */
 static void krdma_memfd_unpin(struct page **pages, unsigned int n)

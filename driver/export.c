@@ -251,7 +251,7 @@ void krdma_export_unpublish(struct krdma_exp *exp)
 	struct krdma_grant *grant;
 
 	mutex_lock(&krdma_exports_lock);
-	exp->dead = true;
+	WRITE_ONCE(exp->dead, true);
 	list_del_init(&exp->node);
 	list_for_each_entry(grant, &exp->grants, export_node) {
 		grant->revoke = true;

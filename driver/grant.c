@@ -402,14 +402,14 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 release
 			rc = -ESTALE;
 		xa_for_each(&sess->grants, i, other) {
 			u32 shed = rc > 0 ? xchg(&other->shed, 0) : 0;
-			int n = shed ? krdma_grant_recall(other, shed) : 0;
+			int err = shed ? krdma_grant_recall(other, shed) : 0;
 
-			if (n >= 0)
+			if (err >= 0)
 				continue;
-			/* Nobody was asked: the next one who looks does it. */
-			if (n == -ENOMEM)
+			/* No RECALL was sent: the next walk of the grants sends it. */
+			if (err == -ENOMEM)
 				cmpxchg(&other->shed, 0, shed);
-			rc = n;
+			rc = err;
 		}
 	}
 	krdma_shedding_end(&wait);

@@ -923,14 +923,13 @@ struct krdma_region_info {
 
 /* What an unfinished transfer waits for. */
 enum krdma_wait {
-	KRDMA_WAIT_SLOT = 1,      /* a place in the send queue */
-	KRDMA_WAIT_KEY = 2,       /* the peer's answer with a key */
-	KRDMA_WAIT_CREDIT = 3,    /* a free question to ask for a key */
-	KRDMA_WAIT_WIRE = 4,      /* completions of posted work */
-	KRDMA_WAIT_PLACEMENT = 5, /* proof that written bytes are placed */
-	KRDMA_WAIT_TURN = 6,      /* earlier operations: KRDMA_OP_AFTER */
-	KRDMA_WAIT_DIGEST = 7,    /* the peer's answer with a digest */
-	KRDMA_WAIT_RECEIVER = 8,  /* a place for its message, or the answer to that */
+	KRDMA_WAIT_SLOT = 1,     /* a place in the send queue */
+	KRDMA_WAIT_KEY = 2,      /* the peer's answer with a key */
+	KRDMA_WAIT_CREDIT = 3,   /* a free question to ask for a key */
+	KRDMA_WAIT_WIRE = 4,     /* completions of posted work */
+	KRDMA_WAIT_TURN = 6,     /* earlier operations: KRDMA_OP_AFTER */
+	KRDMA_WAIT_DIGEST = 7,   /* the peer's answer with a digest */
+	KRDMA_WAIT_RECEIVER = 8, /* a place for its message, or the answer to that */
 };
 
 /**
