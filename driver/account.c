@@ -190,8 +190,12 @@ void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm, struct krdma_why *why)
 {
 	struct mm_struct *mm = longterm ? current->mm : NULL;
-	int rc = krdma_charge(r->ctx, mm, longterm ? krdma_memlock() : 0, npages, why);
+	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	int rc;
 
+	if (mm && atomic64_read(&mm->pinned_vm) + npages > limit)
+		limit = krdma_memlock();
+	rc = krdma_charge(r->ctx, mm, limit, npages, why);
 	if (rc)
 		return rc;
 	r->pinned = npages;

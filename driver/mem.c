@@ -249,19 +249,41 @@ static void krdma_pages_add(struct krdma_req *r, struct page *page, u32 offset, 
 	r->npages++;
 }
 
+/*
+ * Anonymous pages may stay pinned whatever is mapped there, so nobody need look at the
+ * mappings; a pin that only reads makes them the process's own first (gup_must_unshare()).
+ * Return: pages, 0 if they are not of that kind, or a negative errno
+ */
+static long krdma_pin_anon(unsigned long addr, unsigned long n, bool writable, struct page **pages)
+{
+	long i, rc;
+
+	rc = pin_user_pages_fast(addr, n, FOLL_LONGTERM | (writable ? FOLL_WRITE : 0), pages);
+	for (i = 0; i < rc; i++) {
+		if (likely(PageAnon(pages[i])))
+			continue;
+		unpin_user_pages(pages, rc);
+		return 0;
+	}
+	return rc;
+}
+
 static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool writable,
 			       struct krdma_why *why)
 {
 	struct page *pages[32];
-	long i, n;
+	long i, n, want;
 
 	while (length) {
-		n = min_t(u64, krdma_pages(addr, length), ARRAY_SIZE(pages));
-		if (r->mm)
-			n = krdma_pin_long(addr & PAGE_MASK, n, writable, pages, why);
-		else
-			n = pin_user_pages_fast(addr & PAGE_MASK, n, writable ? FOLL_WRITE : 0,
+		want = min_t(u64, krdma_pages(addr, length), ARRAY_SIZE(pages));
+		if (r->mm) {
+			n = krdma_pin_anon(addr & PAGE_MASK, want, writable, pages);
+			if (n <= 0)
+				n = krdma_pin_long(addr & PAGE_MASK, want, writable, pages, why);
+		} else {
+			n = pin_user_pages_fast(addr & PAGE_MASK, want, writable ? FOLL_WRITE : 0,
 						pages);
+		}
 		if (n <= 0)
 			return krdma_pin_failed(addr, writable, n, why);
 		for (i = 0; i < n; i++) {
