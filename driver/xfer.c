@@ -607,7 +607,7 @@ int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
 		if (x->answered)
 			return krdma_explain(
 				why, x->status,
-				"the owner of '%s' at %pISpc lacks memory at %llu: its RLIMIT_MEMLOCK, or its host",
+				"the owner of '%s' at %pISpc lacks memory at %llu: its log says of which limit",
 				region->name, &x->sess->dst, krdma_xfer_at(x));
 		return krdma_explain(why, x->status,
 				     "'%s' of %pISpc at %llu: not enough memory on this host",

@@ -200,6 +200,7 @@ check "a command that is none" usage frob
 check "a target that is none" usage get nodeB back
 check "an option that is none" usage ls --frob nodeB
 check "a size that is none" usage export x --size 12Q
+check "peers that may not write, and add" usage export x --size 1M --read-only --atomic
 
 # ----------------------------------------------------------------------- JSON
 

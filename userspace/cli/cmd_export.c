@@ -78,6 +78,8 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 	opts->name = argv[optind];
 	if (!opts->length && !opts->file)
 		return usage_error("--size or --file is needed");
+	if ((opts->rights & KRDMA_RIGHT_ATOMIC) && !(opts->rights & KRDMA_RIGHT_WRITE))
+		return usage_error("--atomic lets peers write, --read-only does not");
 	if (opts->huge && opts->file)
 		return usage_error("--huge is for --size, a file has the pages that it has");
 	return -1;
@@ -139,7 +141,9 @@ static int publish_file(struct krdma *krdma, struct export_options *opts, uint32
 	if (length)
 		rc = krdma_export_memfd(krdma, opts->name, fd, 0, length, opts->rights,
 					opts->max_segments, id);
-	close(fd);
+	if (rc)
+		close(fd);
+	/* Else it stays open, for an operator who asks what keeps the file system busy. */
 	if (!rc) {
 		opts->length = length;
 		warn_of_limits(opts);

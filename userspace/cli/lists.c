@@ -271,7 +271,7 @@ const struct list list_channels = {
 
 /* ---- Exports and regions ---- */
 
-static const char *const export_flags[] = { "memfd" };
+static const char *const export_flags[] = { "file" };
 
 static const struct field export_fields[] = {
 	{ "name", FIELD_TEXT, false },          { "length", FIELD_SIZE, false },
