@@ -19,7 +19,7 @@
  *	SEED		of all choices; the moments are the machine's
  *	ROUNDS		passes over all pairs (1), or
  *	SECONDS		for how long
- *	PAIRS		patterns of those to run: "write*cancel device*"
+ *	PAIRS		patterns of those to run: "write*cancel device*", or not: "!device*"
  *	EFFORT		percent of the iterations (100)
  *	DELAY		microseconds, at most, that one of ten fault points takes (0)
  *	WATCHDOG	seconds (60)
@@ -1017,16 +1017,21 @@ static void *run(void *arg)
 static bool pair_is_wanted(const char *patterns, unsigned int a, unsigned int b)
 {
 	char forth[64], back[64], text[500], *each, *rest = text;
+	bool wanted = false, only = false, no;
 
-	if (!patterns || !*patterns)
-		return true;
 	snprintf(forth, sizeof(forth), "%s*%s", operations[a].name, operations[b].name);
 	snprintf(back, sizeof(back), "%s*%s", operations[b].name, operations[a].name);
 	snprintf(text, sizeof(text), "%s", patterns);
-	while ((each = strsep(&rest, " ,")))
-		if (*each && (!fnmatch(each, forth, 0) || !fnmatch(each, back, 0)))
-			return true;
-	return false;
+	while ((each = strsep(&rest, " ,"))) {
+		no = *each == '!';
+		only |= *each && !no;
+		if (!*each || (fnmatch(each + no, forth, 0) && fnmatch(each + no, back, 0)))
+			continue;
+		if (no)
+			return false;
+		wanted = true;
+	}
+	return wanted || !only;
 }
 
 static void run_pair(unsigned int a, unsigned int b, unsigned int effort, const cpu_set_t *cpus)
@@ -1138,7 +1143,7 @@ int main(int argc, char **argv)
 {
 	unsigned int rounds = kst_number("ROUNDS", 1), seconds = kst_number("SECONDS", 0);
 	unsigned int effort = kst_number("EFFORT", 100), pairs = 0, i, round;
-	const char *patterns = getenv("PAIRS");
+	const char *patterns = getenv("PAIRS") ?: "";
 	time_t began = now();
 	pthread_t dog;
 	cpu_set_t cpus;
