@@ -395,6 +395,24 @@ static bool swap_file(int number, const char *path)
 	return true;
 }
 
+/* What was made anew is ended no sooner than the other thread could use it. */
+static void give_way(struct thread *t)
+{
+	struct thread *other = &threads[!t->nr];
+	unsigned int seen = other->done + 1 + below(t, 3);
+	struct timespec ts;
+	uint64_t until, ns;
+
+	t->in = "waiting for the other thread";
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	until = ts.tv_sec * 1000000000ULL + ts.tv_nsec + 20000000ULL * time_factor;
+	do {
+		sched_yield();
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		ns = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	} while (other->done < seen && ns < until);
+}
+
 /* ---- operations ---- */
 
 static struct krdma_op an_op(int opcode, uint64_t offset, const void *addr, uint64_t length)
@@ -639,11 +657,15 @@ static void run_close(struct thread *t)
 	uint32_t session;
 	int fd;
 
+	/* Its name was taken until the file before had ended. */
+	if (!w->export)
+		make_export(below(t, 2));
 	if (below(t, 4) == 0) {
 		if (swap_file(w->owner_fd, "/dev/krdma_mover")) {
 			w->export = 0;
 			t->good += !make_export(below(t, 2));
 			make_region();
+			give_way(t);
 		}
 		return;
 	}
@@ -660,6 +682,7 @@ static void run_close(struct thread *t)
 	}
 	t->in = "close";
 	close(fd);
+	give_way(t);
 }
 
 /* A child that has written to all its memory, and may use the file as well. */
@@ -725,18 +748,21 @@ static void run_end_session(struct thread *t)
 	make_session(below(t, 2) ? KRDMA_CONNECT_PRIVATE : 0);
 	t->in = "open";
 	make_region();
+	give_way(t);
 }
 
 static void run_end_region(struct thread *t)
 {
 	t->good += !end(w->fd, &w->region);
 	make_region();
+	give_way(t);
 }
 
 static void run_end_buffer(struct thread *t)
 {
 	t->good += !end(w->fd, &w->buffer);
 	make_buffer();
+	give_way(t);
 }
 
 static void run_end_export(struct thread *t)
@@ -745,6 +771,7 @@ static void run_end_export(struct thread *t)
 	make_export(below(t, 2));
 	t->in = "open";
 	make_region();
+	give_way(t);
 }
 
 static void run_unlisten(struct thread *t)
@@ -755,6 +782,7 @@ static void run_unlisten(struct thread *t)
 	make_session(0);
 	t->in = "open";
 	make_region();
+	give_way(t);
 }
 
 static void run_connect(struct thread *t)
@@ -835,6 +863,15 @@ static void run_device(struct thread *t)
 	t->in = "rdma link add";
 	device_add();
 	t->good++;
+	/* The listener would have it a second later. */
+	t->in = "unlisten";
+	end_listener();
+	make_listener();
+	t->in = "connect";
+	make_session(0);
+	t->in = "open";
+	make_region();
+	give_way(t);
 }
 
 static void remake(struct thread *t);
@@ -868,6 +905,7 @@ static void run_unload(struct thread *t)
 	swap_file(w->fd, "/dev/krdma_mover");
 	swap_file(w->owner_fd, "/dev/krdma_mover");
 	remake(t);
+	give_way(t);
 }
 
 static struct operation operations[] = {
