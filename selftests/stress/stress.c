@@ -1060,7 +1060,7 @@ static bool pair_is_wanted(const char *patterns, unsigned int a, unsigned int b)
 	snprintf(forth, sizeof(forth), "%s*%s", operations[a].name, operations[b].name);
 	snprintf(back, sizeof(back), "%s*%s", operations[b].name, operations[a].name);
 	snprintf(text, sizeof(text), "%s", patterns);
-	while ((each = strsep(&rest, " ,"))) {
+	while ((each = strsep(&rest, " ,\t"))) {
 		no = *each == '!';
 		only |= *each && !no;
 		if (!*each || (fnmatch(each + no, forth, 0) && fnmatch(each + no, back, 0)))
