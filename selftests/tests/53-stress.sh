@@ -61,8 +61,8 @@ check_nothing_left "nothing is left" "$LIMIT"
 
 if [ $parts = 2 ]; then
 	fresh_module
-	listen_on B 0.0.0.0:7490
 	remember_leftovers
+	listen_on B 0.0.0.0:7490
 	background B krdma recv stress --size 1M --discard
 	receives() {
 		on -n B krdma status | grep -q '^export stress '
