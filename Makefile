@@ -136,6 +136,20 @@ fuzz-corpus: ## what `make fuzz` and `make fuzz-uml` have found, as few as will 
 	@mkdir -p build/fuzz/found build/fuzz-uml/found
 	@selftests/fuzz/uml --merge build/fuzz/found build/fuzz-uml/found
 
+# KERNEL: debug, uml or race, as selftests/kernels has them.
+stress: SECONDS ?= 3600
+stress: ## every pair of operations of the interfaces against each other, with RoCE and with iWARP (SECONDS=3600, KERNEL=debug, RDMA=, SEED=)
+	@selftests/setup build lab check debug
+	@$(MAKE) -C userspace PREFIX=$(PREFIX)
+	@kernel=$$(selftests/kernels $(or $(KERNEL),debug)) && tree=$(CURDIR)/build/stress/tree && \
+		rm -rf $$tree && KDIR=$$kernel/build BUILD_DIR=$$tree selftests/check build && \
+		export KRDMA_MODULE=$$tree/driver/krdma_mover.ko STRESS_SECONDS=$(SECONDS) && \
+		export VM_TIMEOUT=$$(($(SECONDS) + 7200)) && \
+		if [ '$(KERNEL)' = uml ]; then machine=--uml; else machine="-n 1 -c 4"; export TIME_FACTOR=5; fi && \
+		for rdma in $(RDMA); do \
+			selftests/run-vm $$machine -k $$kernel --rdma $$rdma stress || exit; \
+		done
+
 soak: ## all tests on all kernels, planted faults, long loops: hours
 	@selftests/setup all
 	@selftests/soak
@@ -168,4 +182,4 @@ help: ## this list
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
 .PHONY: all module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
-	test-uml coverage fuzz fuzz-uml fuzz-corpus soak demo bench bench-modules bench-insn check help
+	test-uml coverage fuzz fuzz-uml fuzz-corpus stress soak demo bench bench-modules bench-insn check help

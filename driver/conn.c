@@ -8,8 +8,12 @@
  * id goes before the queue pair so that no event can find it half gone.
  */
 #include <linux/log2.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
+
+/* Needs linux/list.h before. */
+#include <linux/irq_poll.h>
 
 #include "krdma.h"
 #include "trace.h"
@@ -552,6 +556,20 @@ void krdma_conn_drain(struct krdma_channel *ch)
 		ib_drain_qp(ch->qp);
 }
 
+/*
+ * The handler of the RDMA core (ib_poll_handler) lets go of what ib_free_cq() waits for before
+ * it arms the CQ, and so may do that when the CQ is freed. To RCU it is a reader. Nothing comes
+ * to the CQ any more, but what it polled too early for makes it run once more.
+ */
+static void krdma_cq_quiesce(struct ib_cq *cq)
+{
+	do {
+		synchronize_rcu();
+	} while (test_bit(IRQ_POLL_F_SCHED, &cq->iop.state));
+	/* Of one that was through with the polling. */
+	synchronize_rcu();
+}
+
 /**
  * krdma_conn_destroy - destroy id, queue pair and completion queue of a channel
  * @sess: session, stopped and drained, with no work of it running
@@ -573,8 +591,10 @@ void krdma_conn_destroy(struct krdma_session *sess)
 		ib_destroy_qp(ch->qp);
 	ch->qp = NULL;
 	/* ORDER: no handler runs any more, so what is left now had no completion. */
-	if (ch->cq)
+	if (ch->cq) {
+		krdma_cq_quiesce(ch->cq);
 		ib_free_cq(ch->cq);
+	}
 	ch->cq = NULL;
 	krdma_chunks_reap(ch);
 	/* Since the first time it could only find the session closing. */

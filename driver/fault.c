@@ -11,8 +11,13 @@
  *				those behind it up to TIMES (1)
  *	krdma_mover_fail/taken	of a chain of work requests, how many are posted before the
  *				one that is refused; all but the last of a shorter one
+ *	krdma_mover_delay	any of the fault points takes longer, so that races have room
+ *	krdma_mover_delay/us	by up to so many microseconds, at random: at most 1000, as
+ *				some points are under spinlocks
+ *	krdma_mover_delay/delays	how often one did
  */
 #include <linux/debugfs.h>
+#include <linux/delay.h>
 #include <linux/fault-inject.h>
 #include <linux/module.h>
 #include <linux/random.h>
@@ -24,7 +29,14 @@
 
 static DECLARE_FAULT_ATTR(krdma_flip);
 static DECLARE_FAULT_ATTR(krdma_fail);
-static struct dentry *krdma_flip_dir, *krdma_fail_dir;
+static DECLARE_FAULT_ATTR(krdma_delay);
+static struct dentry *krdma_flip_dir, *krdma_fail_dir, *krdma_delay_dir;
+
+/* Longest delay: softirqs may be off. */
+#define KRDMA_DELAY_MAX_US 1000
+
+static u32 krdma_delay_us = 100;
+static atomic_t krdma_delays;
 
 static DEFINE_SPINLOCK(krdma_fault_lock);
 static LIST_HEAD(krdma_fault_points);
@@ -41,9 +53,21 @@ module_param_named(fail_nth, krdma_fault_load, uint, 0400);
 MODULE_PARM_DESC(fail_nth,
 		 "the Nth fault point that is reached fails (kernels with fault injection)");
 
+static void krdma_fault_delay(void)
+{
+	u32 us = min_t(u32, READ_ONCE(krdma_delay_us), KRDMA_DELAY_MAX_US);
+
+	if (!should_fail(&krdma_delay, 1) || !us)
+		return;
+	atomic_inc(&krdma_delays);
+	udelay(1 + get_random_u32() % us);
+}
+
 /**
  * krdma_fault_fails - shall this call fail?
  * @point: where it is
+ *
+ * It is delayed before, if that is asked for.
  *
  * Context: any.
  * Return: true if it shall.
@@ -53,6 +77,8 @@ bool krdma_fault_fails(struct krdma_fault_point *point)
 	unsigned long flags;
 	bool fails = false;
 
+	/* Not under the lock, for which all others would wait. */
+	krdma_fault_delay();
 	spin_lock_irqsave(&krdma_fault_lock, flags);
 	if (!point->listed)
 		list_add_tail(&point->node, &krdma_fault_points);
@@ -174,8 +200,14 @@ void krdma_fault_init(void)
 {
 	/* Tests look at the log: what is to fail says nothing in there. */
 	krdma_fail.verbose = 0;
+	krdma_delay.verbose = 0;
 	krdma_flip_dir = fault_create_debugfs_attr("krdma_mover_flip", NULL, &krdma_flip);
 	krdma_fail_dir = fault_create_debugfs_attr("krdma_mover_fail", NULL, &krdma_fail);
+	krdma_delay_dir = fault_create_debugfs_attr("krdma_mover_delay", NULL, &krdma_delay);
+	if (!IS_ERR(krdma_delay_dir)) {
+		debugfs_create_u32("us", 0600, krdma_delay_dir, &krdma_delay_us);
+		debugfs_create_atomic_t("delays", 0400, krdma_delay_dir, &krdma_delays);
+	}
 	if (IS_ERR(krdma_fail_dir))
 		return;
 	debugfs_create_file("points", 0400, krdma_fail_dir, NULL, &krdma_points_fops);
@@ -192,6 +224,7 @@ void krdma_fault_exit(void)
 {
 	debugfs_remove_recursive(krdma_flip_dir);
 	debugfs_remove_recursive(krdma_fail_dir);
+	debugfs_remove_recursive(krdma_delay_dir);
 }
 
 /**
