@@ -96,12 +96,14 @@ test-debug: ## the tests on a kernel built to find faults, with RoCE and with iW
 RDMA ?= rxe siw
 
 # Where two processors meet in the module.
-RACE_TESTS ?= uring ioctl_async users message ends placement share mail recall kapi bye chaos
+RACE_ALONE ?= uring ioctl_async placement ends stress
+RACE_TESTS ?= uring users message ends placement share mail recall kapi bye chaos
 
-test-race: ## data races: what runs beside each other, on one machine of four processors and two of two (RDMA=, RACE_TESTS=)
+test-race: ## data races: what runs beside each other, on one machine of four processors and two of two (RDMA=, RACE_ALONE=, RACE_TESTS=)
 	@selftests/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@TESTS='$(RACE_TESTS)' selftests/matrix $(RDMA:%=race:%:1x4) $(RDMA:%=race:%:2x2)
+	@ALONE='$(RACE_ALONE)' TESTS='$(RACE_TESTS)' \
+		selftests/matrix $(RDMA:%=race:%:1x4) $(RDMA:%=race:%:2x2)
 
 test-uml: ## every fault point in user-mode Linux, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
 	@selftests/setup build lab check debug
@@ -182,4 +184,4 @@ help: ## this list
 	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
 
 .PHONY: all module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
-	test-uml coverage fuzz fuzz-uml fuzz-corpus stress soak demo bench bench-modules bench-insn check help
+	test-uml test-race coverage fuzz fuzz-uml fuzz-corpus stress soak demo bench bench-modules bench-insn check help

@@ -141,9 +141,9 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_session *sess)
  * krdma_device_next - the next of all devices
  * @dev: the one before, with a reference, which is dropped; NULL for the first
  *
- * A removal waits until all references are dropped, and takes the device off the list after that. So
- * nothing is locked while a device is looked at: its driver may be slow, and a connect
- * request must not wait for it.
+ * A removal waits until all references are dropped, and takes the device off the list after
+ * that. So nothing is locked while a device is looked at: its driver may be slow, and a
+ * connect request must not wait for it.
  *
  * Context: process.
  * Return: one that does not go, with a reference; NULL behind the last

@@ -3,7 +3,8 @@
  * Fault points: on a kernel with fault injection each allocation, registration, post and
  * call of rdma_cm of the module can be made to fail, one at a time (fault.c). That is done
  * to the functions, not where they are called: no call of theirs is forgotten, and the code
- * reads as if there was nothing. Another function that may fail is added here with its first caller.
+ * reads as if there was nothing. Another function that may fail is added here with its first
+ * caller.
  *
  * After all headers of the kernel, which use them, too.
  */
