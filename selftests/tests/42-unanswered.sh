@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # A connect to an address where nobody answers at all. siw sits in that of TCP, longer than
 # who asked for the session waits, and nobody can call it back: what waits for the session's
-# end then, the module's removal among it, must not look like a task that hangs.
+# end then, the module's removal among it, must not look like a task that hangs; and other
+# users' connects do not wait for it.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 [ "$LAB_RDMA" = siw ] || skip_all "rdma_cm's connect can be called back"
 MODULE_PATIENCE=1
 helper json_at
+helper connects
 
 LIMIT=${LIMIT:-120}
 dir=$(mktemp -d)
@@ -52,5 +54,25 @@ at_end restore_link A
 ends "the RDMA device goes" rdma link delete "$LAB_RDMA_DEV"
 restore_link A
 ends "the module goes" wait_for "$LIMIT" unload_module
+
+# As many as a workqueue has workers (WQ_MAX_ACTIVE), of users none of whom has too many.
+sysctl -qw net.ipv4.tcp_syn_retries=6
+fresh_module
+listen_on A
+chmod 666 /dev/krdma_mover
+users=()
+for uid in 1001 1002 1003; do
+	setpriv --reuid $uid --regid $uid --clear-groups "$(type -P connects)" 10.77.0.98 172 &
+	users+=($!)
+done
+# Those whose user has gone are held by siw as well.
+all_connect() {
+	[ "$(krdma status | grep -cE '^session .* state (connecting|closing)')" -ge 512 ]
+}
+check "users have 512 connects that nobody answers" wait_for "$LIMIT" all_connect
+check "root's connect is not behind them" krdma ls nodeA
+check "and they are at it still" all_connect
+kill "${users[@]}" 2>/dev/null
+check "the module goes with them" wait_for $((2 * LIMIT)) unload_module
 
 done_testing
