@@ -71,12 +71,11 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 
 static void krdma_session_linger(struct krdma_session *sess)
 {
-	unsigned long until = sess->idle_since + msecs_to_jiffies(KRDMA_LINGER_MS);
-
 	if (sess->inbound)
 		return;
 	mutex_lock(&krdma_sessions_lock);
-	if (!sess->users && time_after_eq(jiffies, until))
+	if (!sess->users &&
+	    time_after_eq(jiffies, sess->idle_since + msecs_to_jiffies(KRDMA_LINGER_MS)))
 		krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
 				   KRDMA_WIRE_REASON_NONE);
 	mutex_unlock(&krdma_sessions_lock);
