@@ -57,6 +57,7 @@ ends "the module goes" wait_for "$LIMIT" unload_module
 
 # As many as a workqueue has workers (WQ_MAX_ACTIVE), of users none of whom has too many.
 sysctl -qw net.ipv4.tcp_syn_retries=6
+MODULE_PATIENCE=4
 fresh_module
 listen_on A
 chmod 666 /dev/krdma_mover
