@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Other kernel modules: include/krdma_mover.h, which documents each function.
+ * Other kernel modules: include/linux/krdma_mover.h, which documents each function.
  *
  * A client is a context like that of an open file, without ids: its objects are
  * pointers. Each of them holds what it stands on, so they may end in any order. A
@@ -15,7 +15,7 @@
 
 #include "ctx.h"
 /* By its path: -I has the uapi's header of the same name. */
-#include "../include/krdma_mover.h"
+#include <linux/krdma_mover.h>
 
 struct krdma_client {
 	refcount_t refs; /* its user, each object */
@@ -55,23 +55,10 @@ struct krdma_io_own {
 
 static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own));
 static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
-static_assert(KRDMA_ALLOW_READ == KRDMA_RIGHT_READ);
-static_assert(KRDMA_ALLOW_WRITE == KRDMA_RIGHT_WRITE);
-static_assert(KRDMA_ALLOW_ATOMIC == KRDMA_RIGHT_ATOMIC);
-static_assert(KRDMA_ALLOW_ATOMIC_CPU == KRDMA_RIGHT_ATOMIC_CPU);
-static_assert((int)KRDMA_IO_READ == KRDMA_OP_READ);
-static_assert((int)KRDMA_IO_WRITE == KRDMA_OP_WRITE);
-static_assert((int)KRDMA_IO_FETCH_ADD == KRDMA_OP_FETCH_ADD);
-static_assert((int)KRDMA_IO_CMP_SWAP == KRDMA_OP_CMP_SWAP);
-static_assert((int)KRDMA_IO_DIGEST == KRDMA_OP_DIGEST);
-static_assert((int)KRDMA_IO_SEND == KRDMA_OP_SEND);
-static_assert(KRDMA_ALLOW_MESSAGE == KRDMA_RIGHT_MESSAGE);
-static_assert(KRDMA_PEER_PRIVATE == KRDMA_CONNECT_PRIVATE);
-static_assert(KRDMA_PEER_MESSAGES == KRDMA_CONNECT_MESSAGES);
 
 /* What may be asked for and published. */
-#define KRDMA_ALLOW_ALL \
-	(KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE | KRDMA_ALLOW_ATOMIC | KRDMA_ALLOW_MESSAGE)
+#define KRDMA_RIGHT_ALL \
+	(KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_MESSAGE)
 
 /* Who calls from the kernel reads its log. */
 static void krdma_api_say(const struct krdma_why *why)
@@ -157,7 +144,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 	struct krdma_peer *peer;
 	int rc;
 
-	if (flags & ~(KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES))
+	if (flags & ~(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES))
 		return ERR_PTR(-EOPNOTSUPP);
 	peer = kzalloc(sizeof(*peer), GFP_KERNEL);
 	if (!peer)
@@ -223,7 +210,7 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 	int rc;
 
 	if (strscpy(padded, name, sizeof(padded)) < 0 ||
-	    !krdma_proto_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_ALLOW_ALL))
+	    !krdma_proto_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_RIGHT_ALL))
 		return ERR_PTR(-EINVAL);
 	remote = kzalloc(sizeof(*remote), GFP_KERNEL);
 	if (!remote)
@@ -365,26 +352,27 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 static bool krdma_io_send_ok(const struct krdma_io *io, u32 nlocal)
 {
 	return io->length <= KRDMA_MESSAGE_MAX && (!io->length || nlocal) && !io->offset &&
-	       !(io->verify | io->unplaced | io->placed | io->message);
+	       !io->flags;
 }
 
 /* More than a READ or WRITE is. Return: the rights that it needs beside its own, or an errno. */
 static int krdma_io_check_more(const struct krdma_io *io, struct krdma_xfer *x)
 {
-	if ((io->unplaced || io->placed || io->message) && x->opcode != KRDMA_OP_WRITE)
+	const u32 place = KRDMA_OP_UNPLACED | KRDMA_OP_PLACED;
+
+	if (io->flags & ~(KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE | place))
+		return -EOPNOTSUPP;
+	if ((io->flags & (KRDMA_OP_MESSAGE | place)) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
-	if (io->unplaced && io->placed)
+	if ((io->flags & place) == place)
 		return -EINVAL;
-	if (krdma_opcode_number(x->opcode) && (io->verify || !krdma_io_number_ok(io)))
+	if (krdma_opcode_number(x->opcode) &&
+	    ((io->flags & KRDMA_OP_VERIFY) || !krdma_io_number_ok(io)))
 		return -EINVAL;
-	x->verify = io->verify ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
-	x->mail = io->op == KRDMA_IO_SEND || io->message ? KRDMA_MAIL_WANTED : KRDMA_MAIL_NONE;
-	x->unplaced = io->unplaced;
-	x->placed = io->placed;
+	krdma_xfer_flags(x, io->flags);
 	x->operand = io->operand;
 	x->compare = io->compare;
-	return (io->verify || io->placed ? KRDMA_RIGHT_READ : 0) |
-	       (io->message ? KRDMA_RIGHT_MESSAGE : 0);
+	return krdma_flags_right(io->flags);
 }
 
 /* What does not fit is cut nowhere else. */
@@ -397,27 +385,23 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 		return -EOPNOTSUPP;
 	x->opcode = io->op;
 	x->nlocal = krdma_io_bvecs(io);
-	x->verify = KRDMA_VERIFY_NONE;
-	x->mail = KRDMA_MAIL_NONE;
-	x->unplaced = false;
-	x->placed = false;
+	krdma_xfer_flags(x, 0);
 	if (io->timeout < 0)
 		return -EINVAL;
-	if (unlikely(io->op == KRDMA_IO_SEND)) {
+	if (unlikely(io->op == KRDMA_OP_SEND)) {
 		if (!krdma_io_send_ok(io, x->nlocal))
 			return -EINVAL;
 	} else if (!x->length || !x->nlocal) {
 		return -EINVAL;
 	}
-	if (unlikely(io->op > KRDMA_IO_WRITE ||
-		     io->verify | io->unplaced | io->placed | io->message)) {
+	if (unlikely(io->op > KRDMA_OP_WRITE || io->flags)) {
 		int more = krdma_io_check_more(io, x);
 
 		if (more < 0)
 			return more;
 		right |= more;
 	}
-	if (likely(io->op != KRDMA_IO_SEND) &&
+	if (likely(io->op != KRDMA_OP_SEND) &&
 	    !krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;
 	return right & ~region->rights ? -EACCES : 0;
@@ -440,7 +424,7 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	x->length = io->length;
 	x->one[1].addr = io->offset;
 	/* A message is of no range. */
-	x->one[1].length = io->op == KRDMA_IO_SEND ? 0 : io->length;
+	x->one[1].length = io->op == KRDMA_OP_SEND ? 0 : io->length;
 	x->range = &x->one[1];
 	x->nrange = 1;
 	x->uid = GLOBAL_ROOT_UID;
@@ -515,13 +499,13 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 					struct page *const *pages, u64 length, unsigned int rights,
 					krdma_message_fn message, void *priv)
 {
-	struct krdma_export cmd = { .length = length, .rights = rights };
+	struct krdma_ioc_export cmd = { .length = length, .rights = rights };
 	struct krdma_publication *pub;
 	struct krdma_why why = {};
 	int rc;
 
 	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
-	    (rights & ~KRDMA_ALLOW_ALL) || !message != !(rights & KRDMA_ALLOW_MESSAGE))
+	    (rights & ~KRDMA_RIGHT_ALL) || !message != !(rights & KRDMA_RIGHT_MESSAGE))
 		return ERR_PTR(-EINVAL);
 	pub = kzalloc(sizeof(*pub), GFP_KERNEL);
 	if (!pub)

@@ -30,21 +30,21 @@ struct krdma_call {
 	u32 user_size;
 	union {
 		u32 size;
-		struct krdma_query query;
-		struct krdma_last_error last_error;
-		struct krdma_destroy destroy;
-		struct krdma_list list;
-		struct krdma_listen listen;
-		struct krdma_unlisten unlisten;
-		struct krdma_connect connect;
-		struct krdma_ping ping;
-		struct krdma_buffer buffer;
-		struct krdma_export export;
-		struct krdma_open open;
-		struct krdma_submit submit;
-		struct krdma_cancel cancel;
-		struct krdma_eventfd eventfd;
-		struct krdma_inbox inbox;
+		struct krdma_ioc_query query;
+		struct krdma_ioc_last_error last_error;
+		struct krdma_ioc_destroy destroy;
+		struct krdma_ioc_list list;
+		struct krdma_ioc_listen listen;
+		struct krdma_ioc_unlisten unlisten;
+		struct krdma_ioc_connect connect;
+		struct krdma_ioc_ping ping;
+		struct krdma_ioc_buffer buffer;
+		struct krdma_ioc_export export;
+		struct krdma_ioc_open open;
+		struct krdma_ioc_submit submit;
+		struct krdma_ioc_cancel cancel;
+		struct krdma_ioc_eventfd eventfd;
+		struct krdma_ioc_inbox inbox;
 	} cmd;
 	bool nonblock;
 };
@@ -169,7 +169,7 @@ static int krdma_object_end(struct krdma_call *call, u32 id, struct krdma_handle
 
 static int krdma_ioc_query(struct krdma_call *call)
 {
-	struct krdma_query *cmd = &call->cmd.query;
+	struct krdma_ioc_query *cmd = &call->cmd.query;
 	struct krdma_ctx *ctx = call->ctx;
 
 	if (cmd->flags)
@@ -194,7 +194,7 @@ static int krdma_ioc_query(struct krdma_call *call)
 
 static int krdma_ioc_last_error(struct krdma_call *call)
 {
-	struct krdma_last_error *cmd = &call->cmd.last_error;
+	struct krdma_ioc_last_error *cmd = &call->cmd.last_error;
 	struct krdma_why why;
 
 	krdma_recall_error(call->ctx, &why);
@@ -261,7 +261,7 @@ static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix 
 
 static int krdma_ioc_listen(struct krdma_call *call)
 {
-	struct krdma_listen *cmd = &call->cmd.listen;
+	struct krdma_ioc_listen *cmd = &call->cmd.listen;
 	struct krdma_prefix *allow = NULL;
 	struct sockaddr_storage addr;
 	int rc;
@@ -315,7 +315,7 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 
 static int krdma_ioc_connect(struct krdma_call *call)
 {
-	struct krdma_connect *cmd = &call->cmd.connect;
+	struct krdma_ioc_connect *cmd = &call->cmd.connect;
 	struct sockaddr_storage dst, src;
 	struct krdma_handle *h;
 	int rc;
@@ -341,7 +341,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 
 static int krdma_ioc_ping(struct krdma_call *call)
 {
-	struct krdma_ping *cmd = &call->cmd.ping;
+	struct krdma_ioc_ping *cmd = &call->cmd.ping;
 	struct krdma_handle *h;
 	int rc;
 
@@ -363,7 +363,7 @@ static int krdma_ioc_ping(struct krdma_call *call)
 
 static int krdma_ioc_open(struct krdma_call *call)
 {
-	struct krdma_open *cmd = &call->cmd.open;
+	struct krdma_ioc_open *cmd = &call->cmd.open;
 	struct krdma_handle *h, *sh;
 	int rc;
 
@@ -402,7 +402,7 @@ out:
 
 static int krdma_ioc_buffer(struct krdma_call *call)
 {
-	struct krdma_buffer *cmd = &call->cmd.buffer;
+	struct krdma_ioc_buffer *cmd = &call->cmd.buffer;
 	struct krdma_handle *h;
 
 	if (cmd->flags & ~KRDMA_BUFFER_WRITABLE)
@@ -419,7 +419,7 @@ static int krdma_ioc_buffer(struct krdma_call *call)
 
 static int krdma_ioc_export(struct krdma_call *call)
 {
-	struct krdma_export *cmd = &call->cmd.export;
+	struct krdma_ioc_export *cmd = &call->cmd.export;
 	struct krdma_handle *h;
 	int rc;
 
@@ -442,7 +442,7 @@ static int krdma_ioc_export(struct krdma_call *call)
 
 static int krdma_ioc_inbox(struct krdma_call *call)
 {
-	struct krdma_inbox *cmd = &call->cmd.inbox;
+	struct krdma_ioc_inbox *cmd = &call->cmd.inbox;
 	struct krdma_handle *h;
 	struct file *file;
 	int rc, fd;
@@ -484,7 +484,7 @@ static int krdma_ioc_submit(struct krdma_call *call)
 
 static int krdma_ioc_cancel(struct krdma_call *call)
 {
-	struct krdma_cancel *cmd = &call->cmd.cancel;
+	struct krdma_ioc_cancel *cmd = &call->cmd.cancel;
 
 	if (cmd->flags & ~KRDMA_CANCEL_ALL)
 		return -EOPNOTSUPP;
@@ -496,7 +496,7 @@ static int krdma_ioc_cancel(struct krdma_call *call)
 
 static int krdma_ioc_eventfd(struct krdma_call *call)
 {
-	struct krdma_eventfd *cmd = &call->cmd.eventfd;
+	struct krdma_ioc_eventfd *cmd = &call->cmd.eventfd;
 
 	if (cmd->flags)
 		return -EOPNOTSUPP;
@@ -519,36 +519,36 @@ static const struct krdma_ioc {
 	u32 min_size;
 	int (*handler)(struct krdma_call *call);
 } krdma_iocs[] = {
-	KRDMA_IOC(KRDMA_IOC_QUERY, sizeof(struct krdma_query),
-		  offsetofend(struct krdma_query, vector_max), krdma_ioc_query),
-	KRDMA_IOC(KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_last_error),
-		  offsetofend(struct krdma_last_error, text), krdma_ioc_last_error),
-	KRDMA_IOC(KRDMA_IOC_DESTROY, sizeof(struct krdma_destroy),
-		  offsetofend(struct krdma_destroy, id), krdma_ioc_destroy),
-	KRDMA_IOC(KRDMA_IOC_LIST, sizeof(struct krdma_list), offsetofend(struct krdma_list, cursor),
+	KRDMA_IOC(KRDMA_IOC_QUERY, sizeof(struct krdma_ioc_query),
+		  offsetofend(struct krdma_ioc_query, vector_max), krdma_ioc_query),
+	KRDMA_IOC(KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_ioc_last_error),
+		  offsetofend(struct krdma_ioc_last_error, text), krdma_ioc_last_error),
+	KRDMA_IOC(KRDMA_IOC_DESTROY, sizeof(struct krdma_ioc_destroy),
+		  offsetofend(struct krdma_ioc_destroy, id), krdma_ioc_destroy),
+	KRDMA_IOC(KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list), offsetofend(struct krdma_ioc_list, cursor),
 		  krdma_ioc_list),
-	KRDMA_IOC(KRDMA_IOC_LISTEN, sizeof(struct krdma_listen),
-		  offsetofend(struct krdma_listen, reserved), krdma_ioc_listen),
-	KRDMA_IOC(KRDMA_IOC_UNLISTEN, sizeof(struct krdma_unlisten),
-		  offsetofend(struct krdma_unlisten, addr), krdma_ioc_unlisten),
-	KRDMA_IOC(KRDMA_IOC_CONNECT, sizeof(struct krdma_connect),
-		  offsetofend(struct krdma_connect, serial), krdma_ioc_connect),
-	KRDMA_IOC(KRDMA_IOC_PING, sizeof(struct krdma_ping), offsetofend(struct krdma_ping, rtt_ns),
+	KRDMA_IOC(KRDMA_IOC_LISTEN, sizeof(struct krdma_ioc_listen),
+		  offsetofend(struct krdma_ioc_listen, reserved), krdma_ioc_listen),
+	KRDMA_IOC(KRDMA_IOC_UNLISTEN, sizeof(struct krdma_ioc_unlisten),
+		  offsetofend(struct krdma_ioc_unlisten, addr), krdma_ioc_unlisten),
+	KRDMA_IOC(KRDMA_IOC_CONNECT, sizeof(struct krdma_ioc_connect),
+		  offsetofend(struct krdma_ioc_connect, serial), krdma_ioc_connect),
+	KRDMA_IOC(KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping), offsetofend(struct krdma_ioc_ping, rtt_ns),
 		  krdma_ioc_ping),
-	KRDMA_IOC(KRDMA_IOC_BUFFER, sizeof(struct krdma_buffer),
-		  offsetofend(struct krdma_buffer, reserved), krdma_ioc_buffer),
-	KRDMA_IOC(KRDMA_IOC_EXPORT, sizeof(struct krdma_export),
-		  offsetofend(struct krdma_export, name), krdma_ioc_export),
-	KRDMA_IOC(KRDMA_IOC_OPEN, sizeof(struct krdma_open), offsetofend(struct krdma_open, name),
+	KRDMA_IOC(KRDMA_IOC_BUFFER, sizeof(struct krdma_ioc_buffer),
+		  offsetofend(struct krdma_ioc_buffer, reserved), krdma_ioc_buffer),
+	KRDMA_IOC(KRDMA_IOC_EXPORT, sizeof(struct krdma_ioc_export),
+		  offsetofend(struct krdma_ioc_export, name), krdma_ioc_export),
+	KRDMA_IOC(KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open), offsetofend(struct krdma_ioc_open, name),
 		  krdma_ioc_open),
-	KRDMA_IOC(KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit),
-		  offsetofend(struct krdma_submit, reserved), krdma_ioc_submit),
-	KRDMA_IOC(KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel),
-		  offsetofend(struct krdma_cancel, reserved), krdma_ioc_cancel),
-	KRDMA_IOC(KRDMA_IOC_INBOX, sizeof(struct krdma_inbox), offsetofend(struct krdma_inbox, fd),
+	KRDMA_IOC(KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit),
+		  offsetofend(struct krdma_ioc_submit, reserved), krdma_ioc_submit),
+	KRDMA_IOC(KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel),
+		  offsetofend(struct krdma_ioc_cancel, reserved), krdma_ioc_cancel),
+	KRDMA_IOC(KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox), offsetofend(struct krdma_ioc_inbox, fd),
 		  krdma_ioc_inbox),
-	KRDMA_IOC(KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd),
-		  offsetofend(struct krdma_eventfd, reserved), krdma_ioc_eventfd),
+	KRDMA_IOC(KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd),
+		  offsetofend(struct krdma_ioc_eventfd, reserved), krdma_ioc_eventfd),
 };
 
 static int krdma_ioctl_call(struct krdma_call *call, const struct krdma_ioc *ioc)

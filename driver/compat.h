@@ -17,7 +17,7 @@
 #endif
 
 #include "fault_points.h"
-#include "krdma_mover.h"
+#include <uapi/linux/krdma_mover.h>
 
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)

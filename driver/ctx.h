@@ -157,9 +157,9 @@ void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);
 
 /* submit.c: the ioctls */
-int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
 		 struct krdma_why *why);
-void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd);
+void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd);
 int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
 void krdma_submit_over(struct krdma_req *r);
 struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);

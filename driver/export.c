@@ -93,7 +93,7 @@ static int krdma_export_fits(struct krdma_ctx *ctx, const struct krdma_exp *exp,
 }
 
 static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
-			       const struct krdma_export *cmd, struct page *const *pages,
+			       const struct krdma_ioc_export *cmd, struct page *const *pages,
 			       struct krdma_why *why)
 {
 	bool writable = krdma_rights_change(cmd->rights);
@@ -146,7 +146,7 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
  * Context: process, of the user if memory is the user's.
  * Return: the export with a reference, or an ERR_PTR
  */
-struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
+struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc_export *cmd,
 				   struct page *const *pages, krdma_receive_fn fn, void *priv,
 				   struct krdma_why *why)
 {

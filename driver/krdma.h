@@ -39,7 +39,7 @@
 #include <rdma/rdma_cm.h>
 
 #include "fault_points.h"
-#include "krdma_mover.h"
+#include <uapi/linux/krdma_mover.h>
 #include "quirks.h"
 #include "range.h"
 #include "window.h"
@@ -348,7 +348,7 @@ struct krdma_exp_end {
 	bool lost; /* but one may */
 };
 
-/* An export; the uapi's struct krdma_export is the command that makes one. */
+/* An export; the uapi's struct krdma_ioc_export is the command that makes one. */
 struct krdma_exp {
 	struct kref ref;       /* 1 published, 1 for each grant */
 	struct list_head node; /* krdma_exports */
@@ -804,7 +804,7 @@ extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
 __printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
 
 /* list.c */
-int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_list *cmd, struct krdma_why *why);
+int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_why *why);
 
 /* stats.c */
 void krdma_stats_exit(void);
@@ -997,7 +997,7 @@ void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg);
 /* export.c: memory of this host under a name */
 extern struct mutex krdma_exports_lock;
 extern struct list_head krdma_exports;
-struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_export *cmd,
+struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc_export *cmd,
 				   struct page *const *pages, krdma_receive_fn fn, void *priv,
 				   struct krdma_why *why);
 int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);

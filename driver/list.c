@@ -18,7 +18,7 @@
 
 struct krdma_emit {
 	struct krdma_ctx *ctx;
-	struct krdma_list *cmd;
+	struct krdma_ioc_list *cmd;
 	struct krdma_why *why;
 	bool admin;
 	u64 skip;
@@ -425,7 +425,7 @@ static int krdma_list_copy(const struct krdma_emit *e)
  * Context: process.
  * Return: 0 or a negative errno
  */
-int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_list *cmd, struct krdma_why *why)
+int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_why *why)
 {
 	struct krdma_emit e = {
 		.ctx = ctx,

@@ -339,10 +339,7 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
 					     region->length);
-	if (op->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
-		right |= KRDMA_RIGHT_READ;
-	if (op->flags & KRDMA_OP_MESSAGE)
-		right |= KRDMA_RIGHT_MESSAGE;
+	right |= krdma_flags_right(op->flags);
 	lacks = right & ~region->rights;
 	return lacks ? krdma_region_refuse(region, lacks, why) : 0;
 }
@@ -419,12 +416,7 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
 	r->any_time = !op->timeout_ns;
 	r->after = op->flags & KRDMA_OP_AFTER;
 	x->opcode = op->opcode;
-	x->verify = op->flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
-	x->unplaced = op->flags & KRDMA_OP_UNPLACED;
-	x->placed = op->flags & KRDMA_OP_PLACED;
-	x->mail = op->opcode == KRDMA_OP_SEND || (op->flags & KRDMA_OP_MESSAGE) ?
-			  KRDMA_MAIL_WANTED :
-			  KRDMA_MAIL_NONE;
+	krdma_xfer_flags(x, op->flags);
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;

@@ -7,7 +7,7 @@
 #include <linux/minmax.h>
 #include <rdma/ib_verbs.h>
 
-#include "krdma_mover.h"
+#include <uapi/linux/krdma_mover.h>
 
 #define KRDMA_SGE_MAX 32
 /* Pages of a segment. */

@@ -100,7 +100,7 @@ static int krdma_batch_wait(struct krdma_batch *b)
 	return -EINTR;
 }
 
-static int krdma_batch_report(struct krdma_batch *b, struct krdma_submit *cmd,
+static int krdma_batch_report(struct krdma_batch *b, struct krdma_ioc_submit *cmd,
 			      struct krdma_why *why)
 {
 	void __user *to = u64_to_user_ptr(cmd->completions);
@@ -129,7 +129,7 @@ static int krdma_batch_report(struct krdma_batch *b, struct krdma_submit *cmd,
 	return 0;
 }
 
-static int krdma_op_read(const struct krdma_submit *cmd, u32 i, struct krdma_op *op,
+static int krdma_op_read(const struct krdma_ioc_submit *cmd, u32 i, struct krdma_op *op,
 			 struct krdma_why *why)
 {
 	const void __user *from = u64_to_user_ptr(cmd->ops) + (size_t)i * cmd->op_stride;
@@ -138,7 +138,7 @@ static int krdma_op_read(const struct krdma_submit *cmd, u32 i, struct krdma_op 
 	return rc ? krdma_explain(why, rc, "operation %u can't be read (%pe)", i, ERR_PTR(rc)) : 0;
 }
 
-static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_batch *b,
+static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, struct krdma_batch *b,
 			     struct krdma_why *why)
 {
 	struct krdma_op op;
@@ -172,7 +172,7 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_submit *cmd, st
 	return 0;
 }
 
-static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_submit *cmd, struct krdma_why *why)
+static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, struct krdma_why *why)
 {
 	struct krdma_batch *b;
 	int rc;
@@ -342,7 +342,7 @@ static void krdma_async_free(struct krdma_req *r)
 	krdma_req_free(r);
 }
 
-static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
+static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd,
 			     struct krdma_req **reqs, u32 room, struct krdma_why *why)
 {
 	struct krdma_op op;
@@ -376,7 +376,7 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_submit *cmd,
 	return rc;
 }
 
-static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
 			      struct krdma_why *why)
 {
 	struct krdma_req **reqs;
@@ -408,7 +408,7 @@ static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_submit *cmd, b
  * Context: process, of the user.
  * Return: 0 or a negative errno
  */
-int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
+int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
 		 struct krdma_why *why)
 {
 	bool async = cmd->flags & KRDMA_SUBMIT_ASYNC;
@@ -435,7 +435,7 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_submit *cmd, bool nonblock,
  *
  * Context: process.
  */
-void krdma_cancel(struct krdma_ctx *ctx, struct krdma_cancel *cmd)
+void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd)
 {
 	struct krdma_req *r;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);

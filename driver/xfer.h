@@ -14,7 +14,7 @@
 #include <linux/uidgid.h>
 #include <rdma/ib_verbs.h>
 
-#include "krdma_mover.h"
+#include <uapi/linux/krdma_mover.h>
 #include "range.h"
 
 /* One work request never carries more. */
@@ -223,6 +223,32 @@ static inline u32 krdma_opcode_right(u8 opcode)
 			   (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_DIGEST;
 
 	return opcode < 8 ? rights >> 8 * opcode & 0xff : 0;
+}
+
+/**
+ * krdma_flags_right - the rights that flags of an operation need beside its own
+ * @flags: KRDMA_OP_*
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+static inline u32 krdma_flags_right(u32 flags)
+{
+	return (flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED) ? KRDMA_RIGHT_READ : 0) |
+	       (flags & KRDMA_OP_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
+}
+
+/**
+ * krdma_xfer_flags - how a transfer is done
+ * @x: transfer with ->opcode
+ * @flags: KRDMA_OP_*, checked; those of local memory and of order are not looked at
+ */
+static inline void krdma_xfer_flags(struct krdma_xfer *x, u32 flags)
+{
+	x->verify = flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
+	x->unplaced = flags & KRDMA_OP_UNPLACED;
+	x->placed = flags & KRDMA_OP_PLACED;
+	x->mail = x->opcode == KRDMA_OP_SEND || (flags & KRDMA_OP_MESSAGE) ? KRDMA_MAIL_WANTED :
+									     KRDMA_MAIL_NONE;
 }
 
 static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)

@@ -9,7 +9,7 @@
 #include <linux/module.h>
 #include <net/net_namespace.h>
 
-#include <krdma_mover.h>
+#include <linux/krdma_mover.h>
 
 #define PIECES 8
 #define PIECE  (PAGE_SIZE / PIECES)
@@ -55,7 +55,7 @@ static void sample_event(void *priv, enum krdma_event event)
 }
 
 /* All pieces of the page with one doorbell. */
-static int sample_transfer(enum krdma_io_op op)
+static int sample_transfer(enum krdma_opcode op)
 {
 	LIST_HEAD(batch);
 	int i;
@@ -91,14 +91,14 @@ static int sample_move(void)
 	peer = rc ? ERR_PTR(rc) : krdma_peer_connect(client, &dst, NULL, 0, 0);
 	if (IS_ERR(peer))
 		return PTR_ERR(peer);
-	remote = krdma_remote_open(peer, name, KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE, 0,
+	remote = krdma_remote_open(peer, name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
 				   sample_event, NULL);
 	if (IS_ERR(remote))
 		return PTR_ERR(remote);
 	memset(page, 'k', PAGE_SIZE);
-	rc = sample_transfer(KRDMA_IO_WRITE);
+	rc = sample_transfer(KRDMA_OP_WRITE);
 	memset(page, 0, PAGE_SIZE);
-	rc = rc ?: sample_transfer(KRDMA_IO_READ);
+	rc = rc ?: sample_transfer(KRDMA_OP_READ);
 	return rc ?: memchr_inv(page, 'k', PAGE_SIZE) ? -EIO : 0;
 }
 
@@ -128,7 +128,7 @@ static int __init sample_init(void)
 	rc = PTR_ERR_OR_ZERO(client);
 	if (!rc)
 		publication = krdma_publish(client, "krdma_sample", &published, PAGE_SIZE,
-					    KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE, NULL, NULL);
+					    KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, NULL, NULL);
 	rc = rc ?: PTR_ERR_OR_ZERO(publication);
 	if (!rc && address)
 		rc = sample_move();

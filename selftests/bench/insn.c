@@ -33,7 +33,7 @@
 
 #include <liburing.h>
 
-#include "krdma_mover.h"
+#include <linux/krdma_mover.h>
 
 #define SIZE  4096
 #define MAIL  8
@@ -80,7 +80,7 @@ static struct {
 /* The kernel's own sentence about what went wrong. */
 static void __attribute__((noreturn)) give_up(const char *what)
 {
-	struct krdma_last_error last = { .size = sizeof(last) };
+	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 
 	if (ioctl(b.fd, KRDMA_IOC_LAST_ERROR, &last) || !last.error)
 		err(1, "%s", what);
@@ -102,21 +102,21 @@ static void *pages(size_t length)
 
 static void set_up(void)
 {
-	struct krdma_listen listener = { .size = sizeof(listener), .addr.family = AF_INET };
-	struct krdma_connect peer = { .size = sizeof(peer), .flags = KRDMA_CONNECT_MESSAGES };
-	struct krdma_export export = {
+	struct krdma_ioc_listen listener = { .size = sizeof(listener), .addr.family = AF_INET };
+	struct krdma_ioc_connect peer = { .size = sizeof(peer), .flags = KRDMA_CONNECT_MESSAGES };
+	struct krdma_ioc_export export = {
 		.size = sizeof(export),
 		.length = (uint64_t)DEPTH * SIZE,
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE,
 		.name = "bench",
 	};
-	struct krdma_inbox inbox = { .size = sizeof(inbox), .flags = KRDMA_INBOX_NONBLOCK };
-	struct krdma_open region = {
+	struct krdma_ioc_inbox inbox = { .size = sizeof(inbox), .flags = KRDMA_INBOX_NONBLOCK };
+	struct krdma_ioc_open region = {
 		.size = sizeof(region),
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE,
 		.name = "bench",
 	};
-	struct krdma_buffer buffer = {
+	struct krdma_ioc_buffer buffer = {
 		.size = sizeof(buffer),
 		.flags = KRDMA_BUFFER_WRITABLE,
 		.length = (uint64_t)DEPTH * SIZE,
@@ -233,7 +233,7 @@ static void by_sync(unsigned int depth, unsigned int n)
 {
 	struct krdma_completion done[DEPTH];
 	struct krdma_op op[DEPTH];
-	struct krdma_submit submit = {
+	struct krdma_ioc_submit submit = {
 		.size = sizeof(submit),
 		.ops = (uintptr_t)op,
 		.completions = (uintptr_t)done,
@@ -253,7 +253,7 @@ static void by_sync(unsigned int depth, unsigned int n)
 
 static void async_submit(const struct krdma_op *op, unsigned int count)
 {
-	struct krdma_submit submit = {
+	struct krdma_ioc_submit submit = {
 		.size = sizeof(submit),
 		.flags = KRDMA_SUBMIT_ASYNC,
 		.ops = (uintptr_t)op,
@@ -416,7 +416,7 @@ static void measure(const struct way *way, unsigned int depth, unsigned int n, u
 	report(way->name, memory_names[b.memory], depth, n, t, idle_us);
 }
 
-/* ---- in the kernel: the floor, and by include/krdma_mover.h ---- */
+/* ---- in the kernel: the floor, and by include/linux/krdma_mover.h ---- */
 
 static void module_run(const char *run, const char *way, unsigned int depth, unsigned int n)
 {
@@ -481,7 +481,7 @@ static void by_long(uint32_t region, uint32_t buffer, uint8_t opcode, uint16_t f
 		.length = length,
 		.buffer = buffer,
 	};
-	struct krdma_submit submit = {
+	struct krdma_ioc_submit submit = {
 		.size = sizeof(submit),
 		.ops = (uintptr_t)&op,
 		.completions = (uintptr_t)&done,
@@ -508,15 +508,15 @@ static void measure_long(uint32_t session, unsigned int seed)
 		{ "read", "verified", KRDMA_OP_READ, KRDMA_OP_VERIFY },
 		{ "digest", "plain", KRDMA_OP_DIGEST, 0 },
 	};
-	struct krdma_export export = {
+	struct krdma_ioc_export export = {
 		.size = sizeof(export),
 		.addr = (uintptr_t)pages(LONG_BYTES),
 		.length = LONG_BYTES,
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
 		.name = "long",
 	};
-	struct krdma_open region = { .size = sizeof(region), .session = session, .name = "long" };
-	struct krdma_buffer buffer = {
+	struct krdma_ioc_open region = { .size = sizeof(region), .session = session, .name = "long" };
+	struct krdma_ioc_buffer buffer = {
 		.size = sizeof(buffer),
 		.flags = KRDMA_BUFFER_WRITABLE,
 		.addr = (uintptr_t)pages(LONG_BYTES),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * WRITEs and READs of a page by include/krdma_mover.h, beside krdma_raw.c, which does
+ * WRITEs and READs of a page by include/linux/krdma_mover.h, beside krdma_raw.c, which does
  * the same by verbs alone. Not a part of krdma_mover; selftests/bench/insn loads it.
  *
  *	echo "write refill 32 2048" >/sys/module/krdma_kbench/parameters/run
@@ -21,7 +21,7 @@
 #include <linux/module.h>
 #include <net/net_namespace.h>
 
-#include <krdma_mover.h>
+#include <linux/krdma_mover.h>
 
 #include "krdma_run.h"
 
@@ -99,7 +99,7 @@ static int kbench_run(void)
 	u32 depth = kb.run.depth, i;
 
 	for (i = 0; i < depth; i++)
-		kb.slot[i].io.op = kb.run.op == RUN_READ ? KRDMA_IO_READ : KRDMA_IO_WRITE;
+		kb.slot[i].io.op = kb.run.op == RUN_READ ? KRDMA_OP_READ : KRDMA_OP_WRITE;
 	kb.err = 0;
 	atomic_set(&kb.left, kb.run.n - depth);
 	reinit_completion(&kb.done);
@@ -158,7 +158,7 @@ static int kbench_connect(void)
 	kb.peer = krdma_peer_connect(kb.client, &dst, &src, 0, 0);
 	if (IS_ERR(kb.peer))
 		return PTR_ERR(kb.peer);
-	kb.remote = krdma_remote_open(kb.peer, kbench_name, KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE, 0,
+	kb.remote = krdma_remote_open(kb.peer, kbench_name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
 				      NULL, NULL);
 	if (IS_ERR(kb.remote))
 		return PTR_ERR(kb.remote);

@@ -553,42 +553,42 @@ static struct file *who_has(struct file *f, enum kind kind)
 union call {
 	__u32 size;
 	__u32 words[64];
-	struct krdma_query query;
-	struct krdma_last_error last_error;
-	struct krdma_destroy destroy;
-	struct krdma_list list;
-	struct krdma_listen listen;
-	struct krdma_unlisten unlisten;
-	struct krdma_connect connect;
-	struct krdma_ping ping;
-	struct krdma_buffer buffer;
-	struct krdma_export export;
-	struct krdma_open open;
-	struct krdma_submit submit;
-	struct krdma_cancel cancel;
-	struct krdma_eventfd eventfd;
-	struct krdma_inbox inbox;
+	struct krdma_ioc_query query;
+	struct krdma_ioc_last_error last_error;
+	struct krdma_ioc_destroy destroy;
+	struct krdma_ioc_list list;
+	struct krdma_ioc_listen listen;
+	struct krdma_ioc_unlisten unlisten;
+	struct krdma_ioc_connect connect;
+	struct krdma_ioc_ping ping;
+	struct krdma_ioc_buffer buffer;
+	struct krdma_ioc_export export;
+	struct krdma_ioc_open open;
+	struct krdma_ioc_submit submit;
+	struct krdma_ioc_cancel cancel;
+	struct krdma_ioc_eventfd eventfd;
+	struct krdma_ioc_inbox inbox;
 };
 
 static const struct {
 	unsigned long nr;
 	__u32 size;
 } commands[] = {
-	[STEP_QUERY] = { KRDMA_IOC_QUERY, sizeof(struct krdma_query) },
-	[STEP_LAST_ERROR] = { KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_last_error) },
-	[STEP_DESTROY] = { KRDMA_IOC_DESTROY, sizeof(struct krdma_destroy) },
-	[STEP_LIST] = { KRDMA_IOC_LIST, sizeof(struct krdma_list) },
-	[STEP_LISTEN] = { KRDMA_IOC_LISTEN, sizeof(struct krdma_listen) },
-	[STEP_UNLISTEN] = { KRDMA_IOC_UNLISTEN, sizeof(struct krdma_unlisten) },
-	[STEP_CONNECT] = { KRDMA_IOC_CONNECT, sizeof(struct krdma_connect) },
-	[STEP_PING] = { KRDMA_IOC_PING, sizeof(struct krdma_ping) },
-	[STEP_BUFFER] = { KRDMA_IOC_BUFFER, sizeof(struct krdma_buffer) },
-	[STEP_EXPORT] = { KRDMA_IOC_EXPORT, sizeof(struct krdma_export) },
-	[STEP_OPEN] = { KRDMA_IOC_OPEN, sizeof(struct krdma_open) },
-	[STEP_SUBMIT] = { KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit) },
-	[STEP_CANCEL] = { KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel) },
-	[STEP_EVENTFD] = { KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd) },
-	[STEP_INBOX] = { KRDMA_IOC_INBOX, sizeof(struct krdma_inbox) },
+	[STEP_QUERY] = { KRDMA_IOC_QUERY, sizeof(struct krdma_ioc_query) },
+	[STEP_LAST_ERROR] = { KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_ioc_last_error) },
+	[STEP_DESTROY] = { KRDMA_IOC_DESTROY, sizeof(struct krdma_ioc_destroy) },
+	[STEP_LIST] = { KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list) },
+	[STEP_LISTEN] = { KRDMA_IOC_LISTEN, sizeof(struct krdma_ioc_listen) },
+	[STEP_UNLISTEN] = { KRDMA_IOC_UNLISTEN, sizeof(struct krdma_ioc_unlisten) },
+	[STEP_CONNECT] = { KRDMA_IOC_CONNECT, sizeof(struct krdma_ioc_connect) },
+	[STEP_PING] = { KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping) },
+	[STEP_BUFFER] = { KRDMA_IOC_BUFFER, sizeof(struct krdma_ioc_buffer) },
+	[STEP_EXPORT] = { KRDMA_IOC_EXPORT, sizeof(struct krdma_ioc_export) },
+	[STEP_OPEN] = { KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open) },
+	[STEP_SUBMIT] = { KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit) },
+	[STEP_CANCEL] = { KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel) },
+	[STEP_EVENTFD] = { KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd) },
+	[STEP_INBOX] = { KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox) },
 };
 
 /* One ioctl; the other thread does it beside what comes next if there is one at a time. */
@@ -621,7 +621,7 @@ static void answer(struct job *job)
 		break;
 	case STEP_LISTEN:
 		if (nlisteners == LISTENERS) {
-			struct krdma_unlisten gone = { .size = sizeof(gone),
+			struct krdma_ioc_unlisten gone = { .size = sizeof(gone),
 						       .addr = listeners[--nlisteners] };
 
 			kst_call(files[0].fd, KRDMA_IOC_UNLISTEN, &gone);
@@ -891,7 +891,7 @@ static void step_listen(enum step step)
 static void step_connect(void)
 {
 	struct head head = any_head();
-	struct krdma_connect *cmd;
+	struct krdma_ioc_connect *cmd;
 	union call c = { 0 };
 	uint8_t to = byte();
 
@@ -1065,7 +1065,7 @@ static void step_submit(void)
 	static const __u32 strides[] = { sizeof(struct krdma_op), 96, 128, STRIDE_MAX };
 	struct head head = any_head();
 	uint8_t shape = byte();
-	struct krdma_submit *cmd;
+	struct krdma_ioc_submit *cmd;
 	union call c = { 0 };
 	bool async = shape & 1;
 	__u32 i, n, stride;
@@ -1429,7 +1429,7 @@ struct live_session {
 static bool live_connect(void *arg)
 {
 	struct live_session *to = arg;
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_CONNECT_MESSAGES,
 		.dst = kst_ipv4(to->address, 0),
@@ -1492,7 +1492,7 @@ static void live_open(void)
 
 static bool live_works(void)
 {
-	struct krdma_ping ping = { .size = sizeof(ping), .timeout_ms = 10000 * slow };
+	struct krdma_ioc_ping ping = { .size = sizeof(ping), .timeout_ms = 10000 * slow };
 	unsigned int i;
 
 	for (i = 0; i < kept[KIND_SESSION]; i++) {
@@ -1645,7 +1645,7 @@ static void reset(void)
 		}
 	live_reset();
 	while (nlisteners) {
-		struct krdma_unlisten gone = { .size = sizeof(gone),
+		struct krdma_ioc_unlisten gone = { .size = sizeof(gone),
 					       .addr = listeners[--nlisteners] };
 
 		kst_call(files[0].fd, KRDMA_IOC_UNLISTEN, &gone);

@@ -30,7 +30,7 @@
 #include <linux/wait.h>
 #include <net/net_namespace.h>
 
-#include <krdma_mover.h>
+#include <linux/krdma_mover.h>
 
 #define PAGES      8
 #define PIECES     (2 * PAGES)
@@ -39,7 +39,7 @@
 #define BIG_PIECES 1024
 #define BIG_BYTES  (BIG_PIECES * PAGE_SIZE)
 #define PATIENCE   (180 * HZ)
-#define RW         (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE)
+#define RW         (KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE)
 
 static char *address = "10.77.0.2";
 module_param(address, charp, 0444);
@@ -140,7 +140,7 @@ static bool slots_wait(void)
 }
 
 /* The whole of a slot, in one run for each page. */
-static void slot_fill(struct slot *s, enum krdma_io_op op)
+static void slot_fill(struct slot *s, enum krdma_opcode op)
 {
 	int i;
 
@@ -166,7 +166,7 @@ static void slot_shuffle(struct slot *s)
 {
 	u32 i, sum = 0;
 
-	slot_fill(s, below(2) ? KRDMA_IO_READ : KRDMA_IO_WRITE);
+	slot_fill(s, below(2) ? KRDMA_OP_READ : KRDMA_OP_WRITE);
 	for (i = 0; i < PIECES; i++) {
 		u32 offset = below(PAGE_SIZE), len = below(PAGE_SIZE - offset + 1);
 
@@ -206,7 +206,7 @@ static void slot_big(void)
 		.remote = remote,
 		.bvec = big_bvec,
 		.nr_bvecs = BIG_PIECES,
-		.op = KRDMA_IO_WRITE,
+		.op = KRDMA_OP_WRITE,
 		.offset = depth * SLOT_BYTES,
 		.length = BIG_BYTES,
 		.done = slot_done,
@@ -227,7 +227,7 @@ static bool slots_verify(void)
 	bool ok = true;
 
 	for (i = 0; i < depth; i++) {
-		slot_fill(&slots[i], KRDMA_IO_WRITE);
+		slot_fill(&slots[i], KRDMA_OP_WRITE);
 		for (j = 0; j < SLOT_BYTES; j++)
 			((u8 *)page_address(slots[i].page[j / PAGE_SIZE]))[j % PAGE_SIZE] =
 				pattern(seed, i, j);
@@ -239,7 +239,7 @@ static bool slots_verify(void)
 		return false;
 	for (i = 0; i < depth; i++) {
 		ok &= want(!slots[i].io.status && slots[i].io.moved == SLOT_BYTES);
-		slot_fill(&slots[i], KRDMA_IO_READ);
+		slot_fill(&slots[i], KRDMA_OP_READ);
 		for (j = 0; j < PAGES; j++)
 			memset(page_address(slots[i].page[j]), 0x5a, PAGE_SIZE);
 		list_add_tail(&slots[i].io.node, &batch);
@@ -263,7 +263,7 @@ static bool slots_verify(void)
 #define JOINED_PAGES 64
 #define JOINED_BYTES (JOINED_PAGES * PAGE_SIZE)
 
-static bool joined_io(struct page *pages, enum krdma_io_op op)
+static bool joined_io(struct page *pages, enum krdma_opcode op)
 {
 	u32 i;
 
@@ -292,9 +292,9 @@ static bool joined(void)
 	at = page_address(pages);
 	for (i = 0; i < JOINED_BYTES; i++)
 		at[i] = pattern(seed, 0, i);
-	ok = joined_io(pages, KRDMA_IO_WRITE);
+	ok = joined_io(pages, KRDMA_OP_WRITE);
 	memset(at, 0x5a, JOINED_BYTES);
-	ok = ok && joined_io(pages, KRDMA_IO_READ);
+	ok = ok && joined_io(pages, KRDMA_OP_READ);
 	for (i = 0; ok && i < JOINED_BYTES; i++)
 		ok &= want(at[i] == pattern(seed, 0, i));
 	__free_pages(pages, get_order(JOINED_BYTES));
@@ -397,7 +397,7 @@ static bool stress(void)
 	kthread_stop(task);
 	/* Closing while all are under way: they have ended when it returns. */
 	for (i = 0; ok && i < depth; i++)
-		slot_fill(&slots[i], KRDMA_IO_WRITE);
+		slot_fill(&slots[i], KRDMA_OP_WRITE);
 	if (ok) {
 		slots_begin(depth);
 		for (i = 0; i < depth; i++)
@@ -438,39 +438,39 @@ static bool errors_of_io(void)
 	ok &= want(limits.length >= depth * SLOT_BYTES && limits.rights == RW &&
 		   limits.segment_size >= PAGE_SIZE && limits.read_bvecs && limits.write_bvecs);
 
-	slot_fill(&slots[0], KRDMA_IO_READ);
+	slot_fill(&slots[0], KRDMA_OP_READ);
 	ok &= want(one() == 0 && io->moved == SLOT_BYTES);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->length = 0;
 	ok &= want(one() == -EINVAL && !io->moved);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->skip = 1;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->length = U64_MAX;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->nr_bvecs = 0;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->timeout = -1;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->op = 77;
 	ok &= want(one() == -EOPNOTSUPP);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->offset = limits.length - SLOT_BYTES + 1;
 	ok &= want(one() == -ERANGE);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->offset = U64_MAX;
 	ok &= want(one() == -ERANGE);
-	slot_fill(&slots[0], KRDMA_IO_READ);
+	slot_fill(&slots[0], KRDMA_OP_READ);
 	io->offset = limits.length - SLOT_BYTES;
 	ok &= want(one() == 0);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->timeout = 1;
 	ok &= want(one() == -ETIMEDOUT);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->timeout = KTIME_MAX;
 	ok &= want(one() == 0);
 	return ok;
@@ -493,13 +493,13 @@ static bool errors_of_open(void)
 	inet_pton_with_scope(&init_net, AF_UNSPEC, address, "7999", &nowhere);
 	ok &= want(IS_ERR(krdma_peer_connect(client, &nowhere, NULL, 0, 0)));
 
-	r = krdma_remote_open(peer, name, KRDMA_ALLOW_READ, 0, NULL, NULL);
+	r = krdma_remote_open(peer, name, KRDMA_RIGHT_READ, 0, NULL, NULL);
 	if (!want(!IS_ERR(r)))
 		return false;
 	remote = r;
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	ok &= want(one() == -EACCES);
-	slot_fill(&slots[0], KRDMA_IO_READ);
+	slot_fill(&slots[0], KRDMA_OP_READ);
 	ok &= want(one() == 0);
 	remote = keep;
 	krdma_remote_close(r);
@@ -524,7 +524,7 @@ static bool errors_of_publish(void)
 	ok &= want(krdma_publish(client, "x", slots[1].page, U64_MAX, RW, NULL, NULL) ==
 		   ERR_PTR(-EINVAL));
 	ok &= want(!krdma_unpublish(p));
-	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_ALLOW_READ, NULL,
+	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_RIGHT_READ, NULL,
 			  NULL);
 	ok &= want(!IS_ERR(p) && !krdma_unpublish(p));
 	return ok;
@@ -543,10 +543,10 @@ static bool errors(void)
 	client = NULL;
 	krdma_peer_disconnect(peer);
 	peer = NULL;
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	ok &= want(one() == 0);
 	krdma_remote_close(other);
-	slot_fill(&slots[0], KRDMA_IO_READ);
+	slot_fill(&slots[0], KRDMA_OP_READ);
 	ok &= want(one() == 0);
 	return ok && want(!atomic_read(&events));
 }
@@ -554,14 +554,14 @@ static bool errors(void)
 /* ---- numbers ---- */
 
 /* An operation that tells one, in the second 8 bytes of the slot's first page. */
-static int number(enum krdma_io_op op, u64 offset, u64 length, u64 operand, u64 compare, u64 *told)
+static int number(enum krdma_opcode op, u64 offset, u64 length, u64 operand, u64 compare, u64 *told)
 {
 	struct krdma_io *io = &slots[0].io;
 	u64 all[3] = { 1, 2, 3 };
 	int rc;
 
 	memcpy_to_page(slots[0].page[0], 0, (char *)all, sizeof(all));
-	slot_fill(&slots[0], KRDMA_IO_READ);
+	slot_fill(&slots[0], KRDMA_OP_READ);
 	io->nr_bvecs = 1;
 	io->skip = 8;
 	io->op = op;
@@ -583,16 +583,16 @@ static bool numbers_atomic(struct krdma_remote *r)
 	bool ok;
 
 	remote = r;
-	ok = want(!krdma_remote_limits(r, &limits) && (limits.rights & KRDMA_ALLOW_ATOMIC));
-	ok &= want(!number(KRDMA_IO_FETCH_ADD, 4096, 8, 5, 0, &first));
-	ok &= want(!number(KRDMA_IO_FETCH_ADD, 4096, 8, 0, 0, &told) && told == first + 5);
-	ok &= want(!number(KRDMA_IO_CMP_SWAP, 4096, 8, 77, told, &told) && told == first + 5);
-	ok &= want(!number(KRDMA_IO_CMP_SWAP, 4096, 8, 1, told, &told) && told == 77);
-	ok &= want(!number(KRDMA_IO_FETCH_ADD, 4096, 8, 0, 0, &told) && told == 77);
-	ok &= want(number(KRDMA_IO_FETCH_ADD, 4100, 8, 0, 0, &told) == -EINVAL);
-	ok &= want(number(KRDMA_IO_FETCH_ADD, 4096, 4, 0, 0, &told) == -EINVAL);
+	ok = want(!krdma_remote_limits(r, &limits) && (limits.rights & KRDMA_RIGHT_ATOMIC));
+	ok &= want(!number(KRDMA_OP_FETCH_ADD, 4096, 8, 5, 0, &first));
+	ok &= want(!number(KRDMA_OP_FETCH_ADD, 4096, 8, 0, 0, &told) && told == first + 5);
+	ok &= want(!number(KRDMA_OP_CMP_SWAP, 4096, 8, 77, told, &told) && told == first + 5);
+	ok &= want(!number(KRDMA_OP_CMP_SWAP, 4096, 8, 1, told, &told) && told == 77);
+	ok &= want(!number(KRDMA_OP_FETCH_ADD, 4096, 8, 0, 0, &told) && told == 77);
+	ok &= want(number(KRDMA_OP_FETCH_ADD, 4100, 8, 0, 0, &told) == -EINVAL);
+	ok &= want(number(KRDMA_OP_FETCH_ADD, 4096, 4, 0, 0, &told) == -EINVAL);
 	remote = keep;
-	ok &= want(number(KRDMA_IO_FETCH_ADD, 4096, 8, 0, 0, &told) == -EACCES);
+	ok &= want(number(KRDMA_OP_FETCH_ADD, 4096, 8, 0, 0, &told) == -EACCES);
 	krdma_remote_close(r);
 	return ok;
 }
@@ -606,43 +606,43 @@ static bool numbers(void)
 	u32 crc;
 	u8 *at;
 
-	r = krdma_remote_open(peer, name, KRDMA_ALLOW_ATOMIC, 0, NULL, NULL);
+	r = krdma_remote_open(peer, name, KRDMA_RIGHT_ATOMIC, 0, NULL, NULL);
 	if (r == ERR_PTR(-EOPNOTSUPP))
 		pr_info("krdma_kapi_test: no atomics\n");
 	else
 		ok = want(!IS_ERR(r)) && numbers_atomic(r);
 
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	at = kmap_local_page(slots[0].page[0]);
 	get_random_bytes(at, PAGE_SIZE);
 	crc = ~crc32c(~0, at + 100, 1000);
 	kunmap_local(at);
 	io->nr_bvecs = 1;
 	io->length = PAGE_SIZE;
-	io->verify = true;
+	io->flags |= KRDMA_OP_VERIFY;
 	ok &= want(!one());
-	ok &= want(!number(KRDMA_IO_DIGEST, io->offset + 100, 1000, 0, 0, &told) && told == crc);
-	slot_fill(&slots[0], KRDMA_IO_READ);
-	io->verify = true;
+	ok &= want(!number(KRDMA_OP_DIGEST, io->offset + 100, 1000, 0, 0, &told) && told == crc);
+	slot_fill(&slots[0], KRDMA_OP_READ);
+	io->flags |= KRDMA_OP_VERIFY;
 	ok &= want(!one() && io->moved == SLOT_BYTES);
-	slot_fill(&slots[0], KRDMA_IO_READ);
-	io->unplaced = true;
+	slot_fill(&slots[0], KRDMA_OP_READ);
+	io->flags |= KRDMA_OP_UNPLACED;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
-	io->unplaced = true;
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
+	io->flags |= KRDMA_OP_UNPLACED;
 	ok &= want(!one() && io->moved == SLOT_BYTES);
-	slot_fill(&slots[0], KRDMA_IO_READ);
-	io->placed = true;
+	slot_fill(&slots[0], KRDMA_OP_READ);
+	io->flags |= KRDMA_OP_PLACED;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
-	io->placed = true;
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
+	io->flags |= KRDMA_OP_PLACED;
 	ok &= want(!one() && io->moved == SLOT_BYTES);
-	slot_fill(&slots[0], KRDMA_IO_WRITE);
-	io->placed = true;
-	io->unplaced = true;
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
+	io->flags |= KRDMA_OP_PLACED;
+	io->flags |= KRDMA_OP_UNPLACED;
 	ok &= want(one() == -EINVAL);
-	slot_fill(&slots[0], KRDMA_IO_DIGEST);
-	io->verify = true;
+	slot_fill(&slots[0], KRDMA_OP_DIGEST);
+	io->flags |= KRDMA_OP_VERIFY;
 	ok &= want(one() == -EINVAL);
 	return ok;
 }
@@ -690,7 +690,7 @@ static void mail_fill(struct krdma_remote *r, u32 n)
 	for (i = 0; i < min_t(u32, length, PAGE_SIZE); i++)
 		at[i] = pattern(n, 0, i);
 	kunmap_local(at);
-	slot_fill(s, KRDMA_IO_SEND);
+	slot_fill(s, KRDMA_OP_SEND);
 	s->io.remote = r;
 	s->io.offset = 0;
 	s->io.length = length;
@@ -698,8 +698,8 @@ static void mail_fill(struct krdma_remote *r, u32 n)
 	s->io.timeout = KTIME_MAX;
 	/* Some tell of a WRITE instead. */
 	if (n % 5 == 4) {
-		s->io.op = KRDMA_IO_WRITE;
-		s->io.message = true;
+		s->io.op = KRDMA_OP_WRITE;
+		s->io.flags |= KRDMA_OP_MESSAGE;
 		s->io.length = 64 + n;
 	}
 }
@@ -732,13 +732,13 @@ static bool mails_send(struct krdma_remote *r, u32 total)
 	return ok && mails_arrive(total) && want(!atomic_read(&mails_bad));
 }
 
-static int mail_one(struct krdma_remote *r, enum krdma_io_op op, u64 length, bool message)
+static int mail_one(struct krdma_remote *r, enum krdma_opcode op, u64 length, bool message)
 {
 	slot_fill(&slots[0], op);
 	slots[0].io.remote = r;
 	slots[0].io.offset = 0;
 	slots[0].io.length = length;
-	slots[0].io.message = message;
+	slots[0].io.flags = message ? KRDMA_OP_MESSAGE : 0;
 	return one();
 }
 
@@ -752,15 +752,15 @@ static bool mails(void)
 	u32 i, got;
 
 	ok &= want(krdma_publish(client, "kapi-mail", slots[0].page, SLOT_BYTES,
-				 KRDMA_ALLOW_MESSAGE, NULL, NULL) == ERR_PTR(-EINVAL));
+				 KRDMA_RIGHT_MESSAGE, NULL, NULL) == ERR_PTR(-EINVAL));
 	ok &= want(krdma_publish(client, "kapi-mail", slots[0].page, SLOT_BYTES, RW, mail_received,
 				 NULL) == ERR_PTR(-EINVAL));
-	pub = krdma_publish(client, "kapi-mail", big.page, PAGE_SIZE, RW | KRDMA_ALLOW_MESSAGE,
+	pub = krdma_publish(client, "kapi-mail", big.page, PAGE_SIZE, RW | KRDMA_RIGHT_MESSAGE,
 			    mail_received, &mails_got);
 	ok &= want(!IS_ERR(pub)) &&
 	      want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst));
 	if (ok)
-		p = krdma_peer_connect(client, &dst, NULL, KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES,
+		p = krdma_peer_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES,
 				       0);
 	ok = ok && want(!IS_ERR_OR_NULL(p));
 	if (ok) {
@@ -770,17 +770,17 @@ static bool mails(void)
 	}
 	if (!ok)
 		goto out;
-	ok &= want(mail_one(r, KRDMA_IO_SEND, 4097, false) == -EINVAL);
-	ok &= want(mail_one(r, KRDMA_IO_SEND, 8, true) == -EINVAL);
-	ok &= want(mail_one(r, KRDMA_IO_READ, 8, true) == -EINVAL);
-	ok &= want(mail_one(w, KRDMA_IO_SEND, 8, false) == -EACCES);
-	ok &= want(mail_one(w, KRDMA_IO_WRITE, 8, true) == -EACCES);
-	ok &= want(krdma_remote_open(peer, name, KRDMA_ALLOW_MESSAGE, 0, NULL, NULL) ==
+	ok &= want(mail_one(r, KRDMA_OP_SEND, 4097, false) == -EINVAL);
+	ok &= want(mail_one(r, KRDMA_OP_SEND, 8, true) == -EINVAL);
+	ok &= want(mail_one(r, KRDMA_OP_READ, 8, true) == -EINVAL);
+	ok &= want(mail_one(w, KRDMA_OP_SEND, 8, false) == -EACCES);
+	ok &= want(mail_one(w, KRDMA_OP_WRITE, 8, true) == -EACCES);
+	ok &= want(krdma_remote_open(peer, name, KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
 		   ERR_PTR(-EOPNOTSUPP));
-	ok &= want(krdma_remote_open(p, "krdma-none", KRDMA_ALLOW_MESSAGE, 0, NULL, NULL) ==
+	ok &= want(krdma_remote_open(p, "krdma-none", KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
 		   ERR_PTR(-ENOENT));
 	/* A WRITE that had to ask for its key would come late. */
-	ok &= want(!mail_one(r, KRDMA_IO_WRITE, 8, false));
+	ok &= want(!mail_one(r, KRDMA_OP_WRITE, 8, false));
 	ok = ok && mails_send(r, MAILS);
 
 	/* Taken back while they wait: nobody is told any more. */
@@ -842,12 +842,12 @@ static bool crowd_begin(void)
 	u32 i;
 
 	crowd_pub = krdma_publish(client, "kapi-crowd", big.page, PAGE_SIZE,
-				  RW | KRDMA_ALLOW_MESSAGE, crowd_received, NULL);
+				  RW | KRDMA_RIGHT_MESSAGE, crowd_received, NULL);
 	if (!want(!IS_ERR(crowd_pub)) ||
 	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
 		return false;
 	crowd_peer =
-		krdma_peer_connect(client, &dst, NULL, KRDMA_PEER_PRIVATE | KRDMA_PEER_MESSAGES, 0);
+		krdma_peer_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
 	if (!want(!IS_ERR(crowd_peer)))
 		return false;
 	crowd_remote = krdma_remote_open(crowd_peer, "kapi-crowd", 0, 0, NULL, NULL);
@@ -857,7 +857,7 @@ static bool crowd_begin(void)
 	for (i = 0; i < crowd; i++) {
 		crowd_ios[i] = (struct krdma_io){
 			.remote = crowd_remote,
-			.op = KRDMA_IO_SEND,
+			.op = KRDMA_OP_SEND,
 			.timeout = KTIME_MAX,
 			.done = crowd_done,
 		};
@@ -879,7 +879,7 @@ static int loop(void *unused)
 	while (!kthread_should_stop() && !status) {
 		slots_begin(depth);
 		for (i = 0; i < depth; i++) {
-			slot_fill(&slots[i], i % 2 ? KRDMA_IO_READ : KRDMA_IO_WRITE);
+			slot_fill(&slots[i], i % 2 ? KRDMA_OP_READ : KRDMA_OP_WRITE);
 			slots[i].io.offset = 0;
 			slots[i].io.length = PAGE_SIZE;
 			krdma_io_submit(&slots[i].io);
@@ -939,7 +939,7 @@ static int test_setup(void)
 	client = krdma_client_create(&init_net);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	peer = krdma_peer_connect(client, &dst, NULL, KRDMA_PEER_PRIVATE, 0);
+	peer = krdma_peer_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE, 0);
 	if (IS_ERR(peer))
 		return PTR_ERR(peer);
 	remote = krdma_remote_open(peer, name, RW, 0, on_event, NULL);

@@ -5,7 +5,7 @@
  * those of @seed. For selftests/tests/53-stress.sh.
  *
  * Both ends are this module, over the address @self, where this host has to listen. What may
- * not be done at the same time by the rules of include/krdma_mover.h is not: nobody submits to
+ * not be done at the same time by the rules of include/linux/krdma_mover.h is not: nobody submits to
  * a remote that is being closed (world.lock). It loads if
  *  - each transfer has ended, once, and none after its remote was closed
  *  - what was reported as moved has the right bytes, and those that nobody writes are as before
@@ -27,7 +27,7 @@
 #include <linux/wait.h>
 #include <net/net_namespace.h>
 
-#include <krdma_mover.h>
+#include <linux/krdma_mover.h>
 
 /* What is published: bytes that nobody writes, a page of each thread, and one for anybody. */
 #define PAGES       16
@@ -39,7 +39,7 @@
 /* So that those of a dead path end. */
 #define TIMEOUT   (2LL * NSEC_PER_SEC)
 #define PATIENCE  (180 * HZ)
-#define RIGHTS    (KRDMA_ALLOW_READ | KRDMA_ALLOW_WRITE | KRDMA_ALLOW_MESSAGE)
+#define RIGHTS    (KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE)
 #define RACE_NAME "kapi-race"
 
 static char *self = "10.77.0.1";
@@ -198,7 +198,7 @@ static void remote_close(struct remote *remote)
 static struct krdma_peer *connect(unsigned int flags)
 {
 	struct krdma_peer *peer = krdma_peer_connect(world.client, &world.dst, NULL,
-						     flags | KRDMA_PEER_MESSAGES, 2000);
+						     flags | KRDMA_CONNECT_MESSAGES, 2000);
 
 	return IS_ERR(peer) ? NULL : peer;
 }
@@ -271,7 +271,7 @@ static void racer_done(struct krdma_io *io)
 }
 
 /* Its status, and -ENODEV if there is no remote. */
-static int racer_io(struct racer *r, enum krdma_io_op op, u64 offset, u64 length)
+static int racer_io(struct racer *r, enum krdma_opcode op, u64 offset, u64 length)
 {
 	r->bvec = (struct bio_vec){ r->page, PAGE_SIZE, 0 };
 	r->io = (struct krdma_io){
@@ -282,11 +282,11 @@ static int racer_io(struct racer *r, enum krdma_io_op op, u64 offset, u64 length
 		.offset = offset,
 		.length = length,
 		/* Nobody may take a message. */
-		.timeout = op == KRDMA_IO_SEND ? 100 * NSEC_PER_MSEC : TIMEOUT,
+		.timeout = op == KRDMA_OP_SEND ? 100 * NSEC_PER_MSEC : TIMEOUT,
 		.done = racer_done,
 	};
-	if (op == KRDMA_IO_READ || op == KRDMA_IO_WRITE)
-		r->io.verify = !below(r, 4);
+	if (op == KRDMA_OP_READ || op == KRDMA_OP_WRITE)
+		r->io.flags = below(r, 4) ? 0 : KRDMA_OP_VERIFY;
 	reinit_completion(&r->io_done);
 	down_read(&world.lock);
 	if (!world.remote) {
@@ -298,7 +298,7 @@ static int racer_io(struct racer *r, enum krdma_io_op op, u64 offset, u64 length
 	/* Its remote may be closed with it on the wire. */
 	up_read(&world.lock);
 	wait_for_completion(&r->io_done);
-	if (!r->io.status && op != KRDMA_IO_SEND && op != KRDMA_IO_DIGEST && r->io.moved != length)
+	if (!r->io.status && op != KRDMA_OP_SEND && op != KRDMA_OP_DIGEST && r->io.moved != length)
 		fail("op %d: %llu of %llu bytes, and no error", op, r->io.moved, length);
 	return r->io.status;
 }
@@ -310,10 +310,10 @@ static bool run_write(struct racer *r)
 	u8 *mem = page_address(r->page);
 
 	memset(mem, ++r->count, length);
-	if (racer_io(r, KRDMA_IO_WRITE, at, length))
+	if (racer_io(r, KRDMA_OP_WRITE, at, length))
 		return false;
 	memset(mem, ~r->count, length);
-	if (racer_io(r, KRDMA_IO_READ, at, length))
+	if (racer_io(r, KRDMA_OP_READ, at, length))
 		return false;
 	if (memchr_inv(mem, r->count, length))
 		fail("what was written is not what is read");
@@ -324,7 +324,7 @@ static bool run_read(struct racer *r)
 {
 	u32 length = 1 + below(r, PAGE_SIZE), at = below(r, STILL_PAGES * PAGE_SIZE - length);
 
-	if (racer_io(r, KRDMA_IO_READ, at, length))
+	if (racer_io(r, KRDMA_OP_READ, at, length))
 		return false;
 	if (!still_is(at, page_address(r->page), length))
 		fail("other bytes than were published");
@@ -333,12 +333,12 @@ static bool run_read(struct racer *r)
 
 static bool run_send(struct racer *r)
 {
-	return !racer_io(r, KRDMA_IO_SEND, 0, below(r, 200));
+	return !racer_io(r, KRDMA_OP_SEND, 0, below(r, 200));
 }
 
 static bool run_digest(struct racer *r)
 {
-	return !racer_io(r, KRDMA_IO_DIGEST, 0, 1 + below(r, STILL_PAGES * PAGE_SIZE));
+	return !racer_io(r, KRDMA_OP_DIGEST, 0, 1 + below(r, STILL_PAGES * PAGE_SIZE));
 }
 
 /* ---- those of the pool ---- */
@@ -372,7 +372,7 @@ static bool start(struct racer *r)
 				.remote = world.remote->krdma,
 				.bvec = &t->bvec,
 				.nr_bvecs = 1,
-				.op = reads ? KRDMA_IO_READ : KRDMA_IO_WRITE,
+				.op = reads ? KRDMA_OP_READ : KRDMA_OP_WRITE,
 				.offset = reads ? 0 : ANY_PAGE * PAGE_SIZE,
 				.length = length,
 				.timeout = below(r, 4) ? TIMEOUT : 1 + below(r, 2 * NSEC_PER_MSEC),
@@ -448,7 +448,7 @@ static bool run_end_remote(struct racer *r)
 
 static bool run_end_peer(struct racer *r)
 {
-	struct krdma_peer *peer = connect(below(r, 2) ? KRDMA_PEER_PRIVATE : 0);
+	struct krdma_peer *peer = connect(below(r, 2) ? KRDMA_CONNECT_PRIVATE : 0);
 
 	krdma_peer_disconnect(swap_peer(peer));
 	reopen();
@@ -465,7 +465,7 @@ static bool run_end_publication(struct racer *r)
 
 static bool run_connect(struct racer *r)
 {
-	struct krdma_peer *peer = connect(below(r, 4) ? KRDMA_PEER_PRIVATE : 0);
+	struct krdma_peer *peer = connect(below(r, 4) ? KRDMA_CONNECT_PRIVATE : 0);
 
 	krdma_peer_disconnect(peer);
 	return peer;

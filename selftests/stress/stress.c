@@ -292,7 +292,7 @@ static int end(int fd, _Atomic uint32_t *place)
 
 static int connect_flags(int fd, uint32_t flags, uint32_t *id)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.flags = flags | KRDMA_CONNECT_MESSAGES,
 		.dst = peer,
@@ -304,9 +304,9 @@ static int connect_flags(int fd, uint32_t flags, uint32_t *id)
 	return rc;
 }
 
-static int open_region(int fd, uint32_t session, struct krdma_open *cmd)
+static int open_region(int fd, uint32_t session, struct krdma_ioc_open *cmd)
 {
-	*cmd = (struct krdma_open){
+	*cmd = (struct krdma_ioc_open){
 		.size = sizeof(*cmd),
 		.session = session,
 		.timeout_ms = connect_ms,
@@ -327,7 +327,7 @@ static int make_session(uint32_t flags)
 
 static int make_region(void)
 {
-	struct krdma_open cmd;
+	struct krdma_ioc_open cmd;
 	int rc = open_region(w->fd, w->session, &cmd);
 
 	if (rc)
@@ -350,7 +350,7 @@ static int make_buffer(void)
 /* Of the same memory each time, by its file or by its address. */
 static int make_export(bool by_address)
 {
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.flags = by_address ? 0 : KRDMA_EXPORT_FD,
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC |
@@ -369,14 +369,14 @@ static int make_export(bool by_address)
 
 static int make_listener(void)
 {
-	struct krdma_listen cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", PORT) };
+	struct krdma_ioc_listen cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", PORT) };
 
 	return kst_call(w->owner_fd, KRDMA_IOC_LISTEN, &cmd);
 }
 
 static int end_listener(void)
 {
-	struct krdma_unlisten cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", PORT) };
+	struct krdma_ioc_unlisten cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", PORT) };
 
 	return kst_call(w->owner_fd, KRDMA_IOC_UNLISTEN, &cmd);
 }
@@ -653,7 +653,7 @@ static void run_uring(struct thread *t)
 /* The new file has a session and a region when it takes the place of the old one. */
 static void run_close(struct thread *t)
 {
-	struct krdma_open cmd;
+	struct krdma_ioc_open cmd;
 	uint32_t session;
 	int fd;
 
@@ -797,7 +797,7 @@ static void run_connect(struct thread *t)
 
 static void run_open(struct thread *t)
 {
-	struct krdma_open cmd;
+	struct krdma_ioc_open cmd;
 
 	if (!open_region(w->fd, w->session, &cmd))
 		t->good += !kst_destroy(w->fd, cmd.id);
@@ -805,7 +805,7 @@ static void run_open(struct thread *t)
 
 static void run_ping(struct thread *t)
 {
-	struct krdma_ping cmd = {
+	struct krdma_ioc_ping cmd = {
 		.size = sizeof(cmd),
 		.session = w->session,
 		.length = below(t, KRDMA_PING_MAX),
@@ -817,7 +817,7 @@ static void run_ping(struct thread *t)
 
 static int list(int kind, void *entries, unsigned int stride, unsigned int count)
 {
-	struct krdma_list cmd = {
+	struct krdma_ioc_list cmd = {
 		.size = sizeof(cmd),
 		.kind = kind,
 		.session = kind == KRDMA_LIST_PEER_EXPORTS ? w->session : 0,
@@ -832,9 +832,9 @@ static int list(int kind, void *entries, unsigned int stride, unsigned int count
 
 static void run_list(struct thread *t)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	unsigned char entries[16 * 256];
-	struct krdma_last_error last = { .size = sizeof(last) };
+	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 	int kind;
 
 	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_PEER_EXPORTS; kind++)
@@ -845,7 +845,7 @@ static void run_list(struct thread *t)
 
 static void run_eventfd(struct thread *t)
 {
-	struct krdma_eventfd cmd = { .size = sizeof(cmd), .fd = eventfd(0, EFD_CLOEXEC) };
+	struct krdma_ioc_eventfd cmd = { .size = sizeof(cmd), .fd = eventfd(0, EFD_CLOEXEC) };
 
 	t->good += !kst_call(w->fd, KRDMA_IOC_EVENTFD, &cmd);
 	close(cmd.fd);

@@ -397,7 +397,7 @@ static int bench_regions(struct bench *bench, const struct target *target)
 static int bench_memory(struct bench *bench)
 {
 	const struct bench_options *opts = &bench->opts;
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	const uint64_t page = 4 * KIB;
 	unsigned int depth;
 	void *memory;

@@ -134,7 +134,7 @@ static const struct field module_fields[] = {
 /* Objects to print come as an array, even the only one. */
 static int module_fetch(struct krdma *krdma, struct json_object *root)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	struct json_object *rows = json_object_new_array();
 	struct json_object *module = json_object_new_object();
 

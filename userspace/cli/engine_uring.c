@@ -16,7 +16,7 @@ static struct {
 static int uring_open(struct krdma *krdma, void *memory, size_t length, unsigned int depth)
 {
 	const struct iovec vec = { .iov_base = memory, .iov_len = length };
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	char text[SIZE_TEXT];
 	int rc;
 

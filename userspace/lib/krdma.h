@@ -116,7 +116,7 @@ int krdma_fd(const struct krdma *krdma);
  *
  * Return: 0, or a negative errno.
  */
-int krdma_query(struct krdma *krdma, struct krdma_query *query);
+int krdma_query(struct krdma *krdma, struct krdma_ioc_query *query);
 
 /**
  * krdma_destroy() - end a session, region, buffer or export
@@ -239,7 +239,7 @@ int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr
 /**
  * krdma_export_memory() - publish memory of the caller under a name
  * @krdma: the handle
- * @name: the name, see struct krdma_export
+ * @name: the name, see struct krdma_ioc_export
  * @addr: start of the memory, a multiple of the page size; pinned at once and
  *	counted against RLIMIT_MEMLOCK
  * @length: bytes
@@ -257,7 +257,7 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
 /**
  * krdma_export_memfd() - publish a memfd, or a file on disk, under a name
  * @krdma: the handle
- * @name: the name, see struct krdma_export
+ * @name: the name, see struct krdma_ioc_export
  * @fd: a memfd sealed against shrinking, as from krdma_memfd(); or a file on
  *	disk, with no right but to read. It may be closed afterwards.
  * @offset: first byte in the file, a multiple of the page size
@@ -615,7 +615,7 @@ int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
  *
  * Each has one completion, which krdma_reap() gives. The memory that @ops name
  * belongs to the kernel until then. At the limit of the handle (ops_max of
- * struct krdma_query) the call waits for room for the first operation.
+ * struct krdma_ioc_query) the call waits for room for the first operation.
  *
  * Return: the operations that were taken, from the first on: 1 to @count;
  * -EAGAIN if there is room for none and the file has O_NONBLOCK, -EINTR if a

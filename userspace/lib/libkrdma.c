@@ -33,7 +33,7 @@ int krdma__fail(int error, const char *fmt, ...)
 /* The kernel's sentence, unless another thread's failure has replaced it. */
 int krdma_explain(struct krdma *krdma, int error)
 {
-	struct krdma_last_error last = { .size = sizeof(last) };
+	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 
 	if (error == ENOTTY)
 		return krdma__fail(
@@ -90,14 +90,14 @@ int krdma_fd(const struct krdma *krdma)
 	return krdma->fd;
 }
 
-int krdma_query(struct krdma *krdma, struct krdma_query *query)
+int krdma_query(struct krdma *krdma, struct krdma_ioc_query *query)
 {
 	return krdma__ioctl(krdma, KRDMA_IOC_QUERY, query);
 }
 
 int krdma_destroy(struct krdma *krdma, uint32_t id)
 {
-	struct krdma_destroy arg = { .size = sizeof(arg), .id = id };
+	struct krdma_ioc_destroy arg = { .size = sizeof(arg), .id = id };
 
 	return krdma__ioctl(krdma, KRDMA_IOC_DESTROY, &arg);
 }
@@ -105,7 +105,7 @@ int krdma_destroy(struct krdma *krdma, uint32_t id)
 int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 		 const struct krdma_prefix *allow, unsigned int allow_count)
 {
-	struct krdma_listen arg = {
+	struct krdma_ioc_listen arg = {
 		.size = sizeof(arg),
 		.addr = *addr,
 		.allow = (uintptr_t)allow,
@@ -117,7 +117,7 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 
 int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr)
 {
-	struct krdma_unlisten arg = { .size = sizeof(arg), .addr = *addr };
+	struct krdma_ioc_unlisten arg = { .size = sizeof(arg), .addr = *addr };
 
 	return krdma__ioctl(krdma, KRDMA_IOC_UNLISTEN, &arg);
 }
@@ -134,7 +134,7 @@ static int copy_name(char to[KRDMA_NAME_MAX], const char *name)
 	return 0;
 }
 
-static int do_export(struct krdma *krdma, const char *name, struct krdma_export *arg, uint32_t *id)
+static int do_export(struct krdma *krdma, const char *name, struct krdma_ioc_export *arg, uint32_t *id)
 {
 	int rc = copy_name(arg->name, name);
 
@@ -148,7 +148,7 @@ static int do_export(struct krdma *krdma, const char *name, struct krdma_export 
 int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
 			uint32_t rights, uint32_t max_segments, uint32_t *id)
 {
-	struct krdma_export arg = {
+	struct krdma_ioc_export arg = {
 		.size = sizeof(arg),
 		.rights = rights,
 		.addr = (uintptr_t)addr,
@@ -162,7 +162,7 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
 int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
 		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id)
 {
-	struct krdma_export arg = {
+	struct krdma_ioc_export arg = {
 		.size = sizeof(arg),
 		.flags = KRDMA_EXPORT_FD,
 		.rights = rights,
@@ -177,7 +177,7 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 
 int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags)
 {
-	struct krdma_inbox arg = { .size = sizeof(arg), .flags = flags, .id = id };
+	struct krdma_ioc_inbox arg = { .size = sizeof(arg), .flags = flags, .id = id };
 	int rc = krdma__ioctl(krdma, KRDMA_IOC_INBOX, &arg);
 
 	return rc ? rc : arg.fd;
@@ -186,7 +186,7 @@ int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags)
 int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
 			uint32_t timeout_ms, uint32_t *session)
 {
-	struct krdma_connect arg = {
+	struct krdma_ioc_connect arg = {
 		.size = sizeof(arg),
 		.flags = flags,
 		.dst = *dst,
@@ -208,7 +208,7 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,
 	       uint64_t *rtt_ns)
 {
-	struct krdma_ping arg = {
+	struct krdma_ioc_ping arg = {
 		.size = sizeof(arg),
 		.session = session,
 		.length = length,
@@ -224,7 +224,7 @@ int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t 
 int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, uint32_t rights,
 		      uint32_t timeout_ms, struct krdma_region *region)
 {
-	struct krdma_open arg = {
+	struct krdma_ioc_open arg = {
 		.size = sizeof(arg),
 		.session = session,
 		.rights = rights,
@@ -248,7 +248,7 @@ int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, u
 int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint32_t flags,
 			  uint32_t *buffer)
 {
-	struct krdma_buffer arg = {
+	struct krdma_ioc_buffer arg = {
 		.size = sizeof(arg),
 		.flags = flags,
 		.addr = (uintptr_t)addr,
@@ -276,7 +276,7 @@ static void explain_first(struct krdma *krdma, const struct krdma_completion *co
 int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 		 struct krdma_completion *completions, unsigned int count)
 {
-	struct krdma_submit arg = {
+	struct krdma_ioc_submit arg = {
 		.size = sizeof(arg),
 		.ops = (uintptr_t)ops,
 		.completions = (uintptr_t)completions,
@@ -298,7 +298,7 @@ int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 
 int krdma_submit_async(struct krdma *krdma, const struct krdma_op *ops, unsigned int count)
 {
-	struct krdma_submit arg = {
+	struct krdma_ioc_submit arg = {
 		.size = sizeof(arg),
 		.flags = KRDMA_SUBMIT_ASYNC,
 		.ops = (uintptr_t)ops,
@@ -324,7 +324,7 @@ int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsign
 
 int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags)
 {
-	struct krdma_cancel arg = { .size = sizeof(arg), .flags = flags, .user_data = user_data };
+	struct krdma_ioc_cancel arg = { .size = sizeof(arg), .flags = flags, .user_data = user_data };
 	int rc = krdma__ioctl(krdma, KRDMA_IOC_CANCEL, &arg);
 
 	return rc ? rc : (int)arg.count;
@@ -332,7 +332,7 @@ int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags)
 
 int krdma_eventfd(struct krdma *krdma, int fd)
 {
-	struct krdma_eventfd arg = { .size = sizeof(arg), .fd = fd };
+	struct krdma_ioc_eventfd arg = { .size = sizeof(arg), .fd = fd };
 
 	return krdma__ioctl(krdma, KRDMA_IOC_EVENTFD, &arg);
 }

@@ -61,7 +61,7 @@ int krdma_iter_new(struct krdma *krdma, enum krdma_list_kind kind, uint32_t sess
 
 static void iter_fill(struct krdma_iter *iter)
 {
-	struct krdma_list arg = {
+	struct krdma_ioc_list arg = {
 		.size = sizeof(arg),
 		.kind = iter->kind,
 		.session = iter->session,

@@ -81,7 +81,7 @@ struct pending {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct object objects[OBJECTS];
-static struct krdma_last_error last_error;
+static struct krdma_ioc_last_error last_error;
 static int device_fd = -1;
 static unsigned long operations;
 static unsigned int submits, submits_max;
@@ -180,7 +180,7 @@ static unsigned int number(const char *name, unsigned int otherwise)
 	return text ? (unsigned int)strtoul(text, NULL, 10) : otherwise;
 }
 
-static int do_query(struct krdma_query *arg)
+static int do_query(struct krdma_ioc_query *arg)
 {
 	arg->features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_URING |
 			KRDMA_FEATURE_MESSAGES;
@@ -195,7 +195,7 @@ static int do_query(struct krdma_query *arg)
 	return 0;
 }
 
-static int do_connect(struct krdma_connect *arg)
+static int do_connect(struct krdma_ioc_connect *arg)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 
@@ -220,7 +220,7 @@ static const char *lacks(uint32_t rights)
 	return rights & KRDMA_RIGHT_READ ? "for messages only" : "read-only";
 }
 
-static int do_open(struct krdma_open *arg)
+static int do_open(struct krdma_ioc_open *arg)
 {
 	const struct object *session = object_get(arg->session, SESSION);
 	struct object *region;
@@ -254,7 +254,7 @@ static int do_open(struct krdma_open *arg)
 	return 0;
 }
 
-static int do_buffer(struct krdma_buffer *arg)
+static int do_buffer(struct krdma_ioc_buffer *arg)
 {
 	const char *max = getenv("KRDMA_FAKE_BUFFER_MAX");
 
@@ -282,7 +282,7 @@ static void export_end(struct object *export)
 	}
 }
 
-static int do_export(struct krdma_export *arg)
+static int do_export(struct krdma_ioc_export *arg)
 {
 	struct sockaddr_un addr;
 	struct object *export;
@@ -326,7 +326,7 @@ static int do_export(struct krdma_export *arg)
 	return 0;
 }
 
-static int do_destroy(struct krdma_destroy *arg)
+static int do_destroy(struct krdma_ioc_destroy *arg)
 {
 	struct object *object = arg->id && arg->id < OBJECTS ? &objects[arg->id] : NULL;
 
@@ -339,7 +339,7 @@ static int do_destroy(struct krdma_destroy *arg)
 	return 0;
 }
 
-static int do_listen(const struct krdma_listen *arg)
+static int do_listen(const struct krdma_ioc_listen *arg)
 {
 	const struct krdma_prefix *allow = (const void *)(uintptr_t)arg->allow;
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -354,7 +354,7 @@ static int do_listen(const struct krdma_listen *arg)
 	return 0;
 }
 
-static int do_unlisten(const struct krdma_unlisten *arg)
+static int do_unlisten(const struct krdma_ioc_unlisten *arg)
 {
 	say("unlisten port %u\n", arg->addr.port);
 	return 0;
@@ -519,7 +519,7 @@ static struct timespec op_delay(void)
 	return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 }
 
-static int do_submit_sync(struct krdma_submit *arg)
+static int do_submit_sync(struct krdma_ioc_submit *arg)
 {
 	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
 	struct krdma_completion *completions = (void *)(uintptr_t)arg->completions;
@@ -620,7 +620,7 @@ static bool no_waiting(void)
 	return fcntl(device_fd, F_GETFL) & O_NONBLOCK;
 }
 
-static int do_submit_async(struct krdma_submit *arg)
+static int do_submit_async(struct krdma_ioc_submit *arg)
 {
 	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
 	const unsigned int ops_max = number("KRDMA_FAKE_OPS_MAX", OPS);
@@ -659,7 +659,7 @@ static int do_submit_async(struct krdma_submit *arg)
 	return 0;
 }
 
-static int do_submit(struct krdma_submit *arg)
+static int do_submit(struct krdma_ioc_submit *arg)
 {
 	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
 	uint32_t i;
@@ -674,7 +674,7 @@ static int do_submit(struct krdma_submit *arg)
 	return (arg->flags & KRDMA_SUBMIT_ASYNC) ? do_submit_async(arg) : do_submit_sync(arg);
 }
 
-static int do_cancel(struct krdma_cancel *arg)
+static int do_cancel(struct krdma_ioc_cancel *arg)
 {
 	unsigned int i;
 
@@ -720,7 +720,7 @@ static ssize_t do_read(void *to, size_t size)
 
 /* ---- Messages ---- */
 
-static int do_inbox(struct krdma_inbox *arg)
+static int do_inbox(struct krdma_ioc_inbox *arg)
 {
 	const struct object *export = object_get(arg->id, EXPORT);
 
@@ -853,7 +853,7 @@ void io_uring_queue_exit(struct io_uring *ring)
 
 /* ---- Lists ---- */
 
-static void fill_entry(const struct krdma_list *arg, uint64_t n, void *entry)
+static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry)
 {
 	static const struct krdma_sockaddr here = { .family = AF_INET, .addr = { 10, 0, 0, 1 } };
 	static const struct krdma_sockaddr there = { .family = AF_INET6,
@@ -911,7 +911,7 @@ static uint64_t list_length(uint32_t kind)
 }
 
 /* What the peer publishes is what lies in the directory. */
-static int list_files(struct krdma_list *arg)
+static int list_files(struct krdma_ioc_list *arg)
 {
 	struct krdma_peer_export_info *entries = (void *)(uintptr_t)arg->entries;
 	DIR *dir = opendir(directory());
@@ -933,7 +933,7 @@ static int list_files(struct krdma_list *arg)
 	return 0;
 }
 
-static int do_list(struct krdma_list *arg)
+static int do_list(struct krdma_ioc_list *arg)
 {
 	const uint64_t end = list_length(arg->kind);
 	char *entries = (char *)(uintptr_t)arg->entries;
@@ -957,7 +957,7 @@ static int dispatch(unsigned long request, void *arg)
 	case KRDMA_IOC_QUERY:
 		return do_query(arg);
 	case KRDMA_IOC_LAST_ERROR:
-		*(struct krdma_last_error *)arg = last_error;
+		*(struct krdma_ioc_last_error *)arg = last_error;
 		return 0;
 	case KRDMA_IOC_DESTROY:
 		return do_destroy(arg);
@@ -970,7 +970,7 @@ static int dispatch(unsigned long request, void *arg)
 	case KRDMA_IOC_CONNECT:
 		return do_connect(arg);
 	case KRDMA_IOC_PING:
-		((struct krdma_ping *)arg)->rtt_ns = 150000 + operations++ * 1000;
+		((struct krdma_ioc_ping *)arg)->rtt_ns = 150000 + operations++ * 1000;
 		return 0;
 	case KRDMA_IOC_BUFFER:
 		return do_buffer(arg);
@@ -985,7 +985,7 @@ static int dispatch(unsigned long request, void *arg)
 	case KRDMA_IOC_CANCEL:
 		return do_cancel(arg);
 	case KRDMA_IOC_EVENTFD:
-		event_fd = ((struct krdma_eventfd *)arg)->fd;
+		event_fd = ((struct krdma_ioc_eventfd *)arg)->fd;
 		return 0;
 	default:
 		errno = ENOTTY;

@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "krdma_mover.h"
+#include <linux/krdma_mover.h>
 
 #define BATCH 16
 
@@ -33,7 +33,7 @@ static int fd;
 
 static void fail(const char *what)
 {
-	struct krdma_last_error last = { .size = sizeof(last) };
+	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 	int error = errno;
 
 	if (ioctl(fd, KRDMA_IOC_LAST_ERROR, &last) || !last.error)
@@ -61,7 +61,7 @@ static uint64_t mix(uint64_t x)
 
 static uint32_t connect_to(const char *address, bool own_session)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.flags = own_session ? KRDMA_CONNECT_PRIVATE : 0,
 	};
@@ -74,9 +74,9 @@ static uint32_t connect_to(const char *address, bool own_session)
 	return cmd.id;
 }
 
-static struct krdma_open open_region(uint32_t session, const char *name)
+static struct krdma_ioc_open open_region(uint32_t session, const char *name)
 {
-	struct krdma_open cmd = { .size = sizeof(cmd), .session = session };
+	struct krdma_ioc_open cmd = { .size = sizeof(cmd), .session = session };
 
 	snprintf(cmd.name, sizeof(cmd.name), "%s", name);
 	if (ioctl(fd, KRDMA_IOC_OPEN, &cmd))
@@ -85,7 +85,7 @@ static struct krdma_open open_region(uint32_t session, const char *name)
 }
 
 struct scatter {
-	struct krdma_open region;
+	struct krdma_ioc_open region;
 	uint64_t count;
 	uint64_t bytes;
 	uint64_t seed;
@@ -127,7 +127,7 @@ static uint64_t nth(const struct scatter *s, uint64_t i, uint64_t step)
 static void submit(const struct scatter *s, struct krdma_op *ops, uint32_t count)
 {
 	struct krdma_completion completions[BATCH];
-	struct krdma_submit cmd = {
+	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),
 		.ops = (uintptr_t)ops,
 		.completions = (uintptr_t)completions,

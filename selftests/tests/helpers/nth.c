@@ -182,7 +182,7 @@ static void undo_new(void)
 
 static int do_query(void)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 
 	return krdma_query(krdma, &query);
 }

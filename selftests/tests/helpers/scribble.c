@@ -34,7 +34,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "krdma_mover.h"
+#include <linux/krdma_mover.h>
 
 #define THREADS_MAX 16
 #define PAGE        4096UL
@@ -44,7 +44,7 @@
 static int fd;
 static uint64_t seed = 1, bytes = 65536, writes = 64, slots, seconds;
 static unsigned int threads = 4;
-static struct krdma_open region;
+static struct krdma_ioc_open region;
 static uint32_t buffer;
 static char *memory;
 /* The round that a slot has; 0: none, or one that failed. */
@@ -77,7 +77,7 @@ static void stop(int status, const char *what, const char *why)
 
 static void stop_call(const char *what)
 {
-	struct krdma_last_error last = { .size = sizeof(last) };
+	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 	int error = errno;
 
 	if (ioctl(fd, KRDMA_IOC_LAST_ERROR, &last) || !last.error)
@@ -186,7 +186,7 @@ static bool move(enum krdma_opcode opcode, unsigned int thread, uint64_t slot)
 		.timeout_ns = seconds * 1000000000ULL,
 	};
 	struct krdma_completion c;
-	struct krdma_submit cmd = {
+	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),
 		.ops = (uintptr_t)&op,
 		.completions = (uintptr_t)&c,
@@ -245,11 +245,11 @@ static void *work(void *arg)
 
 static int run(const char *address, const char *name, bool own_session)
 {
-	struct krdma_connect connect = {
+	struct krdma_ioc_connect connect = {
 		.size = sizeof(connect),
 		.flags = own_session ? KRDMA_CONNECT_PRIVATE : 0,
 	};
-	struct krdma_buffer reg = { .size = sizeof(reg), .flags = KRDMA_BUFFER_WRITABLE };
+	struct krdma_ioc_buffer reg = { .size = sizeof(reg), .flags = KRDMA_BUFFER_WRITABLE };
 	pthread_t ids[THREADS_MAX];
 	unsigned int i;
 	uint64_t slot;
@@ -262,7 +262,7 @@ static int run(const char *address, const char *name, bool own_session)
 		fail("/dev/krdma_mover");
 	if (ioctl(fd, KRDMA_IOC_CONNECT, &connect))
 		fail("connect");
-	region = (struct krdma_open){ .size = sizeof(region), .session = connect.id };
+	region = (struct krdma_ioc_open){ .size = sizeof(region), .session = connect.id };
 	snprintf(region.name, sizeof(region.name), "%s", name);
 	if (ioctl(fd, KRDMA_IOC_OPEN, &region))
 		fail("open");

@@ -278,7 +278,7 @@ static bool has_atomics(const void *entry, void *arg)
 
 int main(int argc, char **argv)
 {
-	struct krdma_open cmd = { .size = sizeof(cmd), .name = "atomic" };
+	struct krdma_ioc_open cmd = { .size = sizeof(cmd), .name = "atomic" };
 
 	fd = kst_begin(argc, argv, "atomic-plain", KST_PAGE, &session, &plain_region, NULL);
 	memory = kst_map(BYTES, RW, MAP_PRIVATE);

@@ -578,7 +578,7 @@ static void test_cancels(enum door door, const char *name)
 
 int main(int argc, char **argv)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	__u32 session, keep;
 	int fd;
 

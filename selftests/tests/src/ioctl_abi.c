@@ -19,21 +19,21 @@
 
 union args {
 	__u32 size;
-	struct krdma_query query;
-	struct krdma_last_error last_error;
-	struct krdma_destroy destroy;
-	struct krdma_list list;
-	struct krdma_listen listen;
-	struct krdma_unlisten unlisten;
-	struct krdma_connect connect;
-	struct krdma_ping ping;
-	struct krdma_buffer buffer;
-	struct krdma_export export;
-	struct krdma_open open;
-	struct krdma_submit submit;
-	struct krdma_cancel cancel;
-	struct krdma_eventfd eventfd;
-	struct krdma_inbox inbox;
+	struct krdma_ioc_query query;
+	struct krdma_ioc_last_error last_error;
+	struct krdma_ioc_destroy destroy;
+	struct krdma_ioc_list list;
+	struct krdma_ioc_listen listen;
+	struct krdma_ioc_unlisten unlisten;
+	struct krdma_ioc_connect connect;
+	struct krdma_ioc_ping ping;
+	struct krdma_ioc_buffer buffer;
+	struct krdma_ioc_export export;
+	struct krdma_ioc_open open;
+	struct krdma_ioc_submit submit;
+	struct krdma_ioc_cancel cancel;
+	struct krdma_ioc_eventfd eventfd;
+	struct krdma_ioc_inbox inbox;
 	__u32 words[64];
 };
 
@@ -95,7 +95,7 @@ static void good_listen(union args *a)
 
 static int unlisten(void)
 {
-	struct krdma_unlisten cmd = {
+	struct krdma_ioc_unlisten cmd = {
 		.size = sizeof(cmd),
 		.addr = kst_ipv4("0.0.0.0", LISTEN_PORT),
 	};
@@ -112,7 +112,7 @@ static void undo_listen(union args *a, int rc)
 
 static void good_unlisten(union args *a)
 {
-	struct krdma_listen cmd = {
+	struct krdma_ioc_listen cmd = {
 		.size = sizeof(cmd),
 		.addr = kst_ipv4("0.0.0.0", LISTEN_PORT),
 	};
@@ -229,36 +229,36 @@ static const struct command {
 	void (*good)(union args *a);
 	void (*undo)(union args *a, int rc);
 } commands[] = {
-	{ "QUERY", KRDMA_IOC_QUERY, sizeof(struct krdma_query), 4, 0, 0, true, false, good_none,
+	{ "QUERY", KRDMA_IOC_QUERY, sizeof(struct krdma_ioc_query), 4, 0, 0, true, false, good_none,
 	  undo_none },
-	{ "LAST_ERROR", KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_last_error), 0, 0, 0, true, false,
+	{ "LAST_ERROR", KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_ioc_last_error), 0, 0, 0, true, false,
 	  good_none, undo_none },
-	{ "DESTROY", KRDMA_IOC_DESTROY, sizeof(struct krdma_destroy), 0, 0, 0, false, false,
+	{ "DESTROY", KRDMA_IOC_DESTROY, sizeof(struct krdma_ioc_destroy), 0, 0, 0, false, false,
 	  good_destroy, undo_destroy },
-	{ "LIST", KRDMA_IOC_LIST, sizeof(struct krdma_list), 4, 0, 0, true, false, good_list,
+	{ "LIST", KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list), 4, 0, 0, true, false, good_list,
 	  undo_none },
-	{ "LISTEN", KRDMA_IOC_LISTEN, sizeof(struct krdma_listen), 4, 0,
-	  offsetof(struct krdma_listen, reserved), false, false, good_listen, undo_listen },
-	{ "UNLISTEN", KRDMA_IOC_UNLISTEN, sizeof(struct krdma_unlisten), 4, 0, 0, false, false,
+	{ "LISTEN", KRDMA_IOC_LISTEN, sizeof(struct krdma_ioc_listen), 4, 0,
+	  offsetof(struct krdma_ioc_listen, reserved), false, false, good_listen, undo_listen },
+	{ "UNLISTEN", KRDMA_IOC_UNLISTEN, sizeof(struct krdma_ioc_unlisten), 4, 0, 0, false, false,
 	  good_unlisten, undo_unlisten },
-	{ "CONNECT", KRDMA_IOC_CONNECT, sizeof(struct krdma_connect), 4,
+	{ "CONNECT", KRDMA_IOC_CONNECT, sizeof(struct krdma_ioc_connect), 4,
 	  KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0, true, true, good_connect,
 	  undo_connect },
-	{ "PING", KRDMA_IOC_PING, sizeof(struct krdma_ping), 4, 0,
-	  offsetof(struct krdma_ping, reserved), true, true, good_ping, undo_none },
-	{ "BUFFER", KRDMA_IOC_BUFFER, sizeof(struct krdma_buffer), 4, KRDMA_BUFFER_WRITABLE,
-	  offsetof(struct krdma_buffer, reserved), true, false, good_buffer, undo_buffer },
-	{ "EXPORT", KRDMA_IOC_EXPORT, sizeof(struct krdma_export), 4, KRDMA_EXPORT_FD,
-	  offsetof(struct krdma_export, fd), true, false, good_export, undo_export },
-	{ "OPEN", KRDMA_IOC_OPEN, sizeof(struct krdma_open), 4, 0,
-	  offsetof(struct krdma_open, reserved), true, true, good_open, undo_open },
-	{ "SUBMIT", KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit), 4, KRDMA_SUBMIT_ASYNC,
-	  offsetof(struct krdma_submit, reserved), true, true, good_submit, undo_none },
-	{ "CANCEL", KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel), 4, KRDMA_CANCEL_ALL,
-	  offsetof(struct krdma_cancel, reserved), true, false, good_cancel, undo_none },
-	{ "EVENTFD", KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd), 4, 0,
-	  offsetof(struct krdma_eventfd, reserved), false, false, good_eventfd, undo_none },
-	{ "INBOX", KRDMA_IOC_INBOX, sizeof(struct krdma_inbox), 4, KRDMA_INBOX_NONBLOCK, 0, true,
+	{ "PING", KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping), 4, 0,
+	  offsetof(struct krdma_ioc_ping, reserved), true, true, good_ping, undo_none },
+	{ "BUFFER", KRDMA_IOC_BUFFER, sizeof(struct krdma_ioc_buffer), 4, KRDMA_BUFFER_WRITABLE,
+	  offsetof(struct krdma_ioc_buffer, reserved), true, false, good_buffer, undo_buffer },
+	{ "EXPORT", KRDMA_IOC_EXPORT, sizeof(struct krdma_ioc_export), 4, KRDMA_EXPORT_FD,
+	  offsetof(struct krdma_ioc_export, fd), true, false, good_export, undo_export },
+	{ "OPEN", KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open), 4, 0,
+	  offsetof(struct krdma_ioc_open, reserved), true, true, good_open, undo_open },
+	{ "SUBMIT", KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit), 4, KRDMA_SUBMIT_ASYNC,
+	  offsetof(struct krdma_ioc_submit, reserved), true, true, good_submit, undo_none },
+	{ "CANCEL", KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel), 4, KRDMA_CANCEL_ALL,
+	  offsetof(struct krdma_ioc_cancel, reserved), true, false, good_cancel, undo_none },
+	{ "EVENTFD", KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd), 4, 0,
+	  offsetof(struct krdma_ioc_eventfd, reserved), false, false, good_eventfd, undo_none },
+	{ "INBOX", KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox), 4, KRDMA_INBOX_NONBLOCK, 0, true,
 	  false, good_inbox, undo_inbox },
 };
 
@@ -502,7 +502,7 @@ static void test_unknown(void)
 	const unsigned long forms[] = {
 		_IOR(KRDMA_IOC_TYPE, 0, __u32),
 		_IOW(KRDMA_IOC_TYPE, 0, __u32),
-		_IOWR(KRDMA_IOC_TYPE, 0x20, struct krdma_buffer),
+		_IOWR(KRDMA_IOC_TYPE, 0x20, struct krdma_ioc_buffer),
 		_IO(KRDMA_IOC_TYPE - 1, 0),
 		_IO(KRDMA_IOC_TYPE + 1, 0x30),
 		0x5401 /* TCGETS */,
@@ -565,7 +565,7 @@ static bool has_call32(void)
 
 static void test_compat(void)
 {
-	struct krdma_query wide = { .size = sizeof(wide) };
+	struct krdma_ioc_query wide = { .size = sizeof(wide) };
 	struct kst_state before;
 	union args *a;
 	bool good;

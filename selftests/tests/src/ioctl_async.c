@@ -137,7 +137,7 @@ static short ready(int file, short events, int ms)
 
 static void test_poll(void)
 {
-	struct krdma_eventfd set = { .size = sizeof(set) };
+	struct krdma_ioc_eventfd set = { .size = sizeof(set) };
 	struct epoll_event event = { .events = EPOLLIN };
 	struct krdma_completion comps[OPS];
 	int efd = eventfd(0, EFD_NONBLOCK), epoll = epoll_create1(0);
@@ -207,7 +207,7 @@ static void *reap_later(void *arg)
 
 static void test_limit(void)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	struct krdma_completion comps[256];
 	struct krdma_op ops[OPS];
 	int flags = fcntl(fd, F_GETFL), rc, n;

@@ -144,19 +144,19 @@ static struct krdma_sockaddr any_address(void)
 union garbage {
 	__u32 size;
 	__u32 words[64];
-	struct krdma_query query;
-	struct krdma_last_error last_error;
-	struct krdma_destroy destroy;
-	struct krdma_list list;
-	struct krdma_listen listen;
-	struct krdma_unlisten unlisten;
-	struct krdma_connect connect;
-	struct krdma_ping ping;
-	struct krdma_buffer buffer;
-	struct krdma_export export;
-	struct krdma_open open;
-	struct krdma_submit submit;
-	struct krdma_inbox inbox;
+	struct krdma_ioc_query query;
+	struct krdma_ioc_last_error last_error;
+	struct krdma_ioc_destroy destroy;
+	struct krdma_ioc_list list;
+	struct krdma_ioc_listen listen;
+	struct krdma_ioc_unlisten unlisten;
+	struct krdma_ioc_connect connect;
+	struct krdma_ioc_ping ping;
+	struct krdma_ioc_buffer buffer;
+	struct krdma_ioc_export export;
+	struct krdma_ioc_open open;
+	struct krdma_ioc_submit submit;
+	struct krdma_ioc_inbox inbox;
 };
 
 /* Makes a plausible op in the arena. */
@@ -204,7 +204,7 @@ static void garbage_op(struct krdma_op *op)
 	}
 }
 
-static void garbage_submit(struct krdma_submit *cmd)
+static void garbage_submit(struct krdma_ioc_submit *cmd)
 {
 	static const __u32 strides[] = { sizeof(struct krdma_op), 96, 128, 256 };
 	__u32 i;
@@ -315,7 +315,7 @@ static unsigned int nlisteners;
 
 static int unlisten_at(struct krdma_sockaddr addr)
 {
-	struct krdma_unlisten cmd = { .size = sizeof(cmd), .addr = addr };
+	struct krdma_ioc_unlisten cmd = { .size = sizeof(cmd), .addr = addr };
 
 	return kst_call(fd, KRDMA_IOC_UNLISTEN, &cmd);
 }
@@ -373,21 +373,21 @@ static void test_garbage(void)
 		unsigned long nr;
 		__u32 size;
 	} cmds[] = {
-		{ KRDMA_IOC_QUERY, sizeof(struct krdma_query) },
-		{ KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_last_error) },
-		{ KRDMA_IOC_DESTROY, sizeof(struct krdma_destroy) },
-		{ KRDMA_IOC_LIST, sizeof(struct krdma_list) },
-		{ KRDMA_IOC_LISTEN, sizeof(struct krdma_listen) },
-		{ KRDMA_IOC_UNLISTEN, sizeof(struct krdma_unlisten) },
-		{ KRDMA_IOC_CONNECT, sizeof(struct krdma_connect) },
-		{ KRDMA_IOC_PING, sizeof(struct krdma_ping) },
-		{ KRDMA_IOC_BUFFER, sizeof(struct krdma_buffer) },
-		{ KRDMA_IOC_EXPORT, sizeof(struct krdma_export) },
-		{ KRDMA_IOC_OPEN, sizeof(struct krdma_open) },
-		{ KRDMA_IOC_SUBMIT, sizeof(struct krdma_submit) },
-		{ KRDMA_IOC_CANCEL, sizeof(struct krdma_cancel) },
-		{ KRDMA_IOC_EVENTFD, sizeof(struct krdma_eventfd) },
-		{ KRDMA_IOC_INBOX, sizeof(struct krdma_inbox) },
+		{ KRDMA_IOC_QUERY, sizeof(struct krdma_ioc_query) },
+		{ KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_ioc_last_error) },
+		{ KRDMA_IOC_DESTROY, sizeof(struct krdma_ioc_destroy) },
+		{ KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list) },
+		{ KRDMA_IOC_LISTEN, sizeof(struct krdma_ioc_listen) },
+		{ KRDMA_IOC_UNLISTEN, sizeof(struct krdma_ioc_unlisten) },
+		{ KRDMA_IOC_CONNECT, sizeof(struct krdma_ioc_connect) },
+		{ KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping) },
+		{ KRDMA_IOC_BUFFER, sizeof(struct krdma_ioc_buffer) },
+		{ KRDMA_IOC_EXPORT, sizeof(struct krdma_ioc_export) },
+		{ KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open) },
+		{ KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit) },
+		{ KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel) },
+		{ KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd) },
+		{ KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox) },
 	};
 	unsigned int works[KST_ARRAY_SIZE(cmds)] = { 0 }, fails[KST_ARRAY_SIZE(cmds)] = { 0 };
 	unsigned int strange = 0, unsaid = 0, round, i, n;
@@ -437,7 +437,7 @@ static void test_garbage(void)
 /* Ids that a failed call has lost would be missing here. */
 static void test_ids_left(void)
 {
-	struct krdma_query q = { .size = sizeof(q) };
+	struct krdma_ioc_query q = { .size = sizeof(q) };
 	unsigned int n = 0, want;
 	__u32 id;
 	int rc;

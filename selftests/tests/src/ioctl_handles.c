@@ -27,7 +27,7 @@ static int buffer(int file, __u32 *id)
 
 static int ping(int file, __u32 session)
 {
-	struct krdma_ping cmd = { .size = sizeof(cmd), .session = session };
+	struct krdma_ioc_ping cmd = { .size = sizeof(cmd), .session = session };
 
 	return kst_call(file, KRDMA_IOC_PING, &cmd);
 }
@@ -35,7 +35,7 @@ static int ping(int file, __u32 session)
 static int peer_list(int file, __u32 session)
 {
 	static struct krdma_peer_export_info entries[12];
-	struct krdma_list cmd = {
+	struct krdma_ioc_list cmd = {
 		.size = sizeof(cmd),
 		.kind = KRDMA_LIST_PEER_EXPORTS,
 		.session = session,
@@ -200,7 +200,7 @@ static void test_destroyed(void)
 
 static void test_limit(void)
 {
-	struct krdma_query q = { .size = sizeof(q) };
+	struct krdma_ioc_query q = { .size = sizeof(q) };
 	struct kst_state before = kst_now(), full;
 	int file = kst_open(), rc;
 	__u32 id = 0, last = 0, n = 0;
@@ -351,7 +351,7 @@ static void test_copies(void)
 
 static int export_raw(const char *name, size_t n, __u32 *id)
 {
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.rights = KRDMA_RIGHT_READ,
 		.addr = (uintptr_t)memory,
@@ -367,7 +367,7 @@ static int export_raw(const char *name, size_t n, __u32 *id)
 
 static int open_raw(__u32 session, const char *name, size_t n)
 {
-	struct krdma_open cmd = { .size = sizeof(cmd), .session = session };
+	struct krdma_ioc_open cmd = { .size = sizeof(cmd), .session = session };
 
 	memcpy(cmd.name, name, n);
 	return kst_call(fd, KRDMA_IOC_OPEN, &cmd);
@@ -435,11 +435,11 @@ static bool session_of(const void *entry, void *arg)
 /* As a user who is nobody: exit status tells the step that went wrong. */
 static int as_nobody(void)
 {
-	struct krdma_listen listen = {
+	struct krdma_ioc_listen listen = {
 		.size = sizeof(listen),
 		.addr = kst_ipv4("0.0.0.0", KST_PORT + 4),
 	};
-	struct krdma_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
+	struct krdma_ioc_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
 	__u32 id, uid = 65534;
 
 	if (setresuid(uid, uid, uid))

@@ -25,7 +25,7 @@ static int fd;
 /* Exports and takes it back. */
 static int export_fd(const char *name, int file, __u32 rights, __u64 offset, __u64 length)
 {
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_EXPORT_FD,
 		.rights = rights,
@@ -208,7 +208,7 @@ static void test_held(void)
 {
 	struct kst_state before = kst_now(), with;
 	int file = sealed(F_SEAL_SHRINK);
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_EXPORT_FD,
 		.rights = BOTH,
@@ -316,7 +316,7 @@ static void test_memlock(void)
 
 static void test_file_limit(void)
 {
-	struct krdma_query q = { .size = sizeof(q) };
+	struct krdma_ioc_query q = { .size = sizeof(q) };
 	struct kst_state before = kst_now();
 	__u64 most;
 	__u32 id;

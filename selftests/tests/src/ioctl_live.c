@@ -30,7 +30,7 @@ struct job {
 	int file;
 	struct krdma_op op;
 	struct krdma_completion comp;
-	struct krdma_last_error why;
+	struct krdma_ioc_last_error why;
 	int rc;
 	volatile bool over;
 };

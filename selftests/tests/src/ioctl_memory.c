@@ -49,13 +49,13 @@ static const char *const way_names[WAYS] = {
 /* Does it and undoes it. */
 static int use(enum way way, __u64 addr, __u64 length)
 {
-	struct krdma_buffer b = {
+	struct krdma_ioc_buffer b = {
 		.size = sizeof(b),
 		.flags = way == BUFFER_WRITE ? KRDMA_BUFFER_WRITABLE : 0,
 		.addr = addr,
 		.length = length,
 	};
-	struct krdma_export e = {
+	struct krdma_ioc_export e = {
 		.size = sizeof(e),
 		.rights = way == EXPORT_WRITE ? KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE :
 						KRDMA_RIGHT_READ,
@@ -231,7 +231,7 @@ static void test_addresses(void)
 {
 	static char room[4 * KST_PAGE] __attribute__((aligned(4096)));
 	char stack[4 * KST_PAGE] __attribute__((aligned(4096)));
-	struct krdma_query q = { .size = sizeof(q) };
+	struct krdma_ioc_query q = { .size = sizeof(q) };
 	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
 	int too_much;
 

@@ -279,7 +279,7 @@ static void test_batches(void)
 
 static int submit_strides(void *from, __u32 op_stride, void *to, __u32 comp_stride, __u32 n)
 {
-	struct krdma_submit cmd = {
+	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),
 		.ops = (uintptr_t)from,
 		.completions = (uintptr_t)to,
@@ -437,7 +437,7 @@ static void test_completions(void)
 	struct kst_state before = kst_now();
 	char *page = kst_map(2 * KST_PAGE, RW, MAP_PRIVATE);
 	struct krdma_completion *half = (void *)(page + KST_PAGE - sizeof(*half));
-	struct krdma_submit *cmd = kst_map(KST_PAGE, RW, MAP_PRIVATE);
+	struct krdma_ioc_submit *cmd = kst_map(KST_PAGE, RW, MAP_PRIVATE);
 	int rc;
 
 	munmap(page + KST_PAGE, KST_PAGE);
@@ -462,7 +462,7 @@ static void test_completions(void)
 	ops[0].timeout_ns = 1;
 	kst_fails(fd, kst_submit(fd, ops, NULL, 1, NULL), -EFAULT, NULL,
 		  "the sentence is about the call, not about an operation in it");
-	*cmd = (struct krdma_submit){
+	*cmd = (struct krdma_ioc_submit){
 		.size = sizeof(*cmd),
 		.ops = (uintptr_t)ops,
 		.completions = (uintptr_t)comps,
@@ -515,7 +515,7 @@ static void late(int opcode, __u64 ns, unsigned char *mem, unsigned int seed)
 static void test_deadlines(void)
 {
 	static const __u64 times[] = { 1, 1000, 1000000 };
-	struct krdma_ping ping = { .size = sizeof(ping), .session = session };
+	struct krdma_ioc_ping ping = { .size = sizeof(ping), .session = session };
 	unsigned char *mem = kst_map(LATE_BYTES, RW, MAP_PRIVATE);
 	struct kst_state before = kst_now();
 	size_t i;

@@ -24,7 +24,7 @@ static __u32 session;
 
 static void test_query(void)
 {
-	struct krdma_query one = { .size = sizeof(one) }, two;
+	struct krdma_ioc_query one = { .size = sizeof(one) }, two;
 
 	memset(&two, 0xa5, sizeof(two));
 	two.size = sizeof(two);
@@ -41,9 +41,9 @@ static void test_query(void)
 
 /* ---- LIST ---- */
 
-static int list(struct krdma_list *cmd)
+static int list(struct krdma_ioc_list *cmd)
 {
-	struct krdma_list copy = *cmd;
+	struct krdma_ioc_list copy = *cmd;
 	int rc;
 
 	copy.size = sizeof(copy);
@@ -57,13 +57,13 @@ static void test_list_values(void)
 {
 	static const __u32 kinds[] = { 0, KRDMA_LIST_PEER_EXPORTS + 1, 0x7fffffff, ~0U };
 	static __u64 room[8192];
-	const struct krdma_list good = {
+	const struct krdma_ioc_list good = {
 		.kind = KRDMA_LIST_EXPORTS,
 		.entries = (uintptr_t)room,
 		.stride = 112,
 		.count = 8,
 	};
-	struct krdma_list cmd;
+	struct krdma_ioc_list cmd;
 	char what[64];
 	size_t i;
 
@@ -100,7 +100,7 @@ static void test_list_entries(void)
 {
 	char *mem = kst_map(KST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	char *room = kst_map(2 * KST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE), name[16];
-	struct krdma_list cmd;
+	struct krdma_ioc_list cmd;
 	unsigned int i, n = 0;
 	__u32 ids[3];
 	bool good;
@@ -111,7 +111,7 @@ static void test_list_entries(void)
 		if (kst_export(fd, name, mem, 100 + i, KRDMA_RIGHT_READ, &ids[i]))
 			kst_bail("EXPORT: %s", kst_last_error(fd, NULL));
 	}
-	cmd = (struct krdma_list){
+	cmd = (struct krdma_ioc_list){
 		.kind = KRDMA_LIST_EXPORTS,
 		.entries = (uintptr_t)room,
 		.stride = sizeof(struct krdma_export_info) + 8,
@@ -171,7 +171,7 @@ static void test_last_error(void)
 	pthread_join(thread, NULL);
 	kst_ok(good && kst_sentence(fd, -ENOENT, "4002"), "each thread is told of its own failure");
 	good = !kst_call(fd, KRDMA_IOC_QUERY,
-			 &(struct krdma_query){ .size = sizeof(struct krdma_query) });
+			 &(struct krdma_ioc_query){ .size = sizeof(struct krdma_ioc_query) });
 	kst_ok(good && kst_sentence(fd, -ENOENT, "4002"), "a call that works does not clear it");
 }
 
@@ -179,7 +179,7 @@ static void test_last_error(void)
 
 static int listen_at(struct krdma_sockaddr addr, const void *allow, __u32 count)
 {
-	struct krdma_listen cmd = {
+	struct krdma_ioc_listen cmd = {
 		.size = sizeof(cmd),
 		.addr = addr,
 		.allow = (uintptr_t)allow,
@@ -191,7 +191,7 @@ static int listen_at(struct krdma_sockaddr addr, const void *allow, __u32 count)
 
 static int unlisten_at(struct krdma_sockaddr addr)
 {
-	struct krdma_unlisten cmd = { .size = sizeof(cmd), .addr = addr };
+	struct krdma_ioc_unlisten cmd = { .size = sizeof(cmd), .addr = addr };
 
 	return kst_call(fd, KRDMA_IOC_UNLISTEN, &cmd);
 }
@@ -300,7 +300,7 @@ static void test_listen(void)
 
 static int connect_to(struct krdma_sockaddr dst, struct krdma_sockaddr src, __u32 timeout_ms)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.dst = dst,
 		.src = src,
@@ -326,7 +326,7 @@ static int connect_src(struct krdma_sockaddr src)
 /* Who waits is woken: with a minute to wait, half of it is enough on any machine. */
 static void test_connect_woken(void)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_CONNECT_PRIVATE,
 		.dst = kst_ipv4("10.77.0.2", KST_PORT),
@@ -377,7 +377,7 @@ static void test_connect(void)
 
 static void test_ping(void)
 {
-	struct krdma_ping cmd = { .size = sizeof(cmd), .session = session };
+	struct krdma_ioc_ping cmd = { .size = sizeof(cmd), .session = session };
 	static const __u32 good[] = { 0, 1, 511, KRDMA_PING_MAX };
 	static const __u32 bad[] = { KRDMA_PING_MAX + 1, 0x7fffffff, ~0U };
 	size_t i;

@@ -110,14 +110,14 @@ int kst_call(int fd, unsigned long cmd, void *arg)
 
 int kst_destroy(int fd, __u32 id)
 {
-	struct krdma_destroy cmd = { .size = sizeof(cmd), .id = id };
+	struct krdma_ioc_destroy cmd = { .size = sizeof(cmd), .id = id };
 
 	return kst_call(fd, KRDMA_IOC_DESTROY, &cmd);
 }
 
 int kst_buffer(int fd, void *addr, __u64 length, __u32 flags, __u32 *id)
 {
-	struct krdma_buffer cmd = {
+	struct krdma_ioc_buffer cmd = {
 		.size = sizeof(cmd),
 		.flags = flags,
 		.addr = (uintptr_t)addr,
@@ -132,7 +132,7 @@ int kst_buffer(int fd, void *addr, __u64 length, __u32 flags, __u32 *id)
 
 int kst_export(int fd, const char *name, void *addr, __u64 length, __u32 rights, __u32 *id)
 {
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.rights = rights,
 		.addr = (uintptr_t)addr,
@@ -158,7 +158,7 @@ struct krdma_sockaddr kst_ipv4(const char *text, __u16 port)
 
 int kst_connect(int fd, __u32 flags, __u32 *id)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.flags = flags,
 		.dst = kst_ipv4("10.77.0.2", KST_PORT),
@@ -172,7 +172,7 @@ int kst_connect(int fd, __u32 flags, __u32 *id)
 
 int kst_inbox(int fd, __u32 id, __u32 flags)
 {
-	struct krdma_inbox cmd = { .size = sizeof(cmd), .flags = flags, .id = id };
+	struct krdma_ioc_inbox cmd = { .size = sizeof(cmd), .flags = flags, .id = id };
 	int rc = kst_call(fd, KRDMA_IOC_INBOX, &cmd);
 
 	return rc ? rc : cmd.fd;
@@ -181,7 +181,7 @@ int kst_inbox(int fd, __u32 id, __u32 flags)
 int kst_open_region(int fd, __u32 session, const char *name, __u32 rights, __u32 *id,
 		    __u64 *segment)
 {
-	struct krdma_open cmd = {
+	struct krdma_ioc_open cmd = {
 		.size = sizeof(cmd),
 		.session = session,
 		.rights = rights,
@@ -200,7 +200,7 @@ int kst_open_region(int fd, __u32 session, const char *name, __u32 rights, __u32
 
 int kst_submit(int fd, struct krdma_op *ops, struct krdma_completion *comps, __u32 n, __u32 *failed)
 {
-	struct krdma_submit cmd = {
+	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),
 		.ops = (uintptr_t)ops,
 		.completions = (uintptr_t)comps,
@@ -229,7 +229,7 @@ struct krdma_op kst_op(int opcode, __u32 region, __u64 offset, const void *addr,
 
 int kst_start(int fd, struct krdma_op *ops, __u32 n, __u32 *accepted)
 {
-	struct krdma_submit cmd = {
+	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_SUBMIT_ASYNC,
 		.ops = (uintptr_t)ops,
@@ -252,7 +252,7 @@ int kst_reap(int fd, struct krdma_completion *comps, unsigned int n)
 
 int kst_cancel(int fd, __u64 user_data, __u32 flags)
 {
-	struct krdma_cancel cmd = { .size = sizeof(cmd), .flags = flags, .user_data = user_data };
+	struct krdma_ioc_cancel cmd = { .size = sizeof(cmd), .flags = flags, .user_data = user_data };
 	int rc = kst_call(fd, KRDMA_IOC_CANCEL, &cmd);
 
 	return rc ? rc : (int)cmd.count;
@@ -271,7 +271,7 @@ int kst_move(int fd, int opcode, __u32 region, __u64 offset, void *addr, __u64 l
 
 const char *kst_last_error(int fd, int *err)
 {
-	static struct krdma_last_error cmd;
+	static struct krdma_ioc_last_error cmd;
 	int rc;
 
 	memset(&cmd, 0xff, sizeof(cmd));
@@ -381,7 +381,7 @@ static int kst_lister(void)
 int kst_count(enum krdma_list_kind kind, bool (*match)(const void *entry, void *arg), void *arg)
 {
 	static __u64 room[64 * 64];
-	struct krdma_list cmd = {
+	struct krdma_ioc_list cmd = {
 		.size = sizeof(cmd),
 		.kind = kind,
 		.entries = (uintptr_t)room,

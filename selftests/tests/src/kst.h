@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "krdma_mover.h"
+#include <linux/krdma_mover.h>
 
 #define KST_PAGE 4096UL
 /* What an operation may take where time is not the subject: machines may be very slow. */

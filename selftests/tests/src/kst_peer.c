@@ -66,7 +66,7 @@ static struct peer_export *peer_find(const char *name)
 static int peer_export(const char *name, const char *kind, __u64 length, __u32 rights,
 		       unsigned int seed, __u32 max_segments)
 {
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.rights = rights,
 		.length = length,
@@ -324,7 +324,7 @@ static int peer_adders(const char *name, __u64 offset, unsigned int times, unsig
 
 static int peer_listen(void)
 {
-	struct krdma_listen listen = {
+	struct krdma_ioc_listen listen = {
 		.size = sizeof(listen),
 		.addr = kst_ipv4("0.0.0.0", KST_PORT),
 	};
@@ -334,7 +334,7 @@ static int peer_listen(void)
 
 static int peer_unlisten(void)
 {
-	struct krdma_unlisten unlisten = {
+	struct krdma_ioc_unlisten unlisten = {
 		.size = sizeof(unlisten),
 		.addr = kst_ipv4("0.0.0.0", KST_PORT),
 	};

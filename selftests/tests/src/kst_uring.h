@@ -31,7 +31,7 @@ static inline bool kst_ring_open(struct io_uring *ring, unsigned int entries, un
 /* What an operation may take where time is not the subject; where there is no cancel it is less. */
 static inline __u64 kst_ring_timeout(int fd, __u64 timeout)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 
 	if (timeout != KST_TIMEOUT_NS || kst_call(fd, KRDMA_IOC_QUERY, &query) ||
 	    (query.features & KRDMA_FEATURE_CANCEL))

@@ -139,7 +139,7 @@ static void test_refused(void)
 {
 	__u32 id, other, plain, was = next;
 	struct krdma_op op, good;
-	struct krdma_open open = { .size = sizeof(open), .name = "message" };
+	struct krdma_ioc_open open = { .size = sizeof(open), .name = "message" };
 
 	good = mail(memory, 100);
 	next = was;
@@ -527,9 +527,9 @@ static void test_closed(void)
 
 static void test_inbox(void)
 {
-	struct krdma_listen listen = { .size = sizeof(listen), .addr = kst_ipv4("0.0.0.0", 7481) };
-	struct krdma_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
-	struct krdma_connect self = {
+	struct krdma_ioc_listen listen = { .size = sizeof(listen), .addr = kst_ipv4("0.0.0.0", 7481) };
+	struct krdma_ioc_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
+	struct krdma_ioc_connect self = {
 		.size = sizeof(self),
 		.flags = KRDMA_CONNECT_MESSAGES,
 		.dst = kst_ipv4("10.77.0.1", 7481),
@@ -597,7 +597,7 @@ static void test_inbox(void)
 
 int main(int argc, char **argv)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	struct kst_state before;
 
 	kst_main(argc, argv, 2);

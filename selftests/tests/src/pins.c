@@ -38,7 +38,7 @@ static char *memory;
 
 static __u64 pinned(const struct file *f)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 
 	if (kst_call(f->fd, KRDMA_IOC_QUERY, &query))
 		kst_bail("QUERY: %s", kst_last_error(f->fd, NULL));
@@ -259,7 +259,7 @@ static void test_batch(void)
 static void test_uring(void)
 {
 	struct krdma_op op = waiting(&first, memory, PAGES * KST_PAGE, SECOND);
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 	struct io_uring_cqe *cqe;
 	struct io_uring ring;
 	int rc;

@@ -60,7 +60,7 @@ static bool good_is_closed(void *arg)
 
 static __u32 session_with(const char *address, const char *port)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_CONNECT_PRIVATE,
 		.dst = kst_ipv4(address, atoi(port)),

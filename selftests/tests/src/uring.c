@@ -343,7 +343,7 @@ static void test_longest(__u64 features)
 
 int main(int argc, char **argv)
 {
-	struct krdma_query query = { .size = sizeof(query) };
+	struct krdma_ioc_query query = { .size = sizeof(query) };
 
 	fd = kst_begin(argc, argv, "uring", BYTES, &session, &region, NULL);
 	kst_call(fd, KRDMA_IOC_QUERY, &query);

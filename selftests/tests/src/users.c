@@ -261,7 +261,7 @@ static bool has_base(const void *mem, size_t length)
 
 static int export_fd(int fd, int file, const char *name)
 {
-	struct krdma_export cmd = {
+	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
 		.flags = KRDMA_EXPORT_FD,
 		.rights = KRDMA_RIGHT_READ,
@@ -284,14 +284,14 @@ static int page_file(void)
 
 static int listen_here(int fd)
 {
-	struct krdma_listen cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", 7499) };
+	struct krdma_ioc_listen cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", 7499) };
 
 	return kst_call(fd, KRDMA_IOC_LISTEN, &cmd);
 }
 
-static struct krdma_query query(int fd)
+static struct krdma_ioc_query query(int fd)
 {
-	struct krdma_query q = { .size = sizeof(q) };
+	struct krdma_ioc_query q = { .size = sizeof(q) };
 
 	kst_call(fd, KRDMA_IOC_QUERY, &q);
 	return q;
@@ -301,7 +301,7 @@ static struct krdma_query query(int fd)
 static long first_session_user(int fd)
 {
 	struct krdma_session_info info = { 0 };
-	struct krdma_list cmd = {
+	struct krdma_ioc_list cmd = {
 		.size = sizeof(cmd),
 		.kind = KRDMA_LIST_SESSIONS,
 		.entries = (uintptr_t)&info,
@@ -340,7 +340,7 @@ static void own_things(void)
 static int uses_of(int fd, __u32 region, __u32 id)
 {
 	struct krdma_peer_export_info entries[12];
-	struct krdma_list list = {
+	struct krdma_ioc_list list = {
 		.size = sizeof(list),
 		.kind = KRDMA_LIST_PEER_EXPORTS,
 		.session = id,
@@ -348,7 +348,7 @@ static int uses_of(int fd, __u32 region, __u32 id)
 		.stride = sizeof(entries[0]),
 		.count = KST_ARRAY_SIZE(entries),
 	};
-	struct krdma_ping ping = { .size = sizeof(ping), .session = id };
+	struct krdma_ioc_ping ping = { .size = sizeof(ping), .session = id };
 	char byte[8];
 	__u32 other;
 
@@ -809,7 +809,7 @@ static int receive_file(struct passed *p)
 
 static __u64 connect_serial(int fd, __u32 *id)
 {
-	struct krdma_connect cmd = {
+	struct krdma_ioc_connect cmd = {
 		.size = sizeof(cmd),
 		.dst = kst_ipv4("10.77.0.2", KST_PORT),
 	};

@@ -94,7 +94,7 @@ struct krdma_sockaddr {
 	__u8 addr[16];
 };
 
-/* Features, see struct krdma_query. */
+/* Features, see struct krdma_ioc_query. */
 #define KRDMA_FEATURE_RDMA     (1ULL << 0) /* READ and WRITE */
 #define KRDMA_FEATURE_ASYNC    (1ULL << 1) /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
 #define KRDMA_FEATURE_URING    (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
@@ -114,8 +114,8 @@ struct krdma_sockaddr {
 #define KRDMA_URING_TIMEOUT_NS 60000000000ULL
 
 /**
- * struct krdma_query - KRDMA_IOC_QUERY, what this module can do
- * @size: sizeof(struct krdma_query)
+ * struct krdma_ioc_query - KRDMA_IOC_QUERY, what this module can do
+ * @size: sizeof(struct krdma_ioc_query)
  * @flags: must be 0
  * @features: out: KRDMA_FEATURE_*
  * @incarnation: out: random identity of this load of the module
@@ -130,7 +130,7 @@ struct krdma_sockaddr {
  *	and not read yet
  * @vector_max: out: most entries in a vector of an operation
  */
-struct krdma_query {
+struct krdma_ioc_query {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 features;
@@ -146,8 +146,8 @@ struct krdma_query {
 };
 
 /**
- * struct krdma_last_error - KRDMA_IOC_LAST_ERROR, why the last call failed
- * @size: sizeof(struct krdma_last_error)
+ * struct krdma_ioc_last_error - KRDMA_IOC_LAST_ERROR, why the last call failed
+ * @size: sizeof(struct krdma_ioc_last_error)
  * @error: out: the positive errno that the sentence belongs to, 0 if none
  * @text: out: one sentence, NUL-terminated
  *
@@ -155,21 +155,21 @@ struct krdma_query {
  * for the eight threads that failed last; for a thread without one, the last of
  * the file. @error is 0 if nothing has failed.
  */
-struct krdma_last_error {
+struct krdma_ioc_last_error {
 	__u32 size;
 	__s32 error;
 	char text[240];
 };
 
 /**
- * struct krdma_destroy - KRDMA_IOC_DESTROY, end an object
- * @size: sizeof(struct krdma_destroy)
+ * struct krdma_ioc_destroy - KRDMA_IOC_DESTROY, end an object
+ * @size: sizeof(struct krdma_ioc_destroy)
  * @id: a session, region, buffer or export of this file
  *
  * Returns when the id is free and no new operation can use the object.
  * Operations under way keep what they use until they end.
  */
-struct krdma_destroy {
+struct krdma_ioc_destroy {
 	__u32 size;
 	__u32 id;
 };
@@ -190,8 +190,8 @@ struct krdma_prefix {
 #define KRDMA_LISTEN_ALLOW_MAX 64
 
 /**
- * struct krdma_listen - KRDMA_IOC_LISTEN, accept peers at an address
- * @size: sizeof(struct krdma_listen)
+ * struct krdma_ioc_listen - KRDMA_IOC_LISTEN, accept peers at an address
+ * @size: sizeof(struct krdma_ioc_listen)
  * @flags: must be 0
  * @addr: local address; the any-address listens on all. Port 0 means
  *	KRDMA_DEFAULT_PORT. An IPv6 listener does not take IPv4 peers.
@@ -204,7 +204,7 @@ struct krdma_prefix {
  * namespace the listener stays until KRDMA_IOC_UNLISTEN or rmmod; in another
  * it ends with this file. EEXIST: the address has a listener already.
  */
-struct krdma_listen {
+struct krdma_ioc_listen {
 	__u32 size;
 	__u32 flags;
 	struct krdma_sockaddr addr;
@@ -214,15 +214,15 @@ struct krdma_listen {
 };
 
 /**
- * struct krdma_unlisten - KRDMA_IOC_UNLISTEN, stop accepting peers
- * @size: sizeof(struct krdma_unlisten)
+ * struct krdma_ioc_unlisten - KRDMA_IOC_UNLISTEN, stop accepting peers
+ * @size: sizeof(struct krdma_ioc_unlisten)
  * @flags: must be 0
  * @addr: as given to KRDMA_IOC_LISTEN
  *
  * Ends the sessions that came through the listener as well. Needs
  * CAP_NET_ADMIN in the caller's network namespace.
  */
-struct krdma_unlisten {
+struct krdma_ioc_unlisten {
 	__u32 size;
 	__u32 flags;
 	struct krdma_sockaddr addr;
@@ -232,8 +232,8 @@ struct krdma_unlisten {
 #define KRDMA_BUFFER_WRITABLE (1U << 0)
 
 /**
- * struct krdma_buffer - KRDMA_IOC_BUFFER, register local memory
- * @size: sizeof(struct krdma_buffer)
+ * struct krdma_ioc_buffer - KRDMA_IOC_BUFFER, register local memory
+ * @size: sizeof(struct krdma_ioc_buffer)
  * @flags: KRDMA_BUFFER_WRITABLE: may be the sink of a READ
  * @addr: start of the memory in the caller
  * @length: its length in bytes
@@ -243,7 +243,7 @@ struct krdma_unlisten {
  * The memory is pinned now, counted against RLIMIT_MEMLOCK, and stays pinned
  * until the buffer and all operations that use it have ended.
  */
-struct krdma_buffer {
+struct krdma_ioc_buffer {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 addr;
@@ -256,8 +256,8 @@ struct krdma_buffer {
 #define KRDMA_EXPORT_FD (1U << 0)
 
 /**
- * struct krdma_export - KRDMA_IOC_EXPORT, publish memory under a name
- * @size: sizeof(struct krdma_export)
+ * struct krdma_ioc_export - KRDMA_IOC_EXPORT, publish memory under a name
+ * @size: sizeof(struct krdma_ioc_export)
  * @flags: KRDMA_EXPORT_FD
  * @rights: KRDMA_RIGHT_*, what peers may do
  * @fd: with KRDMA_EXPORT_FD: a memfd sealed with F_SEAL_SHRINK (and not
@@ -276,7 +276,7 @@ struct krdma_buffer {
  * count against the RLIMIT_MEMLOCK of the caller. The export ends with its
  * id: peers are told, and have a bounded time to stop.
  */
-struct krdma_export {
+struct krdma_ioc_export {
 	__u32 size;
 	__u32 flags;
 	__u32 rights;
@@ -294,8 +294,8 @@ struct krdma_export {
 #define KRDMA_CONNECT_MESSAGES (1U << 1)
 
 /**
- * struct krdma_connect - KRDMA_IOC_CONNECT, get a session with a peer
- * @size: sizeof(struct krdma_connect)
+ * struct krdma_ioc_connect - KRDMA_IOC_CONNECT, get a session with a peer
+ * @size: sizeof(struct krdma_ioc_connect)
  * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
  * @src: local address, AF_UNSPEC lets routing choose
@@ -308,7 +308,7 @@ struct krdma_export {
  * addresses and in the same network namespace, is shared; with
  * KRDMA_CONNECT_MESSAGES only one that was made with it.
  */
-struct krdma_connect {
+struct krdma_ioc_connect {
 	__u32 size;
 	__u32 flags;
 	struct krdma_sockaddr dst;
@@ -319,8 +319,8 @@ struct krdma_connect {
 };
 
 /**
- * struct krdma_open - KRDMA_IOC_OPEN, open a peer's export
- * @size: sizeof(struct krdma_open)
+ * struct krdma_ioc_open - KRDMA_IOC_OPEN, open a peer's export
+ * @size: sizeof(struct krdma_ioc_open)
  * @flags: must be 0
  * @session: id of a session
  * @rights: KRDMA_RIGHT_* wanted; 0 asks for all that the export has
@@ -334,7 +334,7 @@ struct krdma_connect {
  * @reserved: must be 0
  * @name: name of the export
  */
-struct krdma_open {
+struct krdma_ioc_open {
 	__u32 size;
 	__u32 flags;
 	__u32 session;
@@ -352,8 +352,8 @@ struct krdma_open {
 #define KRDMA_PING_MAX 512
 
 /**
- * struct krdma_ping - KRDMA_IOC_PING, one round trip to the peer's module
- * @size: sizeof(struct krdma_ping)
+ * struct krdma_ioc_ping - KRDMA_IOC_PING, one round trip to the peer's module
+ * @size: sizeof(struct krdma_ioc_ping)
  * @flags: must be 0
  * @session: id of a session
  * @length: bytes to carry each way, at most KRDMA_PING_MAX
@@ -363,7 +363,7 @@ struct krdma_open {
  *
  * The bytes are random and compared on return (EILSEQ if they differ).
  */
-struct krdma_ping {
+struct krdma_ioc_ping {
 	__u32 size;
 	__u32 flags;
 	__u32 session;
@@ -527,8 +527,8 @@ struct krdma_completion {
 #define KRDMA_SUBMIT_ASYNC (1U << 0)
 
 /**
- * struct krdma_submit - KRDMA_IOC_SUBMIT, do operations
- * @size: sizeof(struct krdma_submit)
+ * struct krdma_ioc_submit - KRDMA_IOC_SUBMIT, do operations
+ * @size: sizeof(struct krdma_ioc_submit)
  * @flags: KRDMA_SUBMIT_ASYNC
  * @ops: pointer to an array of struct krdma_op
  * @completions: pointer to an array of struct krdma_completion, one for each
@@ -554,11 +554,11 @@ struct krdma_completion {
  * the file has O_NONBLOCK (EAGAIN) or nothing is under way (0). Memory is
  * unpinned before its completion is given, or after a second if nobody reads it.
  * poll(2) says POLLIN when there is one to read, POLLOUT when there is room for
- * an operation. At the limit (ops_max of struct krdma_query) the call waits for
+ * an operation. At the limit (ops_max of struct krdma_ioc_query) the call waits for
  * room for the first operation, with O_NONBLOCK it fails with EAGAIN; once it has
  * taken some it returns.
  */
-struct krdma_submit {
+struct krdma_ioc_submit {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 ops;
@@ -575,8 +575,8 @@ struct krdma_submit {
 #define KRDMA_CANCEL_ALL (1U << 0)
 
 /**
- * struct krdma_cancel - KRDMA_IOC_CANCEL, end asynchronous operations
- * @size: sizeof(struct krdma_cancel)
+ * struct krdma_ioc_cancel - KRDMA_IOC_CANCEL, end asynchronous operations
+ * @size: sizeof(struct krdma_ioc_cancel)
  * @flags: KRDMA_CANCEL_ALL
  * @user_data: of the operations; must be 0 with KRDMA_CANCEL_ALL
  * @count: out: operations that were told to end
@@ -589,7 +589,7 @@ struct krdma_submit {
  * IORING_OP_ASYNC_CANCEL does not reach a driver's commands. To find none is no
  * failure.
  */
-struct krdma_cancel {
+struct krdma_ioc_cancel {
 	__u32 size;
 	__u32 flags;
 	__aligned_u64 user_data;
@@ -598,14 +598,14 @@ struct krdma_cancel {
 };
 
 /**
- * struct krdma_eventfd - KRDMA_IOC_EVENTFD, be told of completions
- * @size: sizeof(struct krdma_eventfd)
+ * struct krdma_ioc_eventfd - KRDMA_IOC_EVENTFD, be told of completions
+ * @size: sizeof(struct krdma_ioc_eventfd)
  * @flags: must be 0
  * @fd: an eventfd(2), of which the counter goes up by 1 for each asynchronous
  *	operation that ends; it replaces an earlier one. -1: none
  * @reserved: must be 0
  */
-struct krdma_eventfd {
+struct krdma_ioc_eventfd {
 	__u32 size;
 	__u32 flags;
 	__s32 fd;
@@ -616,8 +616,8 @@ struct krdma_eventfd {
 #define KRDMA_INBOX_NONBLOCK (1U << 0)
 
 /**
- * struct krdma_inbox - KRDMA_IOC_INBOX, a file to read the messages to an export from
- * @size: sizeof(struct krdma_inbox)
+ * struct krdma_ioc_inbox - KRDMA_IOC_INBOX, a file to read the messages to an export from
+ * @size: sizeof(struct krdma_ioc_inbox)
  * @flags: KRDMA_INBOX_NONBLOCK
  * @id: an export that has KRDMA_RIGHT_MESSAGE
  * @fd: out: the file, close-on-exec
@@ -631,7 +631,7 @@ struct krdma_eventfd {
  * is full the senders wait. What is not read when the last of them is closed waits for
  * the next one, as long as the export lives.
  */
-struct krdma_inbox {
+struct krdma_ioc_inbox {
 	__u32 size;
 	__u32 flags;
 	__u32 id;
@@ -678,8 +678,8 @@ enum krdma_list_kind {
 };
 
 /**
- * struct krdma_list - KRDMA_IOC_LIST, list objects
- * @size: sizeof(struct krdma_list)
+ * struct krdma_ioc_list - KRDMA_IOC_LIST, list objects
+ * @size: sizeof(struct krdma_ioc_list)
  * @flags: must be 0
  * @kind: enum krdma_list_kind
  * @session: for KRDMA_LIST_PEER_EXPORTS the id of a session, else 0
@@ -695,7 +695,7 @@ enum krdma_list_kind {
  * A caller without CAP_NET_ADMIN in its network namespace sees only sessions,
  * channels, exports, regions and transfers of its own user id.
  */
-struct krdma_list {
+struct krdma_ioc_list {
 	__u32 size;
 	__u32 flags;
 	__u32 kind;

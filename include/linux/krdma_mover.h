@@ -2,14 +2,13 @@
 /*
  * krdma_mover for other kernel modules: bytes between this host's pages and the
  * memory of another one, over RDMA. Documentation/kapi.rst has an example, and
- * tells contexts, ownership, errors, limits and the order of teardown.
+ * describes contexts, ownership, errors, limits and the order of teardown.
  *
- * This is the whole interface. It stands beside the uapi header of the same name
- * and does not need it: in the kernel's tree they would be linux/krdma_mover.h and
- * uapi/linux/krdma_mover.h. A module outside of it is built with -I.../include.
+ * Rights, operations and their flags are those of the uapi header. A module outside of the
+ * kernel's tree is built with -I for this project's folder and for include/ in it.
  */
-#ifndef KRDMA_MOVER_H
-#define KRDMA_MOVER_H
+#ifndef _LINUX_KRDMA_MOVER_H
+#define _LINUX_KRDMA_MOVER_H
 
 #include <linux/bits.h>
 #include <linux/ktime.h>
@@ -17,6 +16,8 @@
 #include <linux/socket.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
+
+#include <uapi/linux/krdma_mover.h>
 
 struct bio_vec;
 struct net;
@@ -27,20 +28,6 @@ struct krdma_client;
 struct krdma_peer;
 struct krdma_remote;
 struct krdma_publication;
-
-/* What a peer may do with published memory, and what a remote is opened for. */
-#define KRDMA_ALLOW_READ   BIT(0)
-#define KRDMA_ALLOW_WRITE  BIT(1)
-#define KRDMA_ALLOW_ATOMIC BIT(2)
-/* Told of a remote: its atomics are atomic against the CPUs of its owner, too. */
-#define KRDMA_ALLOW_ATOMIC_CPU BIT(3)
-/* To send messages to its owner. */
-#define KRDMA_ALLOW_MESSAGE BIT(4)
-
-/* For krdma_peer_connect: a session that nobody else uses. */
-#define KRDMA_PEER_PRIVATE BIT(0)
-/* One that messages can be sent in, for which the peer sets aside memory. */
-#define KRDMA_PEER_MESSAGES BIT(1)
 
 /**
  * enum krdma_event - why a remote is of no use any more
@@ -84,30 +71,6 @@ struct krdma_received {
 typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *message);
 
 /**
- * enum krdma_io_op - what is done
- * @KRDMA_IO_READ: from the remote into local pages
- * @KRDMA_IO_WRITE: from local pages into the remote
- * @KRDMA_IO_SEND: a message to the owner of the remote: the bytes of the local pages, up
- *	to 4096, which may be none, and @operand
- * @KRDMA_IO_FETCH_ADD: @operand is added to 8 bytes of the remote
- * @KRDMA_IO_CMP_SWAP: @operand is stored in 8 bytes of the remote if they were equal to
- *	@compare
- * @KRDMA_IO_DIGEST: CRC32C of @length bytes of the remote, computed by its owner
- *
- * The two before the last put what was there before into the local pages: 8 bytes on
- * either side, at multiples of 8, in the byte order of the owner's host. The last one
- * puts a number there in the same way.
- */
-enum krdma_io_op {
-	KRDMA_IO_READ = 1,
-	KRDMA_IO_WRITE,
-	KRDMA_IO_SEND,
-	KRDMA_IO_FETCH_ADD,
-	KRDMA_IO_CMP_SWAP,
-	KRDMA_IO_DIGEST,
-};
-
-/**
  * struct krdma_io - one operation, part of the submitter's own request
  * @node: the submitter's, for krdma_io_submit_batch(), until then
  * @remote: the other side
@@ -116,21 +79,14 @@ enum krdma_io_op {
  * @nr_bvecs: entries of @bvec; there may be more than @length needs
  * @skip: bytes at the start of @bvec that do not count, as in a bio that has been
  *	advanced
- * @op: what is done
- * @verify: of a READ or WRITE: compare the CRC32C of what was moved at both ends, move
- *	it once more if it differs, and fail with -EILSEQ if it does again. Needs
- *	KRDMA_ALLOW_READ
- * @unplaced: of a WRITE: it may end before its bytes are in the peer's memory. Makes a
- *	difference on iWARP only, where it spares a READ behind the WRITE
- * @placed: of a WRITE: when it ends, a READ behind it has come back, on any transport, and
- *	who looks at the peer's memory sees its bytes. Needs KRDMA_ALLOW_READ; not with
- *	@unplaced
- * @message: of a WRITE: when its bytes are in the peer's memory, a message of no bytes
- *	with @operand tells the owner. Needs KRDMA_ALLOW_MESSAGE
+ * @op: what is done. The two atomic operations put the value that the remote had before
+ *	into the local pages: 8 bytes on either side, at multiples of 8, in the byte
+ *	order of the owner's host; a digest puts a number there in the same way
+ * @flags: KRDMA_OP_VERIFY, KRDMA_OP_UNPLACED, KRDMA_OP_PLACED, KRDMA_OP_MESSAGE
  * @operand: of an atomic operation, or the value of a message
- * @compare: of KRDMA_IO_CMP_SWAP
+ * @compare: of KRDMA_OP_CMP_SWAP
  * @offset: where in the remote
- * @length: bytes, not 0 but for KRDMA_IO_SEND
+ * @length: bytes, not 0 but for KRDMA_OP_SEND
  * @timeout: from the submission; 0 for 30 s, KTIME_MAX for as long as the path lives
  * @done: it has ended; called exactly once for each submission
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
@@ -157,11 +113,8 @@ struct krdma_io {
 	const struct bio_vec *bvec;
 	u32 nr_bvecs;
 	u32 skip;
-	enum krdma_io_op op;
-	bool verify;
-	bool unplaced;
-	bool placed;
-	bool message;
+	enum krdma_opcode op;
+	u32 flags;
 	u64 operand;
 	u64 compare;
 	u64 offset;
@@ -179,7 +132,7 @@ struct krdma_io {
 /**
  * struct krdma_limits - what is good to know about a remote
  * @length: bytes that it has
- * @rights: KRDMA_ALLOW_*
+ * @rights: KRDMA_RIGHT_*
  * @segment_size: bytes that one key of the owner covers: a transfer across segments is
  *	cut there
  * @request_bytes: bytes of one work request: longer transfers are cut
@@ -231,8 +184,8 @@ void krdma_client_destroy(struct krdma_client *client);
  * @client: the client
  * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
  * @src: local address to connect from; NULL for any
- * @flags: KRDMA_PEER_PRIVATE, not to share the session of another user who is root in
- *	this network namespace; KRDMA_PEER_MESSAGES to send messages in it
+ * @flags: KRDMA_CONNECT_PRIVATE, not to share the session of another user who is root in
+ *	this network namespace; KRDMA_CONNECT_MESSAGES to send messages in it
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter patience
  *
  * Why it failed is in the kernel's log.
@@ -260,7 +213,7 @@ void krdma_peer_disconnect(struct krdma_peer *peer);
  * krdma_remote_open - open memory that a peer publishes
  * @peer: the peer
  * @name: of the memory
- * @rights: wanted, KRDMA_ALLOW_*; 0 for all that it has. On iWARP who may write needs
+ * @rights: wanted, KRDMA_RIGHT_*; 0 for all that it has. On iWARP who may write needs
  *	to read as well, and there are no atomics (-EOPNOTSUPP)
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter patience
  * @event: called once when the memory is of no use any more; may be NULL
@@ -355,9 +308,9 @@ void krdma_io_cancel(struct krdma_io *io);
  * @pages: the memory, in the kernel's map; the array is copied. A page is not to be in
  *	it twice
  * @length: bytes; the last page may be used in part
- * @rights: KRDMA_ALLOW_*
+ * @rights: KRDMA_RIGHT_*
  * @message: called with each message, one at a time, if @rights has
- *	KRDMA_ALLOW_MESSAGE; else NULL
+ *	KRDMA_RIGHT_MESSAGE; else NULL
  * @priv: for @message
  *
  * @message is called by a work and may sleep; while it does, up to 256 messages wait,
@@ -395,4 +348,4 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
  */
 int krdma_unpublish(struct krdma_publication *pub);
 
-#endif /* KRDMA_MOVER_H */
+#endif /* _LINUX_KRDMA_MOVER_H */
