@@ -53,7 +53,7 @@ void krdma_account_free(struct krdma_account *acct)
 	kfree(acct);
 }
 
-static int krdma_file_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_why *why)
+static int krdma_file_charge(struct krdma_ctx *ctx, unsigned long npages, struct krdma_error *error)
 {
 	u64 sum = atomic64_add_return(npages, &ctx->pinned);
 
@@ -62,7 +62,7 @@ static int krdma_file_charge(struct krdma_ctx *ctx, unsigned long npages, struct
 		return 0;
 	}
 	atomic64_sub(npages, &ctx->pinned);
-	return krdma_explain(why, -EDQUOT,
+	return krdma_explain(error, -EDQUOT,
 			     "an open file may keep %llu KiB pinned, %llu KiB would be",
 			     ctx->pinned_limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
 }
@@ -94,7 +94,8 @@ static void krdma_user_uncharge(struct krdma_user *user, unsigned long npages)
  * that alone does not limit a user. What is refused is not counted for a moment: others
  * would be refused for it.
  */
-static int krdma_user_charge(struct krdma_user *user, unsigned long npages, struct krdma_why *why)
+static int krdma_user_charge(struct krdma_user *user, unsigned long npages,
+			     struct krdma_error *error)
 {
 	u64 max = totalram_pages(), mine;
 	unsigned long flags;
@@ -113,26 +114,26 @@ static int krdma_user_charge(struct krdma_user *user, unsigned long npages, stru
 	if (ok)
 		return 0;
 	return krdma_explain(
-		why, -EDQUOT,
+		error, -EDQUOT,
 		"a user may keep no more pinned than the rest of memory, %llu KiB of %llu KiB would be",
 		mine << (PAGE_SHIFT - 10), max << (PAGE_SHIFT - 10));
 }
 
 static int krdma_charge(struct krdma_ctx *ctx, struct mm_struct *mm, u64 limit,
-			unsigned long npages, struct krdma_why *why)
+			unsigned long npages, struct krdma_error *error)
 {
-	int rc = krdma_file_charge(ctx, npages, why);
+	int rc = krdma_file_charge(ctx, npages, error);
 	u64 sum;
 
 	if (rc)
 		return rc;
 	sum = mm ? atomic64_add_return(npages, &mm->pinned_vm) : 0;
 	if (sum > limit)
-		rc = krdma_explain(why, -ENOMEM,
+		rc = krdma_explain(error, -ENOMEM,
 				   "RLIMIT_MEMLOCK is %llu KiB, %llu KiB would be pinned",
 				   limit << (PAGE_SHIFT - 10), sum << (PAGE_SHIFT - 10));
 	else
-		rc = krdma_user_charge(ctx->user, npages, why);
+		rc = krdma_user_charge(ctx->user, npages, error);
 	if (!rc)
 		return 0;
 	if (mm)
@@ -153,16 +154,17 @@ static void krdma_uncharge(struct krdma_ctx *ctx, struct mm_struct *mm, unsigned
  * krdma_account_charge - charge pages before they are pinned
  * @acct: the account
  * @npages: pages
- * @why: explanation
+ * @error: explanation
  *
  * Counts in mm->pinned_vm against RLIMIT_MEMLOCK, as ib_umem does.
  *
  * Context: process.
  * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file, or of its user)
  */
-int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why)
+int krdma_account_charge(struct krdma_account *acct, unsigned long npages,
+			 struct krdma_error *error)
 {
-	return krdma_charge(acct->ctx, acct->mm, acct->limit, npages, why);
+	return krdma_charge(acct->ctx, acct->mm, acct->limit, npages, error);
 }
 
 /**
@@ -182,12 +184,13 @@ void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
  * @r: the operation
  * @npages: pages, not 0
  * @longterm: they may stay pinned for more than seconds, so they count as a buffer's do
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, of the user.
  * Return: 0, -ENOMEM (RLIMIT_MEMLOCK) or -EDQUOT (limit of the file, or of its user)
  */
-int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm, struct krdma_why *why)
+int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
+		    struct krdma_error *error)
 {
 	struct mm_struct *mm = longterm ? current->mm : NULL;
 	u64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -195,7 +198,7 @@ int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm, st
 
 	if (mm && atomic64_read(&mm->pinned_vm) + npages > limit)
 		limit = krdma_memlock();
-	rc = krdma_charge(r->ctx, mm, limit, npages, why);
+	rc = krdma_charge(r->ctx, mm, limit, npages, error);
 	if (rc)
 		return rc;
 	r->pinned = npages;

@@ -42,14 +42,14 @@ struct krdma_remote {
 
 struct krdma_publication {
 	struct krdma_client *client;
-	struct krdma_exp *exp;
+	struct krdma_export *export;
 	krdma_message_fn message;
 	void *priv;
 };
 
 /* ->own of a krdma_io. */
 struct krdma_io_own {
-	struct krdma_xfer x;
+	struct krdma_transfer x;
 	struct krdma_remote *remote;
 };
 
@@ -61,10 +61,10 @@ static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
 	(KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_MESSAGE)
 
 /* Who calls from the kernel reads its log. */
-static void krdma_api_say(const struct krdma_why *why)
+static void krdma_api_say(const struct krdma_error *error)
 {
-	if (why->err)
-		pr_info_ratelimited("krdma_mover: %s\n", why->text);
+	if (error->err)
+		pr_info_ratelimited("krdma_mover: %s\n", error->text);
 }
 
 /* ---- clients ---- */
@@ -119,7 +119,7 @@ EXPORT_SYMBOL_GPL(krdma_client_destroy);
 
 /* What rdma_cm takes, and nothing beside it. */
 static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_storage *out,
-			  struct krdma_why *why)
+			  struct krdma_error *error)
 {
 	memset(out, 0, sizeof(*out));
 	switch (in->ss_family) {
@@ -130,7 +130,7 @@ static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_sto
 		memcpy(out, in, sizeof(struct sockaddr_in6));
 		return 0;
 	}
-	return krdma_explain(why, -EAFNOSUPPORT, "an address of family %u can't be used",
+	return krdma_explain(error, -EAFNOSUPPORT, "an address of family %u can't be used",
 			     in->ss_family);
 }
 
@@ -140,7 +140,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 				      unsigned int timeout_ms)
 {
 	struct sockaddr_storage to, from = {};
-	struct krdma_why why = {};
+	struct krdma_error error = {};
 	struct krdma_peer *peer;
 	int rc;
 
@@ -149,14 +149,14 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 	peer = kzalloc(sizeof(*peer), GFP_KERNEL);
 	if (!peer)
 		return ERR_PTR(-ENOMEM);
-	rc = krdma_api_addr(dst, &to, &why);
+	rc = krdma_api_addr(dst, &to, &error);
 	if (!rc && src)
-		rc = krdma_api_addr(src, &from, &why);
+		rc = krdma_api_addr(src, &from, &error);
 	if (rc)
 		goto out;
 	krdma_addr_default_port(&to);
 	peer->sess = krdma_session_connect(client->ctx, &to, &from, flags,
-					   krdma_default_ms(timeout_ms), &why);
+					   krdma_default_ms(timeout_ms), &error);
 	rc = PTR_ERR_OR_ZERO(peer->sess);
 	if (rc)
 		goto out;
@@ -164,7 +164,7 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 	return peer;
 
 out:
-	krdma_api_say(&why);
+	krdma_api_say(&error);
 	kfree(peer);
 	return ERR_PTR(rc);
 }
@@ -206,7 +206,7 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 {
 	char padded[KRDMA_NAME_MAX] = {};
 	struct krdma_remote *remote;
-	struct krdma_why why = {};
+	struct krdma_error error = {};
 	int rc;
 
 	if (strscpy(padded, name, sizeof(padded)) < 0 ||
@@ -221,10 +221,10 @@ struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name
 	remote->event = event;
 	remote->priv = priv;
 	remote->region =
-		krdma_region_open(peer->sess, padded, rights, krdma_default_ms(timeout_ms), &why);
+		krdma_region_open(peer->sess, padded, rights, krdma_default_ms(timeout_ms), &error);
 	if (IS_ERR(remote->region)) {
 		rc = PTR_ERR(remote->region);
-		krdma_api_say(&why);
+		krdma_api_say(&error);
 		kfree(remote);
 		return ERR_PTR(rc);
 	}
@@ -292,7 +292,7 @@ static struct krdma_io_own *krdma_io_own(struct krdma_io *io)
 	return (struct krdma_io_own *)io->own;
 }
 
-static void krdma_io_done(struct krdma_xfer *x, struct krdma_queue *more)
+static void krdma_io_done(struct krdma_transfer *x, struct krdma_queue *more)
 {
 	struct krdma_io_own *own = container_of(x, struct krdma_io_own, x);
 	struct krdma_io *io = container_of((void *)own, struct krdma_io, own);
@@ -310,16 +310,16 @@ void krdma_remote_cancel(struct krdma_remote *remote)
 {
 	struct krdma_session *sess = remote->region->sess;
 	struct hlist_node *next;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
-	hlist_for_each_entry_safe(x, next, &sess->xfers, all)
+	hlist_for_each_entry_safe(x, next, &sess->transfers, all)
 		if (x->done == krdma_io_done &&
 		    container_of(x, struct krdma_io_own, x)->remote == remote)
-			krdma_xfer_end(x, -ECANCELED, &done);
+			krdma_transfer_end(x, -ECANCELED, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 EXPORT_SYMBOL_GPL(krdma_remote_cancel);
 
@@ -356,7 +356,7 @@ static bool krdma_io_send_ok(const struct krdma_io *io, u32 nlocal)
 }
 
 /* More than a READ or WRITE is. Return: the rights that it needs beside its own, or an errno. */
-static int krdma_io_check_more(const struct krdma_io *io, struct krdma_xfer *x)
+static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	const u32 place = KRDMA_OP_UNPLACED | KRDMA_OP_PLACED;
 
@@ -369,14 +369,14 @@ static int krdma_io_check_more(const struct krdma_io *io, struct krdma_xfer *x)
 	if (krdma_opcode_number(x->opcode) &&
 	    ((io->flags & KRDMA_OP_VERIFY) || !krdma_io_number_ok(io)))
 		return -EINVAL;
-	krdma_xfer_flags(x, io->flags);
+	krdma_transfer_flags(x, io->flags);
 	x->operand = io->operand;
 	x->compare = io->compare;
 	return krdma_flags_right(io->flags);
 }
 
 /* What does not fit is cut nowhere else. */
-static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
+static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	const struct krdma_region *region = x->region;
 	u32 right = io->op <= U8_MAX ? krdma_opcode_right(io->op) : 0;
@@ -385,7 +385,7 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_xfer *x)
 		return -EOPNOTSUPP;
 	x->opcode = io->op;
 	x->nlocal = krdma_io_bvecs(io);
-	krdma_xfer_flags(x, 0);
+	krdma_transfer_flags(x, 0);
 	if (io->timeout < 0)
 		return -EINVAL;
 	if (unlikely(io->op == KRDMA_OP_SEND)) {
@@ -412,10 +412,10 @@ static bool krdma_io_prepare(struct krdma_io *io)
 {
 	struct krdma_io_own *own = krdma_io_own(io);
 	struct krdma_remote *remote = io->remote;
-	struct krdma_xfer *x = &own->x;
+	struct krdma_transfer *x = &own->x;
 
 	refcount_inc(&remote->ios);
-	krdma_xfer_init(x);
+	krdma_transfer_init(x);
 	own->remote = remote;
 	x->region = remote->region;
 	x->sess = remote->region->sess;
@@ -445,16 +445,16 @@ static bool krdma_io_prepare(struct krdma_io *io)
 void krdma_io_submit_batch(struct list_head *batch)
 {
 	struct krdma_io *io, *next;
-	struct krdma_queue xfers = KRDMA_QUEUE_INIT(xfers);
+	struct krdma_queue transfers = KRDMA_QUEUE_INIT(transfers);
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	list_for_each_entry_safe(io, next, batch, node) {
 		INIT_LIST_HEAD(&io->node);
-		krdma_queue_add(krdma_io_prepare(io) ? &xfers : &done, &krdma_io_own(io)->x);
+		krdma_queue_add(krdma_io_prepare(io) ? &transfers : &done, &krdma_io_own(io)->x);
 	}
 	INIT_LIST_HEAD(batch);
-	krdma_xfers_submit(&xfers);
-	krdma_xfers_finish(&done);
+	krdma_transfers_submit(&transfers);
+	krdma_transfers_finish(&done);
 }
 EXPORT_SYMBOL_GPL(krdma_io_submit_batch);
 
@@ -471,8 +471,8 @@ void krdma_io_cancel(struct krdma_io *io)
 {
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
-	krdma_xfer_cancel(&krdma_io_own(io)->x, -ECANCELED, &done);
-	krdma_xfers_finish(&done);
+	krdma_transfer_cancel(&krdma_io_own(io)->x, -ECANCELED, &done);
+	krdma_transfers_finish(&done);
 }
 EXPORT_SYMBOL_GPL(krdma_io_cancel);
 
@@ -501,7 +501,7 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 {
 	struct krdma_ioc_export cmd = { .length = length, .rights = rights };
 	struct krdma_publication *pub;
-	struct krdma_why why = {};
+	struct krdma_error error = {};
 	int rc;
 
 	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
@@ -512,15 +512,15 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
 		return ERR_PTR(-ENOMEM);
 	pub->message = message;
 	pub->priv = priv;
-	pub->exp = krdma_export_new(client->ctx, &cmd, pages, krdma_api_message, pub, &why);
-	rc = PTR_ERR_OR_ZERO(pub->exp);
+	pub->export = krdma_export_new(client->ctx, &cmd, pages, krdma_api_message, pub, &error);
+	rc = PTR_ERR_OR_ZERO(pub->export);
 	if (!rc) {
-		rc = krdma_export_publish(pub->exp, &why);
+		rc = krdma_export_publish(pub->export, &error);
 		if (rc)
-			krdma_export_put(pub->exp);
+			krdma_export_put(pub->export);
 	}
 	if (rc) {
-		krdma_api_say(&why);
+		krdma_api_say(&error);
 		kfree(pub);
 		return ERR_PTR(rc);
 	}
@@ -531,12 +531,12 @@ EXPORT_SYMBOL_GPL(krdma_publish);
 
 int krdma_unpublish(struct krdma_publication *pub)
 {
-	struct krdma_exp_end end = { .done = COMPLETION_INITIALIZER_ONSTACK(end.done) };
+	struct krdma_export_end end = { .done = COMPLETION_INITIALIZER_ONSTACK(end.done) };
 
 	if (IS_ERR_OR_NULL(pub))
 		return 0;
-	pub->exp->end = &end;
-	krdma_export_unpublish(pub->exp);
+	pub->export->end = &end;
+	krdma_export_unpublish(pub->export);
 	/* Bounded: who does not give its keys back loses its session. */
 	wait_for_completion(&end.done);
 	krdma_client_put(pub->client);

@@ -192,8 +192,8 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
 int krdma_ask_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_ask *ask,
 		   struct krdma_msg *msg)
 {
-	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS * sess->patience :
-				       KRDMA_QUESTION_MS * sess->ch->patience;
+	u32 answer_ms = ask->service ? KRDMA_SERVICE_MS * sess->timeout_scale :
+				       KRDMA_QUESTION_MS * sess->ch->timeout_scale;
 	struct krdma_tx *tx = credit->tx;
 	int len, rc = -ENOTCONN;
 	bool listed;
@@ -371,8 +371,8 @@ void krdma_asks_fail(struct krdma_session *sess)
  */
 bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next)
 {
-	unsigned long answer = msecs_to_jiffies(KRDMA_SERVICE_MS * sess->patience);
-	unsigned long most = msecs_to_jiffies(KRDMA_SERVICE_MAX_MS * sess->patience);
+	unsigned long answer = msecs_to_jiffies(KRDMA_SERVICE_MS * sess->timeout_scale);
+	unsigned long most = msecs_to_jiffies(KRDMA_SERVICE_MAX_MS * sess->timeout_scale);
 	struct krdma_ask *ask;
 
 	lockdep_assert_held(&sess->lock);
@@ -533,13 +533,13 @@ int krdma_ask_fence(struct krdma_session *sess)
  * @length: bytes to carry, at most KRDMA_PING_MAX
  * @timeout_ms: how long to wait
  * @rtt_ns: out: nanoseconds
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
 int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
-	       struct krdma_why *why)
+	       struct krdma_error *error)
 {
 	struct krdma_msg *msg;
 	void *data;
@@ -559,11 +559,11 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 	if (!rc)
 		*rtt_ns = rtt;
 	else if (rc == -ENOTCONN)
-		rc = krdma_session_explain(sess, -ENOTCONN, why);
+		rc = krdma_session_explain(sess, -ENOTCONN, error);
 	else if (rc == -EILSEQ)
-		krdma_explain(why, rc, "%pISpc answers the ping with other bytes", &sess->dst);
+		krdma_explain(error, rc, "%pISpc answers the ping with other bytes", &sess->dst);
 	else
-		krdma_explain(why, rc, "%pISpc does not answer the ping (%pe)", &sess->dst,
+		krdma_explain(error, rc, "%pISpc does not answer the ping (%pe)", &sess->dst,
 			      ERR_PTR(rc));
 	return rc;
 }

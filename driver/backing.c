@@ -60,38 +60,38 @@ static u64 krdma_peer_limit(void)
 	return mib ? min_t(u64, mib, U32_MAX) << (20 - PAGE_SHIFT) : totalram_pages() / 2;
 }
 
-static void krdma_peer_count(struct krdma_exp *exp, s64 npages)
+static void krdma_peer_count(struct krdma_export *export, s64 npages)
 {
-	atomic64_add(npages, &exp->peer_pages);
+	atomic64_add(npages, &export->peer_pages);
 	atomic64_add(npages, &krdma_peer_pages);
-	if (exp->on_disk)
+	if (export->on_disk)
 		atomic64_add(npages, &krdma_disk_pages);
 	krdma_stat_add(KRDMA_STAT_PEER_BYTES, npages << PAGE_SHIFT);
 }
 
-static int krdma_peer_charge(struct krdma_exp *exp, u64 npages, struct krdma_why *why)
+static int krdma_peer_charge(struct krdma_export *export, u64 npages, struct krdma_error *error)
 {
 	u64 limit = krdma_peer_limit();
 
-	krdma_peer_count(exp, npages);
+	krdma_peer_count(export, npages);
 	if (atomic64_read(&krdma_peer_pages) <= limit)
 		return 0;
-	krdma_peer_count(exp, -npages);
+	krdma_peer_count(export, -npages);
 	return krdma_explain(
-		why, -ENOMEM,
+		error, -ENOMEM,
 		"peers may have %llu MiB of exported files at a time (peer_memory_max), and have %llu MiB",
 		krdma_mib(limit), krdma_mib(atomic64_read(&krdma_peer_pages)));
 }
 
 /* What is left is for the host itself: out of memory it kills, and not only who is to blame. */
-static int krdma_memory_left(struct krdma_why *why)
+static int krdma_memory_left(struct krdma_error *error)
 {
 	u64 keep = clamp_t(u64, totalram_pages() / 32, SZ_16M >> PAGE_SHIFT, SZ_1G >> PAGE_SHIFT);
 	s64 left = si_mem_available() - atomic64_read(&krdma_disk_pages);
 
 	if (left >= (s64)keep)
 		return 0;
-	return krdma_explain(why, -ENOMEM,
+	return krdma_explain(error, -ENOMEM,
 			     "%llu MiB of memory are left on the host, of which it keeps %llu",
 			     krdma_mib(max_t(s64, left, 0)), krdma_mib(keep));
 }
@@ -103,9 +103,9 @@ static gfp_t krdma_backing_gfp(struct address_space *mapping)
 	return mapping_gfp_mask(mapping) | __GFP_NORETRY | __GFP_NOWARN;
 }
 
-static bool krdma_backing_again(const struct krdma_exp *exp, int err, unsigned int *tries)
+static bool krdma_backing_again(const struct krdma_export *export, int err, unsigned int *tries)
 {
-	if (err != -ENOMEM || READ_ONCE(exp->dead) || ++*tries >= KRDMA_RECLAIM_TRIES)
+	if (err != -ENOMEM || READ_ONCE(export->dead) || ++*tries >= KRDMA_RECLAIM_TRIES)
 		return false;
 	/* Dirty pages have to be written first, which kswapd does meanwhile. */
 	schedule_timeout_uninterruptible(KRDMA_RECLAIM_WAIT);
@@ -121,81 +121,82 @@ static int krdma_memfd_lacks(void)
 }
 
 /* A page that is not there yet; a hole is one that has never been. */
-static struct page *krdma_memfd_new_page(struct krdma_exp *exp, pgoff_t index, bool hole,
-					 struct krdma_why *why)
+static struct page *krdma_memfd_new_page(struct krdma_export *export, pgoff_t index, bool hole,
+					 struct krdma_error *error)
 {
-	struct address_space *mapping = exp->file->f_mapping;
+	struct address_space *mapping = export->file->f_mapping;
 	unsigned int tries = 0;
 	struct page *page;
 	int rc;
 
 	/* An owner that punches holes again and again is charged for the export once. */
-	hole = hole && atomic64_read(&exp->peer_pages) < krdma_pages(0, exp->length);
-	rc = krdma_memory_left(why);
+	hole = hole && atomic64_read(&export->peer_pages) < krdma_pages(0, export->length);
+	rc = krdma_memory_left(error);
 	if (rc)
 		return ERR_PTR(krdma_memfd_lacks());
 	/* What is given back stays allocated. */
-	if (hole && krdma_peer_charge(exp, 1, why))
+	if (hole && krdma_peer_charge(export, 1, error))
 		return ERR_PTR(-ENOSPC);
 
 	do {
 		page = shmem_read_mapping_page_gfp(mapping, index, krdma_backing_gfp(mapping));
-	} while (IS_ERR(page) && krdma_backing_again(exp, PTR_ERR(page), &tries));
+	} while (IS_ERR(page) && krdma_backing_again(export, PTR_ERR(page), &tries));
 	if (!IS_ERR(page)) {
 		u64 more = folio_nr_pages(page_folio(page)) - 1;
 
 		if (hole && more)
-			krdma_peer_count(exp, more);
+			krdma_peer_count(export, more);
 		return page;
 	}
 	if (hole)
-		krdma_peer_count(exp, -1);
+		krdma_peer_count(export, -1);
 	if (PTR_ERR(page) == -ENOMEM) {
-		krdma_explain(why, -ENOMEM, "no memory is free, in its control group or at all");
+		krdma_explain(error, -ENOMEM, "no memory is free, in its control group or at all");
 		return ERR_PTR(krdma_memfd_lacks());
 	}
 	return page;
 }
 
-static struct page *krdma_memfd_page(struct krdma_exp *exp, pgoff_t index, struct krdma_why *why)
+static struct page *krdma_memfd_page(struct krdma_export *export, pgoff_t index,
+				     struct krdma_error *error)
 {
-	struct address_space *mapping = exp->file->f_mapping;
+	struct address_space *mapping = export->file->f_mapping;
 	void *there = xa_load(&mapping->i_pages, index);
 
 	if (!there || xa_is_value(there))
-		return krdma_memfd_new_page(exp, index, !there, why);
+		return krdma_memfd_new_page(export, index, !there, error);
 	return shmem_read_mapping_page_gfp(mapping, index, krdma_backing_gfp(mapping));
 }
 
 /* ---- a page of a file on disk ---- */
 
 /* Many at a time; a failure shows where one is read alone. */
-static void krdma_disk_read_ahead(struct krdma_exp *exp, pgoff_t index, unsigned int n)
+static void krdma_disk_read_ahead(struct krdma_export *export, pgoff_t index, unsigned int n)
 {
-	struct address_space *mapping = exp->file->f_mapping;
+	struct address_space *mapping = export->file->f_mapping;
 	struct file_ra_state ra = {};
 
 	/* Not the file's own: its owner reads elsewhere. */
 	file_ra_state_init(&ra, mapping);
 	ra.ra_pages = max(ra.ra_pages, n);
-	page_cache_sync_readahead(mapping, &ra, exp->file, index, n);
+	page_cache_sync_readahead(mapping, &ra, export->file, index, n);
 }
 
-static struct page *krdma_disk_page(struct krdma_exp *exp, pgoff_t index, unsigned int ahead,
-				    struct krdma_why *why)
+static struct page *krdma_disk_page(struct krdma_export *export, pgoff_t index, unsigned int ahead,
+				    struct krdma_error *error)
 {
-	struct address_space *mapping = exp->file->f_mapping;
+	struct address_space *mapping = export->file->f_mapping;
 	void *there = xa_load(&mapping->i_pages, index);
 	struct page *page, *room = NULL;
 	unsigned int tries = 0;
 
 	/* Cut off meanwhile: what is behind the end is nobody's. */
 	if (index >= krdma_pages(0, i_size_read(mapping->host)))
-		return ERR_PTR(krdma_explain(why, -EIO, "the file has been cut off"));
+		return ERR_PTR(krdma_explain(error, -EIO, "the file has been cut off"));
 	if (!there || xa_is_value(there)) {
-		if (krdma_memory_left(why))
+		if (krdma_memory_left(error))
 			return ERR_PTR(-ENOMEM);
-		krdma_disk_read_ahead(exp, index, ahead);
+		krdma_disk_read_ahead(export, index, ahead);
 	}
 	do {
 		/*
@@ -204,16 +205,16 @@ static struct page *krdma_disk_page(struct krdma_exp *exp, pgoff_t index, unsign
 		 */
 		room = pagecache_get_page(mapping, index, FGP_CREAT | FGP_FOR_MMAP,
 					  krdma_backing_gfp(mapping));
-	} while (!room && krdma_backing_again(exp, -ENOMEM, &tries));
+	} while (!room && krdma_backing_again(export, -ENOMEM, &tries));
 	if (!room)
-		return ERR_PTR(krdma_explain(why, -ENOMEM,
+		return ERR_PTR(krdma_explain(error, -ENOMEM,
 					     "no memory is free, in its control group or at all"));
-	page = read_mapping_page(mapping, index, exp->file);
+	page = read_mapping_page(mapping, index, export->file);
 	put_page(room);
 	if (IS_ERR(page)) {
 		if (PTR_ERR(page) == -ENOMEM)
 			return page;
-		return ERR_PTR(krdma_explain(why, -EIO, "the file can't be read at %llu (%pe)",
+		return ERR_PTR(krdma_explain(error, -EIO, "the file can't be read at %llu (%pe)",
 					     (u64)index << PAGE_SHIFT, page));
 	}
 	if (!PageHWPoison(page))
@@ -226,32 +227,32 @@ static struct page *krdma_disk_page(struct krdma_exp *exp, pgoff_t index, unsign
 
 /**
  * krdma_backing_get - take pages for a moment
- * @exp: export of a file
+ * @export: export of a file
  * @first: index of the first page, of the export
  * @n: their number
  * @pages: out
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, mostly a work.
  * Return: 0; -ENOMEM, or -ENOSPC if nothing that is given back would help; -ESTALE if the
  *	export ends; -EIO. Nothing is taken then
  */
-int krdma_backing_get(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
-		      struct krdma_why *why)
+int krdma_backing_get(struct krdma_export *export, pgoff_t first, unsigned int n,
+		      struct page **pages, struct krdma_error *error)
 {
-	struct mem_cgroup *old = set_active_memcg(exp->memcg);
+	struct mem_cgroup *old = set_active_memcg(export->memcg);
 	unsigned int pin = memalloc_pin_save();
 	unsigned int i;
 	int rc = 0;
 
-	first += exp->pgoff;
+	first += export->pgoff;
 	for (i = 0; i < n; i++) {
 		struct page *page = ERR_PTR(-ESTALE);
 
 		/* The owner is being killed: its files are closed, and peers allocate no more. */
-		if (!READ_ONCE(exp->dead))
-			page = exp->on_disk ? krdma_disk_page(exp, first + i, n - i, why) :
-					      krdma_memfd_page(exp, first + i, why);
+		if (!READ_ONCE(export->dead))
+			page = export->on_disk ? krdma_disk_page(export, first + i, n - i, error) :
+						 krdma_memfd_page(export, first + i, error);
 		if (IS_ERR(page)) {
 			krdma_backing_put(pages, i);
 			rc = PTR_ERR(page);
@@ -301,19 +302,19 @@ static void krdma_memfd_unpin(struct page **pages, unsigned int n)
 }
 
 /* Pages that are there. Return: 0, or -EAGAIN if they were not, or not filled */
-static int krdma_memfd_pin_there(struct krdma_exp *exp, pgoff_t index, unsigned int n,
+static int krdma_memfd_pin_there(struct krdma_export *export, pgoff_t index, unsigned int n,
 				 struct page **pages)
 {
 	struct folio *folios[KRDMA_BACKING_BATCH];
 	loff_t start = (loff_t)index << PAGE_SHIFT;
 	/* Sealed against shrinking. */
-	loff_t end = min(start + ((loff_t)n << PAGE_SHIFT), i_size_read(file_inode(exp->file)));
+	loff_t end = min(start + ((loff_t)n << PAGE_SHIFT), i_size_read(file_inode(export->file)));
 	unsigned int i = 0;
 	pgoff_t offset;
 	bool ok = true;
 	long got, k;
 
-	got = memfd_pin_folios(exp->file, start, end - 1, folios, n, &offset);
+	got = memfd_pin_folios(export->file, start, end - 1, folios, n, &offset);
 	if (got <= 0)
 		return got ?: -EIO;
 	offset >>= PAGE_SHIFT;
@@ -335,19 +336,19 @@ static int krdma_memfd_pin_there(struct krdma_exp *exp, pgoff_t index, unsigned 
  * Taken first, with our mask and limits: then there is nothing left to allocate, but where
  * it is taken away in between, by swapping or by a hole.
  */
-static int krdma_memfd_pin(struct krdma_exp *exp, pgoff_t first, unsigned int n,
-			   struct page **pages, struct krdma_why *why)
+static int krdma_memfd_pin(struct krdma_export *export, pgoff_t first, unsigned int n,
+			   struct page **pages, struct krdma_error *error)
 {
 	unsigned int tries = 0;
 	int rc;
 
 	do {
-		rc = krdma_backing_get(exp, first, n, pages, why);
+		rc = krdma_backing_get(export, first, n, pages, error);
 		if (rc)
 			return rc;
 		/* Pages with other references would not be moved. */
 		krdma_backing_put(pages, n);
-		rc = krdma_memfd_pin_there(exp, exp->pgoff + first, n, pages);
+		rc = krdma_memfd_pin_there(export, export->pgoff + first, n, pages);
 	} while (rc == -EAGAIN && ++tries < KRDMA_PIN_TRIES);
 	return rc == -EAGAIN ? -EIO : rc;
 }
@@ -359,43 +360,43 @@ static void krdma_memfd_unpin(struct page **pages, unsigned int n)
 	krdma_backing_put(pages, n);
 }
 
-static int krdma_memfd_pin(struct krdma_exp *exp, pgoff_t first, unsigned int n,
-			   struct page **pages, struct krdma_why *why)
+static int krdma_memfd_pin(struct krdma_export *export, pgoff_t first, unsigned int n,
+			   struct page **pages, struct krdma_error *error)
 {
-	return krdma_backing_get(exp, first, n, pages, why);
+	return krdma_backing_get(export, first, n, pages, error);
 }
 
 #endif
 
 /**
  * krdma_backing_hold - take pages until krdma_backing_release
- * @exp: export of a file
+ * @export: export of a file
  * @first: index of the first page, of the export
  * @n: their number
  * @pages: out
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, mostly a work.
  * Return: as krdma_backing_get
  */
-int krdma_backing_hold(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
-		       struct krdma_why *why)
+int krdma_backing_hold(struct krdma_export *export, pgoff_t first, unsigned int n,
+		       struct page **pages, struct krdma_error *error)
 {
 	unsigned int done, some;
 	int rc = 0;
 
-	if (exp->on_disk) {
-		rc = krdma_peer_charge(exp, n, why);
+	if (export->on_disk) {
+		rc = krdma_peer_charge(export, n, error);
 		if (rc)
 			return rc;
-		rc = krdma_backing_get(exp, first, n, pages, why);
+		rc = krdma_backing_get(export, first, n, pages, error);
 		if (rc)
-			krdma_peer_count(exp, -(s64)n);
+			krdma_peer_count(export, -(s64)n);
 		return rc;
 	}
 	for (done = 0; done < n; done += some) {
 		some = min_t(unsigned int, n - done, KRDMA_BACKING_BATCH);
-		rc = krdma_memfd_pin(exp, first + done, some, pages + done, why);
+		rc = krdma_memfd_pin(export, first + done, some, pages + done, error);
 		if (rc) {
 			krdma_memfd_unpin(pages, done);
 			return rc;
@@ -406,22 +407,23 @@ int krdma_backing_hold(struct krdma_exp *exp, pgoff_t first, unsigned int n, str
 
 /**
  * krdma_backing_release - give back what krdma_backing_hold took
- * @exp: export of a file
+ * @export: export of a file
  * @pages: the pages, all of one call
  * @n: their number
  * @dirty: a peer may have written them
  *
  * Context: process.
  */
-void krdma_backing_release(struct krdma_exp *exp, struct page **pages, unsigned int n, bool dirty)
+void krdma_backing_release(struct krdma_export *export, struct page **pages, unsigned int n,
+			   bool dirty)
 {
 	unsigned int i;
 
 	for (i = 0; dirty && i < n; i++)
 		set_page_dirty_lock(pages[i]);
-	if (exp->on_disk) {
+	if (export->on_disk) {
 		krdma_backing_put(pages, n);
-		krdma_peer_count(exp, -(s64)n);
+		krdma_peer_count(export, -(s64)n);
 		return;
 	}
 	krdma_memfd_unpin(pages, n);
@@ -429,33 +431,33 @@ void krdma_backing_release(struct krdma_exp *exp, struct page **pages, unsigned 
 
 /**
  * krdma_backing_end - the end of an export of a file
- * @exp: export that nobody uses any more
+ * @export: export that nobody uses any more
  *
  * Context: process.
  */
-void krdma_backing_end(struct krdma_exp *exp)
+void krdma_backing_end(struct krdma_export *export)
 {
-	s64 npages = atomic64_read(&exp->peer_pages);
+	s64 npages = atomic64_read(&export->peer_pages);
 
 	/* Of a memfd, which may live on: it is its owner's from now on. */
 	if (npages)
-		krdma_peer_count(exp, -npages);
+		krdma_peer_count(export, -npages);
 }
 
 /* ---- what may be exported ---- */
 
-static int krdma_memfd_check(struct file *file, bool writable, struct krdma_why *why)
+static int krdma_memfd_check(struct file *file, bool writable, struct krdma_error *error)
 {
 	unsigned int seals;
 
 	/* ORDER: the caller denies new write seals before this looks at them. */
 	seals = READ_ONCE(SHMEM_I(file_inode(file))->seals);
 	if (!(seals & F_SEAL_SHRINK))
-		return krdma_explain(why, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");
+		return krdma_explain(error, -EINVAL, "the memfd is not sealed with F_SEAL_SHRINK");
 	if (writable && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
-		return krdma_explain(why, -EACCES, "the memfd is sealed against writing");
+		return krdma_explain(error, -EACCES, "the memfd is sealed against writing");
 	if (!(file->f_mode & FMODE_READ) || (writable && !(file->f_mode & FMODE_WRITE)))
-		return krdma_explain(why, -EACCES, "the memfd is not open for %s",
+		return krdma_explain(error, -EACCES, "the memfd is not open for %s",
 				     writable ? "writing" : "reading");
 	return 0;
 }
@@ -476,67 +478,68 @@ static bool krdma_disk_remote(const struct super_block *sb)
 }
 
 /* Neither sealed nor written: peers read what is in the page cache when they ask. */
-static int krdma_disk_check(struct file *file, bool writable, struct krdma_why *why)
+static int krdma_disk_check(struct file *file, bool writable, struct krdma_error *error)
 {
 	struct inode *inode = file_inode(file);
 
 	if (!S_ISREG(inode->i_mode) || !file->f_mapping->a_ops->read_folio ||
 	    !krdma_file_can_mmap(file))
 		return krdma_explain(
-			why, -EOPNOTSUPP,
+			error, -EOPNOTSUPP,
 			"the file descriptor is neither a memfd nor of a file on disk (export a mapping)");
 	/* Whose file system would be given a file that is not its own. */
 	if (file->f_mapping->host != inode)
 		return krdma_explain(
-			why, -EOPNOTSUPP,
+			error, -EOPNOTSUPP,
 			"the file's pages are those of another one (overlayfs): export a mapping");
 	if (IS_DAX(inode))
-		return krdma_explain(why, -EOPNOTSUPP,
+		return krdma_explain(error, -EOPNOTSUPP,
 				     "the file is on a DAX file system, its memory can't be held");
 	/* The service of a session reads it, and has to come to an end. */
 	if (inode->i_sb->s_magic == FUSE_SUPER_MAGIC || inode->i_sb->s_user_ns != &init_user_ns)
 		return krdma_explain(
-			why, -EOPNOTSUPP,
+			error, -EOPNOTSUPP,
 			"the file's pages come from a user's process (FUSE): export a mapping");
 	if (krdma_disk_remote(inode->i_sb))
-		return krdma_explain(why, -EOPNOTSUPP,
+		return krdma_explain(error, -EOPNOTSUPP,
 				     "the file is on another host, which may not answer: copy it");
 	if (writable)
 		return krdma_explain(
-			why, -EOPNOTSUPP,
+			error, -EOPNOTSUPP,
 			"a file on disk can be exported for reading only: its pages can't stay pinned for writing");
 	if (!(file->f_mode & FMODE_READ))
-		return krdma_explain(why, -EACCES, "the file is not open for reading");
+		return krdma_explain(error, -EACCES, "the file is not open for reading");
 	return 0;
 }
 
 /**
  * krdma_backing_check - may a range of the file of an export be exported?
- * @exp: export with ->file, any that there is
+ * @export: export with ->file, any that there is
  * @offset: first byte, a multiple of the page size
  * @length: bytes, not 0
  * @writable: peers will write
- * @why: explanation
+ * @error: explanation
  *
  * The seal against shrinking keeps every page of the range inside a memfd.
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
-int krdma_backing_check(struct krdma_exp *exp, u64 offset, u64 length, bool writable,
-			struct krdma_why *why)
+int krdma_backing_check(struct krdma_export *export, u64 offset, u64 length, bool writable,
+			struct krdma_error *error)
 {
-	struct inode *inode = file_inode(exp->file);
+	struct inode *inode = file_inode(export->file);
 	int rc;
 
-	exp->on_disk = inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode);
-	rc = exp->on_disk ? krdma_disk_check(exp->file, writable, why) :
-			    krdma_memfd_check(exp->file, writable, why);
+	export->on_disk = inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode);
+	rc = export->on_disk ? krdma_disk_check(export->file, writable, error) :
+			       krdma_memfd_check(export->file, writable, error);
 	if (rc)
 		return rc;
 	if (!krdma_range_ok(offset, length, i_size_read(inode)))
-		return krdma_explain(why, -ERANGE,
+		return krdma_explain(error, -ERANGE,
 				     "%llu bytes at %llu are outside the %s of %lld bytes", length,
-				     offset, exp->on_disk ? "file" : "memfd", i_size_read(inode));
+				     offset, export->on_disk ? "file" : "memfd",
+				     i_size_read(inode));
 	return 0;
 }

@@ -25,7 +25,7 @@
 /* One ioctl under way. */
 struct krdma_call {
 	struct krdma_ctx *ctx;
-	struct krdma_why why;
+	struct krdma_error error;
 	void __user *user;
 	u32 user_size;
 	union {
@@ -61,13 +61,13 @@ static bool krdma_bytes_zero(const u8 *p, size_t n)
  * @in: as the user gave it
  * @out: for rdma_cm; port 0 stays 0
  * @any_ok: AF_UNSPEC is allowed
- * @why: explanation
+ * @error: explanation
  *
  * Context: any.
  * Return: 0 or -EINVAL
  */
 int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
-			 struct krdma_why *why)
+			 struct krdma_error *error)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
@@ -93,7 +93,7 @@ int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storag
 		memcpy(&v6->sin6_addr, in->addr, 16);
 		return 0;
 	}
-	return krdma_explain(why, -EINVAL, "an address of family %u is malformed", in->family);
+	return krdma_explain(error, -EINVAL, "an address of family %u is malformed", in->family);
 }
 
 /**
@@ -143,8 +143,8 @@ static int krdma_reply(struct krdma_call *call, size_t size)
 {
 	if (copy_to_user(call->user, &call->cmd, min_t(size_t, size, call->user_size))) {
 		/* That is why it fails, whatever an operation came to. */
-		call->why.err = 0;
-		return krdma_explain(&call->why, -EFAULT, "the answer can't be written");
+		call->error.err = 0;
+		return krdma_explain(&call->error, -EFAULT, "the answer can't be written");
 	}
 	return 0;
 }
@@ -195,11 +195,11 @@ static int krdma_ioc_query(struct krdma_call *call)
 static int krdma_ioc_last_error(struct krdma_call *call)
 {
 	struct krdma_ioc_last_error *cmd = &call->cmd.last_error;
-	struct krdma_why why;
+	struct krdma_error error;
 
-	krdma_recall_error(call->ctx, &why);
-	cmd->error = why.err;
-	memcpy(cmd->text, why.text, sizeof(cmd->text));
+	krdma_error_last(call->ctx, &error);
+	cmd->error = error.err;
+	memcpy(cmd->text, error.text, sizeof(cmd->text));
 	return krdma_reply(call, sizeof(*cmd));
 }
 
@@ -208,7 +208,7 @@ static int krdma_ioc_destroy(struct krdma_call *call)
 	struct krdma_ctx *ctx = call->ctx;
 
 	if (krdma_handle_remove(ctx, call->cmd.destroy.id, NULL))
-		return krdma_explain(&call->why, -ENOENT, "%u is no object of this file",
+		return krdma_explain(&call->error, -ENOENT, "%u is no object of this file",
 				     call->cmd.destroy.id);
 	return 0;
 }
@@ -219,7 +219,7 @@ static int krdma_ioc_list(struct krdma_call *call)
 
 	if (call->cmd.list.flags)
 		return -EOPNOTSUPP;
-	rc = krdma_list_fill(call->ctx, &call->cmd.list, &call->why);
+	rc = krdma_list_fill(call->ctx, &call->cmd.list, &call->error);
 	return rc ?: krdma_reply(call, sizeof(call->cmd.list));
 }
 
@@ -229,7 +229,7 @@ static int krdma_may_listen(struct krdma_call *call)
 {
 	if (ns_capable(call->ctx->net->user_ns, CAP_NET_ADMIN))
 		return 0;
-	return krdma_explain(&call->why, -EPERM,
+	return krdma_explain(&call->error, -EPERM,
 			     "listeners need CAP_NET_ADMIN in the network namespace");
 }
 
@@ -243,17 +243,17 @@ static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix 
 	int rc;
 
 	for (i = 0; i < n; i++) {
-		rc = krdma_addr_from_user(&allow[i].addr, &addr, false, &call->why);
+		rc = krdma_addr_from_user(&allow[i].addr, &addr, false, &call->error);
 		if (rc)
 			return rc;
 		if (allow[i].reserved ||
 		    allow[i].prefix_len > (allow[i].addr.family == AF_INET ? 32 : 128))
-			return krdma_explain(&call->why, -EINVAL,
+			return krdma_explain(&call->error, -EINVAL,
 					     "prefix %u of the allow-list is malformed", i);
 		any |= addr.ss_family == family;
 	}
 	if (!any)
-		return krdma_explain(&call->why, -EINVAL,
+		return krdma_explain(&call->error, -EINVAL,
 				     "no peer has a prefix of the allow-list: all are %s's",
 				     family == AF_INET ? "IPv6" : "IPv4");
 	return 0;
@@ -273,12 +273,12 @@ static int krdma_ioc_listen(struct krdma_call *call)
 	rc = krdma_may_listen(call);
 	if (rc)
 		return rc;
-	rc = krdma_addr_from_user(&cmd->addr, &addr, false, &call->why);
+	rc = krdma_addr_from_user(&cmd->addr, &addr, false, &call->error);
 	if (rc)
 		return rc;
 	krdma_addr_default_port(&addr);
 	if (cmd->allow_count > KRDMA_LISTEN_ALLOW_MAX)
-		return krdma_explain(&call->why, -EDQUOT, "an allow-list has at most %u prefixes",
+		return krdma_explain(&call->error, -EDQUOT, "an allow-list has at most %u prefixes",
 				     KRDMA_LISTEN_ALLOW_MAX);
 	if (cmd->allow_count) {
 		allow = memdup_user(u64_to_user_ptr(cmd->allow),
@@ -288,7 +288,7 @@ static int krdma_ioc_listen(struct krdma_call *call)
 		rc = krdma_allow_check(call, allow, cmd->allow_count, addr.ss_family);
 	}
 	if (!rc)
-		rc = krdma_listen(call->ctx, &addr, allow, cmd->allow_count, &call->why);
+		rc = krdma_listen(call->ctx, &addr, allow, cmd->allow_count, &call->error);
 	if (rc)
 		kfree(allow);
 	return rc;
@@ -304,11 +304,11 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 	rc = krdma_may_listen(call);
 	if (rc)
 		return rc;
-	rc = krdma_addr_from_user(&call->cmd.unlisten.addr, &addr, false, &call->why);
+	rc = krdma_addr_from_user(&call->cmd.unlisten.addr, &addr, false, &call->error);
 	if (rc)
 		return rc;
 	krdma_addr_default_port(&addr);
-	return krdma_unlisten(call->ctx, &addr, &call->why);
+	return krdma_unlisten(call->ctx, &addr, &call->error);
 }
 
 /* ---- sessions and regions ---- */
@@ -322,18 +322,18 @@ static int krdma_ioc_connect(struct krdma_call *call)
 
 	if (cmd->flags & ~(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES))
 		return -EOPNOTSUPP;
-	rc = krdma_addr_from_user(&cmd->dst, &dst, false, &call->why);
+	rc = krdma_addr_from_user(&cmd->dst, &dst, false, &call->error);
 	if (!rc)
-		rc = krdma_addr_from_user(&cmd->src, &src, true, &call->why);
+		rc = krdma_addr_from_user(&cmd->src, &src, true, &call->error);
 	if (rc)
 		return rc;
 	krdma_addr_default_port(&dst);
 
-	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_SESSION, &cmd->id, &call->why);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_SESSION, &cmd->id, &call->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->sess = krdma_session_connect(call->ctx, &dst, &src, cmd->flags,
-					krdma_default_ms(cmd->timeout_ms), &call->why);
+					krdma_default_ms(cmd->timeout_ms), &call->error);
 	if (!IS_ERR(h->sess))
 		cmd->serial = h->sess->serial;
 	return krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->sess), sizeof(*cmd));
@@ -350,13 +350,13 @@ static int krdma_ioc_ping(struct krdma_call *call)
 	if (cmd->reserved)
 		return -EINVAL;
 	if (cmd->length > KRDMA_PING_MAX)
-		return krdma_explain(&call->why, -EINVAL, "a ping carries at most %u bytes",
+		return krdma_explain(&call->error, -EINVAL, "a ping carries at most %u bytes",
 				     KRDMA_PING_MAX);
-	h = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
+	h = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	rc = krdma_ping(h->sess, cmd->length, krdma_default_ms(cmd->timeout_ms), &cmd->rtt_ns,
-			&call->why);
+			&call->error);
 	krdma_handle_put(h);
 	return rc ?: krdma_reply(call, sizeof(*cmd));
 }
@@ -372,20 +372,20 @@ static int krdma_ioc_open(struct krdma_call *call)
 	if (cmd->reserved)
 		return -EINVAL;
 	if (cmd->rights & ~KRDMA_WIRE_RIGHTS)
-		return krdma_explain(&call->why, -EINVAL, "there are no such rights as %#x",
+		return krdma_explain(&call->error, -EINVAL, "there are no such rights as %#x",
 				     cmd->rights);
 	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
-		return krdma_explain(&call->why, -EINVAL, "that is no name of an export");
-	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->why);
+		return krdma_explain(&call->error, -EINVAL, "that is no name of an export");
+	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->error);
 	if (IS_ERR(sh))
 		return PTR_ERR(sh);
-	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_REGION, &cmd->id, &call->why);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_REGION, &cmd->id, &call->error);
 	if (IS_ERR(h)) {
 		rc = PTR_ERR(h);
 		goto out;
 	}
 	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
-				      krdma_default_ms(cmd->timeout_ms), &call->why);
+				      krdma_default_ms(cmd->timeout_ms), &call->error);
 	if (!IS_ERR(h->region)) {
 		krdma_session_join(sh->sess);
 		cmd->length = h->region->length;
@@ -409,11 +409,11 @@ static int krdma_ioc_buffer(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	if (cmd->reserved)
 		return -EINVAL;
-	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_BUFFER, &cmd->id, &call->why);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_BUFFER, &cmd->id, &call->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->mem = krdma_mem_pin(call->ctx, cmd->addr, cmd->length,
-			       cmd->flags & KRDMA_BUFFER_WRITABLE, &call->why);
+			       cmd->flags & KRDMA_BUFFER_WRITABLE, &call->error);
 	return krdma_object_end(call, cmd->id, h, PTR_ERR_OR_ZERO(h->mem), sizeof(*cmd));
 }
 
@@ -427,15 +427,15 @@ static int krdma_ioc_export(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	if (!(cmd->flags & KRDMA_EXPORT_FD) && cmd->fd)
 		return -EINVAL;
-	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_EXPORT, &cmd->id, &call->why);
+	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_EXPORT, &cmd->id, &call->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
-	h->exp = krdma_export_new(call->ctx, cmd, NULL, NULL, NULL, &call->why);
-	rc = PTR_ERR_OR_ZERO(h->exp);
+	h->export = krdma_export_new(call->ctx, cmd, NULL, NULL, NULL, &call->error);
+	rc = PTR_ERR_OR_ZERO(h->export);
 	if (!rc) {
-		rc = krdma_export_publish(h->exp, &call->why);
+		rc = krdma_export_publish(h->export, &call->error);
 		if (rc)
-			krdma_export_put(h->exp);
+			krdma_export_put(h->export);
 	}
 	return krdma_object_end(call, cmd->id, h, rc, sizeof(*cmd));
 }
@@ -449,16 +449,16 @@ static int krdma_ioc_inbox(struct krdma_call *call)
 
 	if (cmd->flags & ~KRDMA_INBOX_NONBLOCK)
 		return -EOPNOTSUPP;
-	h = krdma_handle_get(call->ctx, cmd->id, KRDMA_HANDLE_EXPORT, &call->why);
+	h = krdma_handle_get(call->ctx, cmd->id, KRDMA_HANDLE_EXPORT, &call->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
-	file = krdma_inbox_open(h->exp, cmd->flags & KRDMA_INBOX_NONBLOCK, &call->why);
+	file = krdma_inbox_open(h->export, cmd->flags & KRDMA_INBOX_NONBLOCK, &call->error);
 	krdma_handle_put(h);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	cmd->fd = fd;
-	rc = fd < 0 ? krdma_explain(&call->why, fd, "no file descriptor is free: RLIMIT_NOFILE") :
+	rc = fd < 0 ? krdma_explain(&call->error, fd, "no file descriptor is free: RLIMIT_NOFILE") :
 		      krdma_reply(call, sizeof(*cmd));
 	if (!rc) {
 		fd_install(fd, file);
@@ -478,7 +478,7 @@ static int krdma_ioc_submit(struct krdma_call *call)
 
 	if (call->cmd.submit.flags & ~KRDMA_SUBMIT_ASYNC)
 		return -EOPNOTSUPP;
-	rc = krdma_submit(call->ctx, &call->cmd.submit, call->nonblock, &call->why);
+	rc = krdma_submit(call->ctx, &call->cmd.submit, call->nonblock, &call->error);
 	return rc ?: krdma_reply(call, sizeof(call->cmd.submit));
 }
 
@@ -502,7 +502,7 @@ static int krdma_ioc_eventfd(struct krdma_call *call)
 		return -EOPNOTSUPP;
 	if (cmd->reserved)
 		return -EINVAL;
-	return krdma_eventfd_set(call->ctx, cmd->fd, &call->why);
+	return krdma_eventfd_set(call->ctx, cmd->fd, &call->error);
 }
 
 /* ---- dispatch ---- */
@@ -525,28 +525,28 @@ static const struct krdma_ioc {
 		  offsetofend(struct krdma_ioc_last_error, text), krdma_ioc_last_error),
 	KRDMA_IOC(KRDMA_IOC_DESTROY, sizeof(struct krdma_ioc_destroy),
 		  offsetofend(struct krdma_ioc_destroy, id), krdma_ioc_destroy),
-	KRDMA_IOC(KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list), offsetofend(struct krdma_ioc_list, cursor),
-		  krdma_ioc_list),
+	KRDMA_IOC(KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list),
+		  offsetofend(struct krdma_ioc_list, cursor), krdma_ioc_list),
 	KRDMA_IOC(KRDMA_IOC_LISTEN, sizeof(struct krdma_ioc_listen),
 		  offsetofend(struct krdma_ioc_listen, reserved), krdma_ioc_listen),
 	KRDMA_IOC(KRDMA_IOC_UNLISTEN, sizeof(struct krdma_ioc_unlisten),
 		  offsetofend(struct krdma_ioc_unlisten, addr), krdma_ioc_unlisten),
 	KRDMA_IOC(KRDMA_IOC_CONNECT, sizeof(struct krdma_ioc_connect),
 		  offsetofend(struct krdma_ioc_connect, serial), krdma_ioc_connect),
-	KRDMA_IOC(KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping), offsetofend(struct krdma_ioc_ping, rtt_ns),
-		  krdma_ioc_ping),
+	KRDMA_IOC(KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping),
+		  offsetofend(struct krdma_ioc_ping, rtt_ns), krdma_ioc_ping),
 	KRDMA_IOC(KRDMA_IOC_BUFFER, sizeof(struct krdma_ioc_buffer),
 		  offsetofend(struct krdma_ioc_buffer, reserved), krdma_ioc_buffer),
 	KRDMA_IOC(KRDMA_IOC_EXPORT, sizeof(struct krdma_ioc_export),
 		  offsetofend(struct krdma_ioc_export, name), krdma_ioc_export),
-	KRDMA_IOC(KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open), offsetofend(struct krdma_ioc_open, name),
-		  krdma_ioc_open),
+	KRDMA_IOC(KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open),
+		  offsetofend(struct krdma_ioc_open, name), krdma_ioc_open),
 	KRDMA_IOC(KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit),
 		  offsetofend(struct krdma_ioc_submit, reserved), krdma_ioc_submit),
 	KRDMA_IOC(KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel),
 		  offsetofend(struct krdma_ioc_cancel, reserved), krdma_ioc_cancel),
-	KRDMA_IOC(KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox), offsetofend(struct krdma_ioc_inbox, fd),
-		  krdma_ioc_inbox),
+	KRDMA_IOC(KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox),
+		  offsetofend(struct krdma_ioc_inbox, fd), krdma_ioc_inbox),
 	KRDMA_IOC(KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd),
 		  offsetofend(struct krdma_ioc_eventfd, reserved), krdma_ioc_eventfd),
 };
@@ -556,12 +556,12 @@ static int krdma_ioctl_call(struct krdma_call *call, const struct krdma_ioc *ioc
 	int rc;
 
 	if (get_user(call->user_size, (u32 __user *)call->user))
-		return krdma_explain(&call->why, -EFAULT, "the command can't be read");
+		return krdma_explain(&call->error, -EFAULT, "the command can't be read");
 	if (call->user_size > PAGE_SIZE)
-		return krdma_explain(&call->why, -E2BIG, "the command has %u bytes",
+		return krdma_explain(&call->error, -E2BIG, "the command has %u bytes",
 				     call->user_size);
 	if (call->user_size < ioc->min_size)
-		return krdma_explain(&call->why, -EINVAL, "the command has %u bytes, it needs %u",
+		return krdma_explain(&call->error, -EINVAL, "the command has %u bytes, it needs %u",
 				     call->user_size, ioc->min_size);
 	rc = copy_struct_from_user(&call->cmd, ioc->size, call->user, call->user_size);
 	if (rc)
@@ -586,14 +586,14 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	call = xchg(&ctx->call, NULL) ?: kzalloc(sizeof(*call), GFP_KERNEL_ACCOUNT);
 	if (!call)
 		return -ENOMEM;
-	krdma_why_init(&call->why);
+	krdma_error_init(&call->error);
 	call->ctx = ctx;
 	call->nonblock = file->f_flags & O_NONBLOCK;
 	call->user = (void __user *)arg;
 	rc = krdma_ioctl_call(call, &krdma_iocs[i]);
 	/* A batch may be done and still have a sentence about one operation. */
-	if ((rc || call->why.err) && rc != -ERESTARTSYS)
-		krdma_remember(ctx, &call->why, rc);
+	if ((rc || call->error.err) && rc != -ERESTARTSYS)
+		krdma_error_keep(ctx, &call->error, rc);
 	kfree(xchg(&ctx->call, call));
 	return rc;
 }

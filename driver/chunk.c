@@ -27,10 +27,10 @@
 
 static void krdma_chunk_sync(struct krdma_channel *ch, struct krdma_chunk *c, bool to_device)
 {
-	const struct krdma_mapping *map = c->xfer->map;
+	const struct krdma_mapping *map = c->transfer->map;
 
 	if (map && map->need_sync)
-		krdma_mapping_sync(c->xfer, c->at, c->bytes, ch->sess->dev, to_device);
+		krdma_mapping_sync(c->transfer, c->at, c->bytes, ch->sess->dev, to_device);
 }
 
 static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)
@@ -38,9 +38,9 @@ static void krdma_chunk_unmap(struct krdma_channel *ch, struct krdma_chunk *c)
 	if (!c->mapped)
 		return;
 	for (; c->mapped; c->mapped--)
-		krdma_local_unmap(c->xfer, ch->sess->dev->ib, c->sge[c->mapped - 1].addr,
+		krdma_local_unmap(c->transfer, ch->sess->dev->ib, c->sge[c->mapped - 1].addr,
 				  c->sge[c->mapped - 1].length);
-	krdma_xfers_map_again(ch->sess);
+	krdma_transfers_map_again(ch->sess);
 }
 
 /* Pages that are mapped with the chunk have an SGE for each run. */
@@ -50,7 +50,7 @@ static u32 krdma_chunk_pages(struct krdma_channel *ch, struct krdma_chunk *c, u3
 	u32 left = bytes, n = 0, len;
 
 	for (; left && n < max; left -= len, n++) {
-		len = krdma_pages_next(c->xfer, sess->dev, left, &c->sge[n].addr);
+		len = krdma_pages_next(c->transfer, sess->dev, left, &c->sge[n].addr);
 		if (!len)
 			break;
 		c->sge[n].length = len;
@@ -64,7 +64,7 @@ static u32 krdma_chunk_pages(struct krdma_channel *ch, struct krdma_chunk *c, u3
 static u32 krdma_chunk_registered(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes,
 				  u32 max)
 {
-	struct krdma_xfer *x = c->xfer;
+	struct krdma_transfer *x = c->transfer;
 	u32 n = 0, len;
 
 	for (c->bytes = 0; c->bytes < bytes; c->bytes += len) {
@@ -83,10 +83,10 @@ static u32 krdma_chunk_registered(struct krdma_channel *ch, struct krdma_chunk *
 /* The SGEs of a chunk: up to @bytes, from where its transfer stands. */
 static u32 krdma_chunk_sges(struct krdma_channel *ch, struct krdma_chunk *c, u32 bytes)
 {
-	u32 max = c->xfer->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
+	u32 max = c->transfer->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge;
 
-	return c->xfer->bvec ? krdma_chunk_pages(ch, c, bytes, max) :
-			       krdma_chunk_registered(ch, c, bytes, max);
+	return c->transfer->bvec ? krdma_chunk_pages(ch, c, bytes, max) :
+				   krdma_chunk_registered(ch, c, bytes, max);
 }
 
 /* ---- the chunks that are posted, in order ---- */
@@ -119,7 +119,7 @@ static void krdma_ring_del(struct krdma_channel *ch, struct krdma_chunk *c)
 static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int err,
 			    struct krdma_queue *done)
 {
-	struct krdma_xfer *x = c->xfer;
+	struct krdma_transfer *x = c->transfer;
 
 	lockdep_assert_held(&ch->sess->lock);
 	krdma_chunk_sync(ch, c, false);
@@ -144,7 +144,7 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
 	}
 	if (!x->chunks && (x->status || x->moved == x->length)) {
 		if (likely(x->status || !(x->verify | x->mail)))
-			krdma_xfer_finish(x, done);
+			krdma_transfer_finish(x, done);
 		else if (x->verify)
 			krdma_digest_queue(x);
 		/* Else the answer to its message ends it. */
@@ -155,7 +155,7 @@ static void krdma_chunk_end(struct krdma_channel *ch, struct krdma_chunk *c, int
  * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
  * somebody may want to know more than that the adapter has them.
  */
-static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_xfer *x)
+static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
 {
 	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
 }
@@ -176,15 +176,15 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 		krdma_post_broken(ch, wc, &done);
 	if (!c->posted)
 		goto out;
-	trace_krdma_complete(sess->serial, c->xfer, c->bytes, wc->status);
+	trace_krdma_complete(sess->serial, c->transfer, c->bytes, wc->status);
 	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
-	if (err ? ch->iwarp : krdma_needs_read(ch, c->xfer))
+	if (err ? ch->iwarp : krdma_needs_read(ch, c->transfer))
 		goto out;
 	krdma_chunk_end(ch, c, err, &done);
-	krdma_xfer_pump(sess, &done);
+	krdma_transfer_pump(sess, &done);
 out:
 	spin_unlock(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /* The READ behind WRITEs. What it leaves when it fails ends with the queue pair. */
@@ -207,13 +207,13 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	for (place = ch->head; place != last->place + 1; place++) {
 		struct krdma_chunk *c = *krdma_ring_at(ch, place);
 
-		if (c && krdma_needs_read(ch, c->xfer))
+		if (c && krdma_needs_read(ch, c->transfer))
 			krdma_chunk_end(ch, c, 0, &done);
 	}
-	krdma_xfer_pump(sess, &done);
+	krdma_transfer_pump(sess, &done);
 out:
 	spin_unlock(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /* READ the last byte of a WRITE into the void. */
@@ -236,7 +236,7 @@ static void krdma_read_placed(struct krdma_channel *ch, struct krdma_chunk *c)
 
 static void krdma_chunk_rdma(struct krdma_chunk *c, u64 remote)
 {
-	c->wr.wr.opcode = c->xfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+	c->wr.wr.opcode = c->transfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
 	if (c->sink) {
 		c->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
 		c->wr.wr.ex.invalidate_rkey = c->sink->mr->lkey;
@@ -247,7 +247,7 @@ static void krdma_chunk_rdma(struct krdma_chunk *c, u64 remote)
 
 static void krdma_chunk_atomic(struct krdma_chunk *c, u64 remote)
 {
-	const struct krdma_xfer *x = c->xfer;
+	const struct krdma_transfer *x = c->transfer;
 
 	if (x->opcode == KRDMA_OP_CMP_SWAP) {
 		c->atomic.wr.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
@@ -271,11 +271,11 @@ static void krdma_chunk_atomic(struct krdma_chunk *c, u64 remote)
  * Return: the chunk, to be given to krdma_chunks_post; NULL if there is no room;
  *	ERR_PTR(-EAGAIN) if its memory can't be mapped now; or another ERR_PTR
  */
-struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_xfer *x,
+struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_transfer *x,
 				      struct krdma_key *key)
 {
 	const struct krdma_vec *range = &x->range[x->far.i];
-	u64 in_seg = krdma_segment_offset(krdma_xfer_at(x), x->region->segment_shift);
+	u64 in_seg = krdma_segment_offset(krdma_transfer_at(x), x->region->segment_shift);
 	bool read = x->opcode == KRDMA_OP_READ;
 	u32 bytes, n = 1;
 	struct krdma_chunk *c;
@@ -288,10 +288,10 @@ struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_xfe
 
 	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
 	if (read && ch->iwarp)
-		bytes = krdma_split_short(bytes, krdma_xfer_at(x));
+		bytes = krdma_split_short(bytes, krdma_transfer_at(x));
 	c->at = x->at;
 	c->mapped = 0;
-	c->xfer = x;
+	c->transfer = x;
 	c->key = key;
 	if (read && ch->iwarp) {
 		rc = krdma_sink_map(ch, c, bytes);
@@ -347,7 +347,7 @@ static struct krdma_chunk *krdma_chain_write(const struct krdma_channel *ch,
 	struct krdma_chunk *c, *write = NULL;
 
 	for (c = chain; c; c = c->next)
-		if (krdma_needs_read(ch, c->xfer))
+		if (krdma_needs_read(ch, c->transfer))
 			write = c;
 	return write;
 }
@@ -410,12 +410,12 @@ static struct krdma_chunk *krdma_chain_refused(struct krdma_channel *ch, struct 
 					       struct krdma_queue *done)
 {
 	struct krdma_chunk *c, *next, *rest = NULL, **link = &rest;
-	struct krdma_xfer *x = chain->xfer;
+	struct krdma_transfer *x = chain->transfer;
 
-	krdma_xfer_refused(x, done);
+	krdma_transfer_refused(x, done);
 	for (c = chain; c; c = next) {
 		next = c->next;
-		if (c->xfer == x) {
+		if (c->transfer == x) {
 			ch->outstanding--;
 			krdma_chunk_end(ch, c, -EIO, done);
 		} else {
@@ -446,7 +446,7 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_chu
 			ch->outstanding--;
 		for (; chain && bad != krdma_chunk_first(chain) && bad != &chain->wr.wr;
 		     chain = chain->next)
-			if (krdma_needs_read(ch, chain->xfer))
+			if (krdma_needs_read(ch, chain->transfer))
 				unread = chain;
 		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
 		if (!chain || bad != krdma_chunk_first(chain))
@@ -491,7 +491,7 @@ int krdma_chunks_post(struct krdma_channel *ch, struct krdma_chunk *chain, struc
 		krdma_post_count(ch, 1);
 		c->posted = true;
 		krdma_stat_inc(KRDMA_STAT_CHUNKS);
-		trace_krdma_post(ch->sess->serial, c->xfer, c->bytes, c->wr.wr.num_sge);
+		trace_krdma_post(ch->sess->serial, c->transfer, c->bytes, c->wr.wr.num_sge);
 	}
 	rc = krdma_chain_post(ch, chain, krdma_chain_write(ch, chain), &first, &bad);
 	if (unlikely(rc))
@@ -527,7 +527,7 @@ void krdma_chunks_reap(struct krdma_channel *ch)
 			krdma_chunk_end(ch, c, -ECONNRESET, &done);
 	}
 	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /**

@@ -51,7 +51,7 @@ bool krdma_conn_endless(const struct rdma_conn_param *param)
 static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *param = &event->param.conn;
-	const char *why = NULL;
+	const char *cause = NULL;
 	int rc = 0;
 
 	if (ch->sess->inbound) {
@@ -67,7 +67,7 @@ static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_even
 		rc = -EPROTO;
 	} else {
 		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len,
-					      &ch->peer, &why);
+					      &ch->peer, &cause);
 	}
 	krdma_conn_event(ch, rc, event->event);
 }
@@ -209,12 +209,12 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	int rc;
 
 	if (!krdma_device_attach(ib, sess)) {
-		ch->why = "the RDMA device is being removed";
+		ch->cause = "the RDMA device is being removed";
 		return -ENOTCONN;
 	}
 	unusable = krdma_device_unusable(sess->dev, id->port_num);
 	if (unusable) {
-		ch->why = unusable;
+		ch->cause = unusable;
 		return -EOPNOTSUPP;
 	}
 
@@ -234,9 +234,9 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_OUTSTANDING_MAX);
 	attr.cap.max_send_wr = ch->slots * 2 + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
-	ch->patience = sess->patience;
-	if (ch->iwarp && ch->patience < KRDMA_IWARP_PATIENCE)
-		ch->patience = KRDMA_IWARP_PATIENCE;
+	ch->timeout_scale = sess->timeout_scale;
+	if (ch->iwarp && ch->timeout_scale < KRDMA_IWARP_TIMEOUT_SCALE)
+		ch->timeout_scale = KRDMA_IWARP_TIMEOUT_SCALE;
 	if (ch->iwarp && ch->slots)
 		attr.cap.max_send_wr += KRDMA_SINKS + 1;
 	if (ch->messages && ch->slots)
@@ -246,7 +246,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	attr.cap.max_recv_sge = 1;
 	if (attr.cap.max_send_wr > ib->attrs.max_qp_wr ||
 	    attr.cap.max_send_wr + attr.cap.max_recv_wr > ib->attrs.max_cqe) {
-		ch->why = "the RDMA device's queues are too short";
+		ch->cause = "the RDMA device's queues are too short";
 		return -EOPNOTSUPP;
 	}
 
@@ -283,7 +283,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	if (!rc)
 		return 0;
 out:
-	ch->why = "a queue pair could not be made";
+	ch->cause = "a queue pair could not be made";
 	return rc;
 }
 
@@ -313,7 +313,7 @@ static void krdma_conn_param(struct krdma_session *sess, struct krdma_wire_hello
 
 static void krdma_conn_timers(const struct krdma_session *sess, struct rdma_cm_id *id)
 {
-	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT + ilog2(sess->patience));
+	rdma_set_ack_timeout(id, KRDMA_ACK_TIMEOUT + ilog2(sess->timeout_scale));
 	rdma_set_min_rnr_timer(id, KRDMA_RNR_TIMER);
 }
 
@@ -353,26 +353,26 @@ static int krdma_conn_step(struct krdma_session *sess, enum rdma_cm_event_type w
 	if (!krdma_conn_wanted(sess))
 		return -ECANCELED;
 	if (left <= 0 || !wait_for_completion_timeout(&ch->cm_done, left)) {
-		ch->why = what;
+		ch->cause = what;
 		return -ETIMEDOUT;
 	}
 	reinit_completion(&ch->cm_done);
 	if (ch->cm_err) {
 		if (ch->cm_event == RDMA_CM_EVENT_REJECTED &&
 		    ch->cm_reason == KRDMA_WIRE_REASON_VERSION)
-			ch->why = krdma_conn_versions(ch, ch->cm_version);
+			ch->cause = krdma_conn_versions(ch, ch->cm_version);
 		else if (ch->cm_event == RDMA_CM_EVENT_REJECTED)
-			ch->why = ch->cm_reason  ? krdma_proto_reason_text(ch->cm_reason) :
-				  ch->cm_refused ? "it refuses, and does not say why" :
-						   "nobody listens there";
+			ch->cause = ch->cm_reason  ? krdma_proto_reason_text(ch->cm_reason) :
+				    ch->cm_refused ? "it refuses, and does not say why" :
+						     "nobody listens there";
 		else if (ch->cm_why)
-			ch->why = ch->cm_why;
+			ch->cause = ch->cm_why;
 		else if (ch->cm_err == -EPROTONOSUPPORT)
-			ch->why = krdma_conn_versions(ch, ch->peer.version);
+			ch->cause = krdma_conn_versions(ch, ch->peer.version);
 		else if (ch->cm_err == -EPROTO)
-			ch->why = "the peer's greeting can't be understood";
+			ch->cause = "the peer's greeting can't be understood";
 		else
-			ch->why = what;
+			ch->cause = what;
 		return ch->cm_err == -EPROTONOSUPPORT ? -EPROTO : ch->cm_err;
 	}
 	return ch->cm_event == want ? 0 : -EPROTO;
@@ -387,11 +387,11 @@ static int krdma_conn_error(struct krdma_channel *ch, int rc)
 	case -ETIMEDOUT:
 		return rc;
 	case -ECONNREFUSED:
-		ch->why = "nobody listens there";
+		ch->cause = "nobody listens there";
 		return rc;
 	case -ENETUNREACH:
 	case -EHOSTUNREACH:
-		ch->why = "no route to the address";
+		ch->cause = "no route to the address";
 		return -ENOTCONN;
 	default:
 		return -ENOTCONN;
@@ -402,7 +402,7 @@ static int krdma_conn_error(struct krdma_channel *ch, int rc)
  * krdma_conn_connect - connect the first channel of a session
  * @sess: session, connecting
  *
- * Bounded by krdma_session_connect_ms(), but for siw's rdma_connect(). On failure ch->why
+ * Bounded by krdma_session_connect_ms(), but for siw's rdma_connect(). On failure ch->cause
  * says what went wrong, and krdma_conn_destroy cleans up.
  *
  * Context: the session's connect work.
@@ -420,13 +420,13 @@ int krdma_conn_connect(struct krdma_session *sess)
 
 	if (!krdma_conn_wanted(sess))
 		return -ECANCELED;
-	ch->why = "rdma_cm has no id for it";
+	ch->cause = "rdma_cm has no id for it";
 	id = rdma_create_id(sess->net, krdma_conn_handler, ch, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	ch->id = id;
 
-	ch->why = "no route over an RDMA device";
+	ch->cause = "no route over an RDMA device";
 	rc = rdma_resolve_addr(id, sess->src.ss_family ? (struct sockaddr *)&sess->src : NULL,
 			       (struct sockaddr *)&sess->dst, limit_ms / 2);
 	if (rc)
@@ -452,7 +452,7 @@ int krdma_conn_connect(struct krdma_session *sess)
 	/* siw stays in it. */
 	if (!krdma_conn_wanted(sess))
 		return -ECANCELED;
-	ch->why = "the connect was not accepted by rdma_cm";
+	ch->cause = "the connect was not accepted by rdma_cm";
 	rc = rdma_connect(id, &param);
 	if (rc)
 		return krdma_conn_error(ch, rc);
@@ -462,10 +462,10 @@ int krdma_conn_connect(struct krdma_session *sess)
 	if (ch->peer.channel || ch->peer.session != sess->serial || ch->peer.uid ||
 	    ch->peer.features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
 	    !ch->peer.features != !ch->peer.places) {
-		ch->why = "the peer's greeting does not fit";
+		ch->cause = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
-	ch->why = NULL;
+	ch->cause = NULL;
 	ch->messages = ch->peer.features & KRDMA_WIRE_MESSAGES;
 	if (ch->messages)
 		krdma_letters_begin(ch, ch->peer.places);

@@ -24,12 +24,12 @@
 /* A place of our window. Return: NULL, or how the peer broke the protocol. */
 static const char *krdma_question_begin(struct krdma_session *sess, u32 tag)
 {
-	const char *why;
+	const char *cause;
 
 	spin_lock_bh(&sess->lock);
-	why = krdma_tags_begin(&sess->tags, tag);
+	cause = krdma_tags_begin(&sess->tags, tag);
 	spin_unlock_bh(&sess->lock);
-	return why;
+	return cause;
 }
 
 static void krdma_question_end(struct krdma_session *sess, u32 tag)
@@ -129,10 +129,10 @@ static void krdma_ctl_request(struct krdma_session *sess, struct krdma_tx *tx,
 static bool krdma_ctl_question(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 			       struct krdma_msg *msg)
 {
-	const char *why = krdma_question_begin(sess, msg->tag);
+	const char *cause = krdma_question_begin(sess, msg->tag);
 
-	if (why) {
-		krdma_session_protocol(sess, why);
+	if (cause) {
+		krdma_session_protocol(sess, cause);
 		return false;
 	}
 	if (msg->type == KRDMA_WIRE_PING) {
@@ -268,11 +268,11 @@ static void krdma_ctl_end(struct krdma_session *sess)
 static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx *rx,
 				    struct krdma_tx *tx, struct krdma_msg *msg)
 {
-	const char *why = NULL;
+	const char *cause = NULL;
 
 	krdma_stat_inc(KRDMA_STAT_MESSAGES_RECEIVED);
-	if (krdma_proto_decode(rx->buf, rx->len, msg, &why)) {
-		krdma_session_protocol(sess, why);
+	if (krdma_proto_decode(rx->buf, rx->len, msg, &cause)) {
+		krdma_session_protocol(sess, cause);
 		goto out;
 	}
 	trace_krdma_message(sess->serial, false, msg->type, msg->answer, msg->tag);
@@ -290,7 +290,7 @@ static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx 
 out:
 	if (tx)
 		krdma_post_tx_put(sess->ch, tx);
-	return why;
+	return cause;
 }
 
 /*
@@ -299,18 +299,18 @@ out:
  */
 static bool krdma_ctl_receive(struct krdma_session *sess, struct krdma_msg *msg, bool soft)
 {
-	const char *why = NULL;
+	const char *cause = NULL;
 	struct krdma_tx *tx = NULL;
 	struct krdma_rx *rx;
 	bool at_it = false;
 	u32 n;
 
-	for (n = 0; n < KRDMA_RX_MANY && !why && (rx = krdma_ctl_next(sess, &at_it, soft, &tx));
+	for (n = 0; n < KRDMA_RX_MANY && !cause && (rx = krdma_ctl_next(sess, &at_it, soft, &tx));
 	     n++)
-		why = krdma_ctl_handle(sess, rx, tx, msg);
+		cause = krdma_ctl_handle(sess, rx, tx, msg);
 	if (at_it)
 		krdma_ctl_end(sess);
-	return !why;
+	return !cause;
 }
 
 /**

@@ -20,14 +20,14 @@
  * @ctx: open file
  * @type: what it will be
  * @id: out
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: the handle, for krdma_handle_publish, krdma_handle_remove once it has its
  *	object, or krdma_handle_abort; or an ERR_PTR
  */
 struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
-				      struct krdma_why *why)
+				      struct krdma_error *error)
 {
 	struct krdma_handle *h = kzalloc(sizeof(*h), GFP_KERNEL_ACCOUNT);
 	int rc;
@@ -38,7 +38,8 @@ struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_t
 	refcount_set(&h->refs, 1);
 	INIT_LIST_HEAD(&h->turns);
 	if (atomic_inc_return(&ctx->nhandles) > KRDMA_IDS_MAX) {
-		rc = krdma_explain(why, -EDQUOT, "an open file may have %u objects", KRDMA_IDS_MAX);
+		rc = krdma_explain(error, -EDQUOT, "an open file may have %u objects",
+				   KRDMA_IDS_MAX);
 		goto out;
 	}
 	/* Reserved: nobody finds it. */
@@ -88,13 +89,13 @@ void krdma_handle_publish(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id)
  * @ctx: open file
  * @id: from the user
  * @type: what it must be
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: the handle with a reference, or ERR_PTR(-ENOENT)
  */
 struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
-				      struct krdma_why *why)
+				      struct krdma_error *error)
 {
 	static const char *const names[] = {
 		[KRDMA_HANDLE_SESSION] = "session",
@@ -117,7 +118,7 @@ struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_
 	}
 	xa_unlock(&ctx->handles);
 	if (!h)
-		return ERR_PTR(krdma_explain(why, -ENOENT, "%u is not a %s of this file", id,
+		return ERR_PTR(krdma_explain(error, -ENOENT, "%u is not a %s of this file", id,
 					     names[type]));
 	return h;
 }
@@ -143,7 +144,7 @@ void krdma_handle_put(struct krdma_handle *h)
 		krdma_mem_put(h->mem);
 		break;
 	case KRDMA_HANDLE_EXPORT:
-		krdma_export_unpublish(h->exp);
+		krdma_export_unpublish(h->export);
 		break;
 	default:
 		break;
@@ -196,7 +197,7 @@ int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h)
 
 /* ---- errors ---- */
 
-static struct krdma_error *krdma_error_of(struct krdma_ctx *ctx, pid_t tid)
+static struct krdma_thread_error *krdma_error_of(struct krdma_ctx *ctx, pid_t tid)
 {
 	u32 i;
 
@@ -228,43 +229,44 @@ static const char *krdma_sentence(int rc)
 }
 
 /**
- * krdma_remember - keep the sentence of a failure for KRDMA_IOC_LAST_ERROR
+ * krdma_error_keep - keep the error text of a failed call for KRDMA_IOC_LAST_ERROR
  * @ctx: open file
- * @why: the sentence, or none so far
+ * @error: the text, or none so far
  * @rc: negative errno, 0 if only an operation has failed
  *
- * Context: process, of the thread that asks.
+ * Context: process, of the thread that called.
  */
-void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
+void krdma_error_keep(struct krdma_ctx *ctx, struct krdma_error *error, int rc)
 {
-	struct krdma_error *error;
+	struct krdma_thread_error *kept;
 
-	krdma_explain(why, rc, "%s", krdma_sentence(rc));
+	krdma_explain(error, rc, "%s", krdma_sentence(rc));
 	spin_lock(&ctx->error_lock);
-	error = krdma_error_of(ctx, task_pid_nr(current));
-	if (!error)
-		error = &ctx->errors[ctx->next_error++ % KRDMA_ERRORS];
-	ctx->last_error = error - ctx->errors;
-	error->tid = task_pid_nr(current);
-	error->why.err = why->err;
-	strscpy_pad(error->why.text, why->text, sizeof(error->why.text));
+	kept = krdma_error_of(ctx, task_pid_nr(current));
+	if (!kept)
+		kept = &ctx->errors[ctx->next_error++ % KRDMA_ERRORS];
+	ctx->last_error = kept - ctx->errors;
+	kept->tid = task_pid_nr(current);
+	kept->error.err = error->err;
+	strscpy_pad(kept->error.text, error->text, sizeof(kept->error.text));
 	spin_unlock(&ctx->error_lock);
 }
 
 /**
- * krdma_recall_error - the sentence of the last failure
+ * krdma_error_last - the error text of the last failed call
  * @ctx: open file
- * @why: out: of the caller's thread, or of any if it had none that is kept
+ * @error: out: of the calling thread, or of the last call of any thread if that one has
+ *	none that is kept
  *
- * Context: process, of the thread that asks.
+ * Context: process, of the thread that calls.
  */
-void krdma_recall_error(struct krdma_ctx *ctx, struct krdma_why *why)
+void krdma_error_last(struct krdma_ctx *ctx, struct krdma_error *error)
 {
-	struct krdma_error *error;
+	struct krdma_thread_error *kept;
 
 	spin_lock(&ctx->error_lock);
-	error = krdma_error_of(ctx, task_pid_nr(current)) ?: &ctx->errors[ctx->last_error];
-	*why = error->why;
+	kept = krdma_error_of(ctx, task_pid_nr(current)) ?: &ctx->errors[ctx->last_error];
+	*error = kept->error;
 	spin_unlock(&ctx->error_lock);
 }
 

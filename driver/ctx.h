@@ -34,7 +34,7 @@ struct krdma_handle {
 		struct krdma_session *sess;
 		struct krdma_region *region;
 		struct krdma_mem *mem;
-		struct krdma_exp *exp;
+		struct krdma_export *export;
 	};
 };
 
@@ -46,9 +46,9 @@ struct krdma_handle {
 
 /* An operation of a process: op.c. */
 struct krdma_req {
-	struct krdma_xfer x;
+	struct krdma_transfer x;
 	struct bio_vec few[KRDMA_REQ_PAGES];
-	struct krdma_why why; /* why its memory could not be had */
+	struct krdma_error error; /* why its memory could not be had */
 
 	/* From here all zero at first. */
 	struct krdma_ctx *ctx;
@@ -79,9 +79,9 @@ struct krdma_req {
 /* Threads of a file whose last error is kept. */
 #define KRDMA_ERRORS 8
 
-struct krdma_error {
+struct krdma_thread_error {
 	pid_t tid; /* 0: free */
-	struct krdma_why why;
+	struct krdma_error error;
 };
 
 /* One open file, or a client in the kernel. */
@@ -109,7 +109,7 @@ struct krdma_ctx {
 	atomic64_t pinned;    /* pages */
 	u64 pinned_limit;     /* pages */
 	spinlock_t error_lock;
-	struct krdma_error errors[KRDMA_ERRORS];
+	struct krdma_thread_error errors[KRDMA_ERRORS];
 	u32 next_error;
 	u32 last_error;
 	struct work_struct close_work;
@@ -119,7 +119,7 @@ struct krdma_ctx {
 int krdma_cdev_register(void);
 void krdma_cdev_unregister(void);
 int krdma_addr_from_user(const struct krdma_sockaddr *in, struct sockaddr_storage *out, bool any_ok,
-			 struct krdma_why *why);
+			 struct krdma_error *error);
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
 void krdma_addr_default_port(struct sockaddr_storage *addr);
 
@@ -128,15 +128,15 @@ struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid);
 void krdma_ctx_put(struct krdma_ctx *ctx);
 void krdma_ctx_close(struct krdma_ctx *ctx);
 struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
-				      struct krdma_why *why);
+				      struct krdma_error *error);
 void krdma_handle_abort(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
 void krdma_handle_publish(struct krdma_ctx *ctx, struct krdma_handle *h, u32 id);
 int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h);
 struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
-				      struct krdma_why *why);
+				      struct krdma_error *error);
 void krdma_handle_put(struct krdma_handle *h);
-void krdma_remember(struct krdma_ctx *ctx, struct krdma_why *why, int rc);
-void krdma_recall_error(struct krdma_ctx *ctx, struct krdma_why *why);
+void krdma_error_keep(struct krdma_ctx *ctx, struct krdma_error *error, int rc);
+void krdma_error_last(struct krdma_ctx *ctx, struct krdma_error *error);
 
 /* op.c: an operation of a process, whatever door it comes through */
 int krdma_op_init(void);
@@ -149,18 +149,18 @@ int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n);
 void krdma_reqs_give(struct krdma_req **reqs, u32 n);
 void krdma_reqs_free(struct llist_head *idle);
 int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
-		    struct krdma_req *r, struct krdma_why *why);
-int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why);
+		    struct krdma_req *r, struct krdma_error *error);
+int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error);
 void krdma_reqs_submit(struct krdma_queue *batch);
-int krdma_req_explain(struct krdma_req *r, struct krdma_why *why);
+int krdma_req_explain(struct krdma_req *r, struct krdma_error *error);
 void krdma_req_unpin(struct krdma_req *r);
 void krdma_req_drop(struct krdma_req *r);
 
 /* submit.c: the ioctls */
 int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
-		 struct krdma_why *why);
+		 struct krdma_error *error);
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd);
-int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why);
+int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error);
 void krdma_submit_over(struct krdma_req *r);
 struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);
 void krdma_submit_leave(struct krdma_req *r, struct krdma_req **door);

@@ -102,8 +102,8 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 		.left = length,
 		.value = *value,
 	};
-	struct krdma_exp *exp = grant->exp;
-	struct page **pages = exp->mem ? exp->mem->pages : exp->pages;
+	struct krdma_export *export = grant->export;
+	struct page **pages = export->mem ? export->mem->pages : export->pages;
 	struct page *held[KRDMA_DIGEST_PAGES];
 	u64 at = offset >> PAGE_SHIFT;
 	int rc = 0;
@@ -119,7 +119,7 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 			rc = krdma_digest_pages(&job, pages + at, n);
 			continue;
 		}
-		rc = krdma_backing_get(exp, at, n, held, &grant->why);
+		rc = krdma_backing_get(export, at, n, held, &grant->error);
 		if (!rc) {
 			rc = krdma_digest_pages(&job, held, n);
 			krdma_backing_put(held, n);
@@ -132,7 +132,7 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 /* ---- local memory ---- */
 
 /* Of all that an operation has moved: its submitter may not have it back meanwhile. */
-static u32 krdma_digest_local(const struct krdma_xfer *x)
+static u32 krdma_digest_local(const struct krdma_transfer *x)
 {
 	struct krdma_cursor at = x->from;
 	u32 value = KRDMA_DIGEST_SEED, offset;
@@ -155,7 +155,7 @@ static u32 krdma_digest_local(const struct krdma_xfer *x)
 }
 
 /* KRDMA_OP_DIGEST: its 8 bytes are in one page. */
-static void krdma_digest_store(const struct krdma_xfer *x)
+static void krdma_digest_store(const struct krdma_transfer *x)
 {
 	u64 digest = (u32)~x->value, rest;
 	struct krdma_cursor at = x->at;
@@ -186,7 +186,7 @@ static void krdma_digest_want(struct krdma_region *region)
  *
  * Context: session->lock held.
  */
-void krdma_digest_queue(struct krdma_xfer *x)
+void krdma_digest_queue(struct krdma_transfer *x)
 {
 	lockdep_assert_held(&x->sess->lock);
 	x->far = (struct krdma_cursor){};
@@ -194,18 +194,18 @@ void krdma_digest_queue(struct krdma_xfer *x)
 	x->value = KRDMA_DIGEST_SEED;
 	x->counted = x->opcode == KRDMA_OP_DIGEST;
 	list_move_tail(&x->node, &x->region->digests);
-	krdma_xfer_wait(x, KRDMA_WAIT_DIGEST);
+	krdma_transfer_wait(x, KRDMA_WAIT_DIGEST);
 	krdma_digest_want(x->region);
 }
 
 /* All of the peer's is known. */
-static void krdma_digest_end(struct krdma_xfer *x, struct krdma_queue *done)
+static void krdma_digest_end(struct krdma_transfer *x, struct krdma_queue *done)
 {
 	lockdep_assert_held(&x->sess->lock);
 	if (x->opcode == KRDMA_OP_DIGEST) {
 		krdma_digest_store(x);
 		x->moved = x->length;
-		krdma_xfer_finish(x, done);
+		krdma_transfer_finish(x, done);
 		return;
 	}
 	if (x->value == x->local_value) {
@@ -213,18 +213,18 @@ static void krdma_digest_end(struct krdma_xfer *x, struct krdma_queue *done)
 		if (x->mail)
 			krdma_letter_queue(x, ktime_get(), done);
 		else
-			krdma_xfer_finish(x, done);
+			krdma_transfer_finish(x, done);
 		return;
 	}
 	krdma_stat_inc(KRDMA_STAT_MISMATCHES);
 	/* It has not arrived. */
 	x->moved = 0;
 	if (x->verify == KRDMA_VERIFY_AGAIN) {
-		krdma_xfer_end(x, -EILSEQ, done);
+		krdma_transfer_end(x, -EILSEQ, done);
 		return;
 	}
 	x->verify = KRDMA_VERIFY_AGAIN;
-	krdma_xfer_again(x);
+	krdma_transfer_again(x);
 }
 
 /* Answer to DIGEST. */
@@ -235,16 +235,16 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	bool wrong = msg && (msg->digest_answer.grant != region->grant ||
 			     msg->digest_answer.generation != region->generation);
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
 	spin_lock_bh(&sess->lock);
 	region->digesting = false;
 	x = region->asked;
 	region->asked = NULL;
 	if (x && err) {
-		krdma_xfer_answered(x, err, &done);
+		krdma_transfer_answered(x, err, &done);
 	} else if (x && wrong) {
-		krdma_xfer_end(x, -EPROTO, &done);
+		krdma_transfer_end(x, -EPROTO, &done);
 	} else if (x) {
 		x->value = msg->digest_answer.value;
 		krdma_split_step(&x->far, x->range, x->nrange, region->asked_bytes);
@@ -255,9 +255,9 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
 			list_move_tail(&x->node, &region->digests); /* others have a turn */
 	}
 	krdma_digest_want(region);
-	krdma_xfer_pump(sess, &done);
+	krdma_transfer_pump(sess, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	if (wrong)
 		krdma_session_protocol(sess, "the digest of another grant");
 	krdma_region_put(region);
@@ -267,15 +267,15 @@ static void krdma_digest_answered(struct krdma_ask *ask, const struct krdma_msg 
  * The first that waits, its own digest known; NULL if nobody does any more. What takes so
  * long keeps no place of the peer's window.
  */
-static struct krdma_xfer *krdma_digest_next(struct krdma_region *region)
+static struct krdma_transfer *krdma_digest_next(struct krdma_region *region)
 {
 	struct krdma_session *sess = region->sess;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	u32 value;
 
 	lockdep_assert_held(&sess->lock);
-	while ((x = list_first_entry_or_null(&region->digests, struct krdma_xfer, node))) {
+	while ((x = list_first_entry_or_null(&region->digests, struct krdma_transfer, node))) {
 		if (x->counted)
 			return x;
 		/* Its memory is not given back while something of it is under way. */
@@ -288,16 +288,16 @@ static struct krdma_xfer *krdma_digest_next(struct krdma_region *region)
 		x->local_value = value;
 		x->counted = true;
 		if (x->status) {
-			krdma_xfer_finish(x, &done);
+			krdma_transfer_finish(x, &done);
 			spin_unlock_bh(&sess->lock);
-			krdma_xfers_finish(&done);
+			krdma_transfers_finish(&done);
 			spin_lock_bh(&sess->lock);
 		}
 	}
 	return NULL;
 }
 
-static void krdma_digest_question(struct krdma_region *region, const struct krdma_xfer *x,
+static void krdma_digest_question(struct krdma_region *region, const struct krdma_transfer *x,
 				  struct krdma_msg *msg)
 {
 	const struct krdma_vec *range = &x->range[x->far.i];
@@ -325,7 +325,7 @@ void krdma_digest_work(struct work_struct *work)
 	struct krdma_msg *msg = kzalloc(sizeof(*msg), GFP_KERNEL);
 	struct krdma_ask *ask = krdma_ask_new(KRDMA_WIRE_DIGEST, krdma_digest_answered, region);
 	int rc = msg && ask ? 0 : -ENOMEM;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	bool waits;
 
 	spin_lock_bh(&sess->lock);
@@ -349,11 +349,11 @@ void krdma_digest_work(struct work_struct *work)
 		region->digesting = false;
 		/* It may have ended meanwhile. */
 		if (region->asked)
-			krdma_xfer_end(region->asked, rc, &done);
+			krdma_transfer_end(region->asked, rc, &done);
 		region->asked = NULL;
 		krdma_digest_want(region);
 		spin_unlock_bh(&sess->lock);
-		krdma_xfers_finish(&done);
+		krdma_transfers_finish(&done);
 	}
 	/* Asked: then it is krdma_digest_answered's. */
 	if (!x || rc)

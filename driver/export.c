@@ -18,119 +18,119 @@ static u64 krdma_export_serial;
 
 static void krdma_export_release(struct kref *ref)
 {
-	struct krdma_exp *exp = container_of(ref, struct krdma_exp, ref);
+	struct krdma_export *export = container_of(ref, struct krdma_export, ref);
 
-	if (exp->mem)
-		krdma_mem_put(exp->mem);
-	if (exp->write_held)
-		mapping_unmap_writable(exp->file->f_mapping);
-	if (exp->file) {
-		krdma_backing_end(exp);
-		fput(exp->file);
+	if (export->mem)
+		krdma_mem_put(export->mem);
+	if (export->write_held)
+		mapping_unmap_writable(export->file->f_mapping);
+	if (export->file) {
+		krdma_backing_end(export);
+		fput(export->file);
 	}
-	mem_cgroup_put(exp->memcg);
-	krdma_account_free(exp->acct);
-	krdma_box_put(exp->box);
-	atomic_dec(&exp->user->exports);
-	krdma_user_put(exp->user);
-	put_net(exp->net);
-	kvfree(exp->pages);
-	if (exp->end) {
-		exp->end->lost = exp->lost;
+	mem_cgroup_put(export->memcg);
+	krdma_account_free(export->acct);
+	krdma_box_put(export->box);
+	atomic_dec(&export->user->exports);
+	krdma_user_put(export->user);
+	put_net(export->net);
+	kvfree(export->pages);
+	if (export->end) {
+		export->end->lost = export->lost;
 		/* Its owner may free the pages now. */
-		complete(&exp->end->done);
+		complete(&export->end->done);
 	}
-	kfree(exp);
+	kfree(export);
 }
 
 /**
  * krdma_export_put - let go of an export
- * @exp: export; the last reference unpins
+ * @export: export; the last reference unpins
  *
  * Context: process.
  */
-void krdma_export_put(struct krdma_exp *exp)
+void krdma_export_put(struct krdma_export *export)
 {
-	kref_put(&exp->ref, krdma_export_release);
+	kref_put(&export->ref, krdma_export_release);
 }
 
-static int krdma_export_pages(struct krdma_exp *exp, struct page *const *pages)
+static int krdma_export_pages(struct krdma_export *export, struct page *const *pages)
 {
-	u64 n = krdma_pages(0, exp->length);
+	u64 n = krdma_pages(0, export->length);
 
 	/* The table is no longer than that of the pages that the host has. */
 	if (n > totalram_pages())
 		return -EINVAL;
-	exp->pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!exp->pages)
+	export->pages = kvmalloc_array(n, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!export->pages)
 		return -ENOMEM;
-	memcpy(exp->pages, pages, n * sizeof(*pages));
+	memcpy(export->pages, pages, n * sizeof(*pages));
 	return 0;
 }
 
 /* Can a peer ever have a segment of it? */
-static int krdma_export_fits(struct krdma_ctx *ctx, const struct krdma_exp *exp,
-			     struct krdma_why *why)
+static int krdma_export_fits(struct krdma_ctx *ctx, const struct krdma_export *export,
+			     struct krdma_error *error)
 {
-	u64 segment = krdma_pages(0, min(exp->length, krdma_devices_segment()));
+	u64 segment = krdma_pages(0, min(export->length, krdma_devices_segment()));
 
 	/* Of messages alone. */
-	if (!(exp->rights & ~KRDMA_RIGHT_MESSAGE))
+	if (!(export->rights & ~KRDMA_RIGHT_MESSAGE))
 		return 0;
-	if (segment > exp->acct->limit)
+	if (segment > export->acct->limit)
 		return krdma_explain(
-			why, -ENOMEM,
+			error, -ENOMEM,
 			"RLIMIT_MEMLOCK is %llu KiB, each segment of '%s' that a peer uses takes %llu KiB",
-			exp->acct->limit << (PAGE_SHIFT - 10), exp->name,
+			export->acct->limit << (PAGE_SHIFT - 10), export->name,
 			segment << (PAGE_SHIFT - 10));
 	if (segment > ctx->pinned_limit)
 		return krdma_explain(
-			why, -EDQUOT,
+			error, -EDQUOT,
 			"an open file may keep %llu KiB pinned, each segment of '%s' that a peer uses takes %llu KiB",
-			ctx->pinned_limit << (PAGE_SHIFT - 10), exp->name,
+			ctx->pinned_limit << (PAGE_SHIFT - 10), export->name,
 			segment << (PAGE_SHIFT - 10));
 	return 0;
 }
 
-static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
+static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_export *export,
 			       const struct krdma_ioc_export *cmd, struct page *const *pages,
-			       struct krdma_why *why)
+			       struct krdma_error *error)
 {
 	bool writable = krdma_rights_change(cmd->rights);
 	int rc;
 
 	if (pages)
-		return krdma_export_pages(exp, pages);
+		return krdma_export_pages(export, pages);
 
 	if (!(cmd->flags & KRDMA_EXPORT_FD)) {
-		exp->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, why);
-		if (IS_ERR(exp->mem)) {
-			rc = PTR_ERR(exp->mem);
-			exp->mem = NULL;
+		export->mem = krdma_mem_pin(ctx, cmd->addr, cmd->length, writable, error);
+		if (IS_ERR(export->mem)) {
+			rc = PTR_ERR(export->mem);
+			export->mem = NULL;
 			return rc;
 		}
 		return 0;
 	}
 
-	exp->file = fget(cmd->fd);
-	if (!exp->file)
-		return krdma_explain(why, -EBADF, "%d is not an open file", cmd->fd);
-	exp->pgoff = cmd->addr >> PAGE_SHIFT;
-	exp->acct = krdma_account_new(ctx);
-	if (IS_ERR(exp->acct)) {
-		rc = PTR_ERR(exp->acct);
-		exp->acct = NULL;
+	export->file = fget(cmd->fd);
+	if (!export->file)
+		return krdma_explain(error, -EBADF, "%d is not an open file", cmd->fd);
+	export->pgoff = cmd->addr >> PAGE_SHIFT;
+	export->acct = krdma_account_new(ctx);
+	if (IS_ERR(export->acct)) {
+		rc = PTR_ERR(export->acct);
+		export->acct = NULL;
 		return rc;
 	}
-	exp->memcg = get_mem_cgroup_from_mm(current->mm);
+	export->memcg = get_mem_cgroup_from_mm(current->mm);
 	if (writable) {
-		rc = mapping_map_writable(exp->file->f_mapping);
+		rc = mapping_map_writable(export->file->f_mapping);
 		if (rc)
-			return krdma_explain(why, -EACCES, "the file is sealed against writing");
-		exp->write_held = true;
+			return krdma_explain(error, -EACCES, "the file is sealed against writing");
+		export->write_held = true;
 	}
-	rc = krdma_backing_check(exp, cmd->addr, cmd->length, writable, why);
-	return rc ?: krdma_export_fits(ctx, exp, why);
+	rc = krdma_backing_check(export, cmd->addr, cmd->length, writable, error);
+	return rc ?: krdma_export_fits(ctx, export, error);
 }
 
 /**
@@ -141,61 +141,62 @@ static int krdma_export_memory(struct krdma_ctx *ctx, struct krdma_exp *exp,
  *	->end tells when they are free. Or NULL
  * @fn: of another module, called with each message, if there is the right to send them
  * @priv: for @fn
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, of the user if memory is the user's.
  * Return: the export with a reference, or an ERR_PTR
  */
-struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc_export *cmd,
-				   struct page *const *pages, krdma_receive_fn fn, void *priv,
-				   struct krdma_why *why)
+struct krdma_export *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc_export *cmd,
+				      struct page *const *pages, krdma_receive_fn fn, void *priv,
+				      struct krdma_error *error)
 {
-	struct krdma_exp *exp;
+	struct krdma_export *export;
 	int rc;
 
 	if (!krdma_proto_name_ok(cmd->name, sizeof(cmd->name)))
 		return ERR_PTR(krdma_explain(
-			why, -EINVAL,
+			error, -EINVAL,
 			"a name has 1 to 63 of the characters A-Z a-z 0-9 . _ - : + ="));
 	if (!cmd->rights || cmd->rights & ~KRDMA_WIRE_RIGHTS)
-		return ERR_PTR(krdma_explain(why, -EINVAL, "the rights %#x of '%s' make no sense",
+		return ERR_PTR(krdma_explain(error, -EINVAL, "the rights %#x of '%s' make no sense",
 					     cmd->rights, cmd->name));
 	if (!cmd->length || offset_in_page(cmd->addr) ||
 	    !krdma_range_ok(cmd->addr, cmd->length, U64_MAX))
 		return ERR_PTR(krdma_explain(
-			why, -EINVAL, "'%s' must begin at a page and have a length", cmd->name));
+			error, -EINVAL, "'%s' must begin at a page and have a length", cmd->name));
 
-	exp = kzalloc(sizeof(*exp), GFP_KERNEL_ACCOUNT);
-	if (!exp)
+	export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
+	if (!export)
 		return ERR_PTR(-ENOMEM);
-	kref_init(&exp->ref);
-	INIT_LIST_HEAD(&exp->node);
-	INIT_LIST_HEAD(&exp->grants);
+	kref_init(&export->ref);
+	INIT_LIST_HEAD(&export->node);
+	INIT_LIST_HEAD(&export->grants);
 	/* A line a minute, without a count of those that were left out. */
-	ratelimit_state_init(&exp->told, 60 * HZ, 1);
-	ratelimit_set_flags(&exp->told, RATELIMIT_MSG_ON_RELEASE);
-	exp->net = get_net(ctx->net);
-	exp->user = krdma_user_get(ctx->user);
-	exp->rights = cmd->rights;
-	exp->flags = cmd->flags;
-	exp->length = cmd->length;
-	exp->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
-	strscpy(exp->name, cmd->name, sizeof(exp->name));
+	ratelimit_state_init(&export->told, 60 * HZ, 1);
+	ratelimit_set_flags(&export->told, RATELIMIT_MSG_ON_RELEASE);
+	export->net = get_net(ctx->net);
+	export->user = krdma_user_get(ctx->user);
+	export->rights = cmd->rights;
+	export->flags = cmd->flags;
+	export->length = cmd->length;
+	export->max_segments = cmd->max_segments ?: KRDMA_EXPORT_SEGMENTS;
+	strscpy(export->name, cmd->name, sizeof(export->name));
 	/* A lookup by name walks all exports. */
-	if (atomic_inc_return(&exp->user->exports) > KRDMA_USER_EXPORTS &&
-	    !krdma_user_is_root(exp->user))
-		rc = krdma_explain(why, -EDQUOT, "a user may have %u exports", KRDMA_USER_EXPORTS);
+	if (atomic_inc_return(&export->user->exports) > KRDMA_USER_EXPORTS &&
+	    !krdma_user_is_root(export->user))
+		rc = krdma_explain(error, -EDQUOT, "a user may have %u exports",
+				   KRDMA_USER_EXPORTS);
 	else
-		rc = krdma_export_memory(ctx, exp, cmd, pages, why);
+		rc = krdma_export_memory(ctx, export, cmd, pages, error);
 	if (!rc && (cmd->rights & KRDMA_RIGHT_MESSAGE)) {
-		exp->box = krdma_box_new(fn, priv);
-		rc = exp->box ? 0 : -ENOMEM;
+		export->box = krdma_box_new(fn, priv);
+		rc = export->box ? 0 : -ENOMEM;
 	}
 	if (rc) {
-		krdma_export_put(exp);
+		krdma_export_put(export);
 		return ERR_PTR(rc);
 	}
-	return exp;
+	return export;
 }
 
 /**
@@ -206,35 +207,35 @@ struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc
  * Context: process, krdma_exports_lock held.
  * Return: the export, without a reference; NULL if there is none
  */
-struct krdma_exp *krdma_export_find(struct net *net, const char *name)
+struct krdma_export *krdma_export_find(struct net *net, const char *name)
 {
-	struct krdma_exp *exp;
+	struct krdma_export *export;
 
 	lockdep_assert_held(&krdma_exports_lock);
-	list_for_each_entry(exp, &krdma_exports, node)
-		if (exp->net == net && !strcmp(exp->name, name))
-			return exp;
+	list_for_each_entry(export, &krdma_exports, node)
+		if (export->net == net && !strcmp(export->name, name))
+			return export;
 	return NULL;
 }
 
 /**
  * krdma_export_publish - let peers find an export
- * @exp: export
- * @why: explanation
+ * @export: export
+ * @error: explanation
  *
  * Context: process.
  * Return: 0 or -EEXIST
  */
-int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why)
+int krdma_export_publish(struct krdma_export *export, struct krdma_error *error)
 {
 	int rc = 0;
 
 	mutex_lock(&krdma_exports_lock);
-	if (krdma_export_find(exp->net, exp->name)) {
-		rc = krdma_explain(why, -EEXIST, "'%s' is published already", exp->name);
+	if (krdma_export_find(export->net, export->name)) {
+		rc = krdma_explain(error, -EEXIST, "'%s' is published already", export->name);
 	} else {
-		exp->serial = ++krdma_export_serial;
-		list_add_tail(&exp->node, &krdma_exports);
+		export->serial = ++krdma_export_serial;
+		list_add_tail(&export->node, &krdma_exports);
 	}
 	mutex_unlock(&krdma_exports_lock);
 	return rc;
@@ -242,25 +243,25 @@ int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why)
 
 /**
  * krdma_export_unpublish - take an export back
- * @exp: export; grants of it are revoked, in the services of their sessions
+ * @export: export; grants of it are revoked, in the services of their sessions
  *
  * Context: process. The publisher's reference is put.
  */
-void krdma_export_unpublish(struct krdma_exp *exp)
+void krdma_export_unpublish(struct krdma_export *export)
 {
 	struct krdma_grant *grant;
 
 	mutex_lock(&krdma_exports_lock);
-	WRITE_ONCE(exp->dead, true);
-	list_del_init(&exp->node);
-	list_for_each_entry(grant, &exp->grants, export_node) {
+	WRITE_ONCE(export->dead, true);
+	list_del_init(&export->node);
+	list_for_each_entry(grant, &export->grants, export_node) {
 		grant->revoke = true;
 		krdma_session_serve(grant->sess);
 	}
 	mutex_unlock(&krdma_exports_lock);
 	/* A service may be waiting for room in this very export. */
 	krdma_segments_wake();
-	if (exp->box)
-		krdma_box_end(exp->box);
-	krdma_export_put(exp);
+	if (export->box)
+		krdma_box_end(export->box);
+	krdma_export_put(export);
 }

@@ -71,7 +71,7 @@ static int krdma_grant_ask(struct krdma_grant *grant, struct krdma_msg *msg)
 	struct krdma_session *sess = grant->sess;
 	int rc;
 
-	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS * sess->ch->patience, NULL, NULL);
+	rc = krdma_ask_wait(sess, msg, 2 * KRDMA_QUESTION_MS * sess->ch->timeout_scale, NULL, NULL);
 	if (!rc && (msg->grant.grant != grant->id || msg->grant.generation != grant->generation))
 		rc = -EPROTO;
 	if (rc == -ENOMEM)
@@ -115,7 +115,7 @@ int krdma_grant_recall(struct krdma_grant *grant, u32 want)
 	if (rc)
 		return -ENOTCONN;
 	krdma_stat_add(KRDMA_STAT_RECALLS, n);
-	atomic64_add(n, &grant->exp->recalls);
+	atomic64_add(n, &grant->export->recalls);
 	return krdma_segments_release(sess, segs, n) ?: n;
 }
 
@@ -138,7 +138,7 @@ void krdma_grant_free(struct krdma_grant *grant)
 	xa_erase(&sess->grants, grant->id);
 	WRITE_ONCE(sess->ngrants, sess->ngrants - 1);
 	xa_destroy(&grant->segs);
-	krdma_export_put(grant->exp);
+	krdma_export_put(grant->export);
 	kfree(grant);
 }
 
@@ -224,7 +224,7 @@ void krdma_grants_release(struct krdma_session *sess)
 
 /**
  * krdma_grant_lacks - write to the log what a peer asked for in vain
- * @grant: grant, whose ->why says it if the cause is on this host
+ * @grant: grant, whose ->error says it if the cause is on this host
  *
  * Once a minute for each export: the owner sees nothing of it otherwise.
  *
@@ -232,11 +232,11 @@ void krdma_grants_release(struct krdma_session *sess)
  */
 void krdma_grant_lacks(struct krdma_grant *grant)
 {
-	struct krdma_exp *exp = grant->exp;
+	struct krdma_export *export = grant->export;
 
-	if (grant->why.err && __ratelimit(&exp->told))
-		pr_notice_ratelimited("krdma_mover: '%s' can't be had by %pISpc: %s\n", exp->name,
-				      &grant->sess->dst, grant->why.text);
+	if (grant->error.err && __ratelimit(&export->told))
+		pr_notice_ratelimited("krdma_mover: '%s' can't be had by %pISpc: %s\n",
+				      export->name, &grant->sess->dst, grant->error.text);
 }
 
 /* ---- room for one more segment ---- */
@@ -256,12 +256,12 @@ static bool krdma_grants_noted(struct krdma_session *sess)
 static bool krdma_segment_try(struct krdma_grant *grant)
 {
 	return grant->sess->nsegs < KRDMA_SESSION_SEGMENTS &&
-	       atomic_add_unless(&grant->exp->segments, 1, grant->exp->max_segments);
+	       atomic_add_unless(&grant->export->segments, 1, grant->export->max_segments);
 }
 
-static u32 krdma_segments_released(const struct krdma_exp *exp)
+static u32 krdma_segments_released(const struct krdma_export *export)
 {
-	return atomic_read_acquire(&exp->released);
+	return atomic_read_acquire(&export->released);
 }
 
 /* Of the other grants of the export, or those of other users only, the one with most segments. */
@@ -271,7 +271,7 @@ static struct krdma_grant *krdma_segments_most(struct krdma_grant *grant, bool o
 	u32 n = 0;
 
 	lockdep_assert_held(&krdma_exports_lock);
-	list_for_each_entry(other, &grant->exp->grants, export_node) {
+	list_for_each_entry(other, &grant->export->grants, export_node) {
 		if (other == grant || READ_ONCE(other->nsegs) <= n ||
 		    (others && krdma_session_same_user(other->sess, grant->sess)))
 			continue;
@@ -293,7 +293,7 @@ static u32 krdma_segments_surplus(struct krdma_grant *grant)
 	mutex_lock(&krdma_exports_lock);
 	most = krdma_segments_most(grant, true);
 	if (most) {
-		list_for_each_entry(other, &grant->exp->grants, export_node) {
+		list_for_each_entry(other, &grant->export->grants, export_node) {
 			if (!READ_ONCE(other->nsegs))
 				continue;
 			if (krdma_session_same_user(other->sess, grant->sess))
@@ -344,7 +344,7 @@ static bool krdma_shedding_begin(struct krdma_shedding *wait, struct krdma_grant
 	     krdma_share_ok(user, all, KRDMA_SHED_WAITERS);
 	if (ok) {
 		list_add_tail(&wait->node, &krdma_sheddings);
-		atomic_inc(&grant->exp->waiting);
+		atomic_inc(&grant->export->waiting);
 	}
 	mutex_unlock(&krdma_exports_lock);
 	return ok;
@@ -354,7 +354,7 @@ static void krdma_shedding_end(struct krdma_shedding *wait)
 {
 	mutex_lock(&krdma_exports_lock);
 	list_del(&wait->node);
-	atomic_dec(&wait->grant->exp->waiting);
+	atomic_dec(&wait->grant->export->waiting);
 	mutex_unlock(&krdma_exports_lock);
 }
 
@@ -377,12 +377,12 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 release
 
 	if (!krdma_shedding_begin(&wait, grant))
 		return -EDQUOT;
-	while (rc > 0 && krdma_segments_released(grant->exp) == released) {
+	while (rc > 0 && krdma_segments_released(grant->export) == released) {
 		if (time_after_eq(jiffies, again)) {
 			again = jiffies + msecs_to_jiffies(KRDMA_SHED_AGAIN_MS);
 			/* Who is just taking one, or giving one back, has none to be asked for. */
 			if (krdma_segment_shed(grant, n, false) ||
-			    atomic_read(&grant->exp->segments) > grant->nsegs)
+			    atomic_read(&grant->export->segments) > grant->nsegs)
 				none = 0;
 			else
 				none++;
@@ -392,7 +392,7 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 release
 			}
 		}
 		wait_event_timeout(krdma_segments_wait,
-				   krdma_segments_released(grant->exp) != released ||
+				   krdma_segments_released(grant->export) != released ||
 					   krdma_grants_noted(sess) || READ_ONCE(grant->revoke) ||
 					   !krdma_session_is_up(sess),
 				   max_t(long, again - jiffies, 1));
@@ -434,7 +434,7 @@ static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released, un
 
 static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
 {
-	u32 batch = clamp_t(u32, grant->exp->max_segments / 8, 1, KRDMA_REG_SLOTS);
+	u32 batch = clamp_t(u32, grant->export->max_segments / 8, 1, KRDMA_REG_SLOTS);
 	struct krdma_session *sess = grant->sess;
 	struct krdma_grant *other;
 	unsigned long i;
@@ -442,7 +442,7 @@ static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
 	int rc;
 
 	/* ORDER: what is given back behind a look at it ends the wait. */
-	while (released = krdma_segments_released(grant->exp), !krdma_segment_try(grant)) {
+	while (released = krdma_segments_released(grant->export), !krdma_segment_try(grant)) {
 		if (sess->nsegs < KRDMA_SESSION_SEGMENTS) {
 			rc = krdma_segment_give(grant, batch, released, until);
 		} else {
@@ -478,7 +478,8 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 {
 	struct krdma_seg *seg = xa_load(&grant->segs, index);
 	/* Longer than a RECALL that is not answered, which ends the other session. */
-	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * grant->sess->ch->patience);
+	unsigned long until =
+		jiffies + msecs_to_jiffies(KRDMA_SHED_MS * grant->sess->ch->timeout_scale);
 	u32 released;
 	int rc;
 
@@ -487,22 +488,22 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 		return seg;
 	}
 	for (;;) {
-		krdma_why_init(&grant->why);
+		krdma_error_init(&grant->error);
 		if (needed) {
 			rc = krdma_segment_room(grant, until);
 			if (rc)
 				return ERR_PTR(rc);
-		} else if (atomic_read(&grant->exp->waiting) || !krdma_segment_try(grant)) {
+		} else if (atomic_read(&grant->export->waiting) || !krdma_segment_try(grant)) {
 			/* A session that waits for one needs it more. */
 			return NULL;
 		}
-		released = krdma_segments_released(grant->exp);
-		krdma_why_init(&grant->why);
+		released = krdma_segments_released(grant->export);
+		krdma_error_init(&grant->error);
 		seg = krdma_seg_prepare(grant, index);
 		if (!IS_ERR(seg))
 			return seg;
 		/* Told to nobody: what was refused here is refused there, and back again. */
-		atomic_dec(&grant->exp->segments);
+		atomic_dec(&grant->export->segments);
 		/* No room comes from what others give back. */
 		if (PTR_ERR(seg) == -ENOSPC)
 			return needed ? ERR_PTR(-ENOMEM) : NULL;

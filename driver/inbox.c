@@ -296,21 +296,21 @@ static const struct file_operations krdma_inbox_fops = {
 
 /**
  * krdma_inbox_open - a file to read the messages to an export from
- * @exp: export
+ * @export: export
  * @nonblock: read does not wait
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: the file, or an ERR_PTR
  */
-struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why)
+struct file *krdma_inbox_open(struct krdma_export *export, bool nonblock, struct krdma_error *error)
 {
-	struct krdma_box *box = exp->box;
+	struct krdma_box *box = export->box;
 	struct file *file;
 
 	if (!box)
-		return ERR_PTR(krdma_explain(why, -EACCES, "'%s' is not published for messages",
-					     exp->name));
+		return ERR_PTR(krdma_explain(error, -EACCES, "'%s' is not published for messages",
+					     export->name));
 	file = anon_inode_getfile("[krdma_inbox]", &krdma_inbox_fops, box,
 				  O_RDONLY | (nonblock ? O_NONBLOCK : 0));
 	if (IS_ERR(file))

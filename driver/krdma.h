@@ -44,7 +44,7 @@
 #include "range.h"
 #include "window.h"
 #include "wire.h"
-#include "xfer.h"
+#include "transfer.h"
 
 #define KRDMA_VERSION "0.1"
 
@@ -124,33 +124,33 @@
 /* Memory that could not be mapped is tried again after this, or when a mapping has gone. */
 #define KRDMA_MAP_AGAIN_MS 5
 /* Transfers that are ended, or looked at, without a pause. */
-#define KRDMA_XFER_BATCH 128
+#define KRDMA_TRANSFER_BATCH 128
 /* Memory of an operation that nobody reads the completion of stays pinned so long. */
 #define KRDMA_REAP_MS 1000
 /*
  * On iWARP all is one stream, so a sign of life comes behind all that was
  * posted before it, and behind TCP's retransmissions: these times are longer.
  */
-#define KRDMA_IWARP_PATIENCE 3
+#define KRDMA_IWARP_TIMEOUT_SCALE 3
 /* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
-#define KRDMA_PATIENCE_MAX  4
-#define KRDMA_SHED_MS       15000
-#define KRDMA_SHED_AGAIN_MS 100
+#define KRDMA_TIMEOUT_SCALE_MAX 4
+#define KRDMA_SHED_MS           15000
+#define KRDMA_SHED_AGAIN_MS     100
 /* A service answers others first for no longer than this. */
 #define KRDMA_SERVICE_MAX_MS 90000
 /* Services that wait for others at a time. */
 #define KRDMA_SHED_WAITERS 64
 
 /* Why a call failed: the sentence of KRDMA_IOC_LAST_ERROR. */
-struct krdma_why {
+struct krdma_error {
 	int err;
 	char text[240];
 };
 
 /* No sentence so far, and nobody looks at the text. */
-static inline void krdma_why_init(struct krdma_why *why)
+static inline void krdma_error_init(struct krdma_error *error)
 {
-	why->err = 0;
+	error->err = 0;
 }
 
 struct io_uring_cmd;
@@ -158,7 +158,7 @@ struct krdma_box;
 struct krdma_ctx;
 struct krdma_req;
 struct krdma_session;
-struct krdma_exp;
+struct krdma_export;
 struct krdma_sender;
 
 /* A module's, for messages to what it publishes; may sleep. */
@@ -295,7 +295,7 @@ struct krdma_region {
 	bool atomics;             /* this host's end could do them */
 	bool digesting;           /* digest_work is queued, or a DIGEST under way */
 	u32 asked_bytes;
-	struct krdma_xfer *asked; /* the one that the DIGEST is for; NULL: it has ended */
+	struct krdma_transfer *asked; /* the one that the DIGEST is for; NULL: it has ended */
 	struct work_struct digest_work;
 	struct krdma_credit digest_credit; /* of digest_work */
 	struct work_struct ask_work;
@@ -343,13 +343,13 @@ static inline void krdma_key_unpost(struct krdma_region *region, struct krdma_ke
 /* ---- our exports, opened by peers ---- */
 
 /* Of a module's pages: somebody waits until no peer can reach them. */
-struct krdma_exp_end {
+struct krdma_export_end {
 	struct completion done;
 	bool lost; /* but one may */
 };
 
 /* An export; the uapi's struct krdma_ioc_export is the command that makes one. */
-struct krdma_exp {
+struct krdma_export {
 	struct kref ref;       /* 1 published, 1 for each grant */
 	struct list_head node; /* krdma_exports */
 	u64 serial;
@@ -369,7 +369,7 @@ struct krdma_exp {
 	struct krdma_account *acct;
 	bool dead; /* krdma_exports_lock */
 	bool lost; /* a key to ->pages may be alive */
-	struct krdma_exp_end *end;
+	struct krdma_export_end *end;
 	struct krdma_box *box; /* of messages, or NULL */
 	u32 max_segments;
 	atomic_t segments;
@@ -383,7 +383,7 @@ struct krdma_exp {
 };
 
 struct krdma_grant {
-	struct krdma_exp *exp;        /* holds a reference */
+	struct krdma_export *export;  /* holds a reference */
 	struct krdma_session *sess;   /* is of that session */
 	struct list_head export_node; /* export->grants, krdma_exports_lock */
 	u32 id;
@@ -394,7 +394,7 @@ struct krdma_grant {
 	u32 shed;                    /* krdma_exports_lock: segments others need */
 	struct xarray segs;          /* krdma_seg by index; only the session's service */
 	u32 nsegs;
-	struct krdma_why why; /* of memory that could not be had; only the session's service */
+	struct krdma_error error; /* of memory that could not be had; only the session's service */
 };
 
 /* A segment registered for one peer. Only the session's service touches it. */
@@ -442,9 +442,9 @@ struct krdma_letter {
 	struct list_head node; /* channel->letters_free */
 	void *buf;
 	u64 dma;
-	bool posted;                 /* its completion is to come */
-	struct krdma_region *region; /* no answer yet; holds a reference */
-	struct krdma_xfer *xfer;     /* NULL: it has ended */
+	bool posted;                     /* its completion is to come */
+	struct krdma_region *region;     /* no answer yet; holds a reference */
+	struct krdma_transfer *transfer; /* NULL: it has ended */
 	struct ib_sge sge;
 	struct ib_send_wr wr;
 };
@@ -463,7 +463,7 @@ struct krdma_chunk {
 	struct krdma_chunk *next; /* of channel->free, or of the chain being built */
 	u32 place;                /* in channel->ring */
 	bool posted;              /* its end is to come */
-	struct krdma_xfer *xfer;
+	struct krdma_transfer *transfer;
 	struct krdma_key *key;
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
@@ -495,7 +495,7 @@ struct krdma_channel {
 	const char *lost;      /* the peer disconnected: what it sent before may still come */
 	unsigned long lost_at; /* jiffies */
 	int bye;               /* reason of the peer's BYE, which may not be handled yet; or -1 */
-	const char *why;       /* the step that failed; the connect work's */
+	const char *cause;     /* the step that failed; the connect work's */
 	char text[80];         /* a phrase that is not static; the same */
 	int cm_err;
 	enum rdma_cm_event_type cm_event;
@@ -519,7 +519,7 @@ struct krdma_channel {
 
 	/* data on iWARP */
 	bool iwarp;
-	u32 patience;                /* the session's, not less than iWARP's */
+	u32 timeout_scale;           /* the session's, not less than iWARP's */
 	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
 	struct list_head sinks;      /* free */
 	struct scatterlist *sink_sg; /* for each of them, or scratch */
@@ -619,7 +619,7 @@ struct krdma_session {
 	struct sockaddr_storage local; /* as connected */
 	union ib_gid host;             /* inbound: the peer's address that limits count by */
 	u64 listener;                  /* serial of the listener it came through */
-	u32 patience;                  /* factor of the times that the peer has */
+	u32 timeout_scale;             /* factor of the times that the peer has */
 
 	struct krdma_device *dev; /* holds a reference */
 	struct ib_pd *pd;
@@ -630,7 +630,7 @@ struct krdma_session {
 	bool beginning;         /* connect work or handler of the request is not through */
 	bool leaving;           /* a BYE is on its way, or a second is not over */
 	int err;                /* what ended it */
-	const char *why;        /* the same as a phrase */
+	const char *cause;      /* the same as a phrase */
 	int bye;                /* reason to tell the peer, -1 for none */
 	wait_queue_head_t wait; /* state changes, credits */
 	ktime_t made;
@@ -650,11 +650,11 @@ struct krdma_session {
 	/* initiator */
 	struct list_head regions;
 	u32 nregions;
-	struct hlist_head xfers;   /* all under way, the last first */
-	struct list_head ready;    /* can be posted */
-	struct list_head unmapped; /* could not be mapped for DMA; to be tried again */
-	struct hlist_node *scan;   /* the next of ->xfers for who looks at all of them */
-	u32 nxfers;
+	struct hlist_head transfers; /* all under way, the last first */
+	struct list_head ready;      /* can be posted */
+	struct list_head unmapped;   /* could not be mapped for DMA; to be tried again */
+	struct hlist_node *scan;     /* the next of ->transfers for who looks at all of them */
+	u32 ntransfers;
 	struct list_head recalls;
 	struct list_head mail; /* regions with messages to send */
 
@@ -675,7 +675,7 @@ struct krdma_session {
 	/* counters */
 	u64 bytes_read;
 	u64 bytes_written;
-	u64 transfers;
+	u64 ended_transfers;
 	u64 failures;
 
 	struct krdma_msg *rx_msg;    /* scratch of rx_work */
@@ -801,10 +801,10 @@ extern struct workqueue_struct *krdma_tick_wq;  /* what time does */
 extern struct workqueue_struct *krdma_down_wq;  /* the end of sessions */
 extern struct workqueue_struct *krdma_close_wq; /* the end of files */
 extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
-__printf(3, 4) int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...);
+__printf(3, 4) int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...);
 
 /* list.c */
-int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_why *why);
+int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_error *error);
 
 /* stats.c */
 void krdma_stats_exit(void);
@@ -838,10 +838,11 @@ static inline bool krdma_user_is_root(const struct krdma_user *user)
 /* account.c */
 struct krdma_account *krdma_account_new(struct krdma_ctx *ctx);
 void krdma_account_free(struct krdma_account *acct);
-int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why);
+int krdma_account_charge(struct krdma_account *acct, unsigned long npages,
+			 struct krdma_error *error);
 void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages);
 int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
-		    struct krdma_why *why);
+		    struct krdma_error *error);
 void krdma_op_uncharge(struct krdma_req *r);
 
 /* mem.c */
@@ -850,9 +851,9 @@ void krdma_dma_unmap(struct ib_device *ib, struct sg_table *sgt, enum dma_data_d
 unsigned int krdma_dma_run(const struct krdma_device *dev);
 bool krdma_dma_shared(struct ib_device *ib, struct sg_table *sgt);
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
-				struct krdma_why *why);
+				struct krdma_error *error);
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
-		    bool longterm, struct krdma_why *why);
+		    bool longterm, struct krdma_error *error);
 void krdma_pages_unpin(struct krdma_req *r);
 /* Is there room for a number behind @skip bytes, which are not all that there is? */
 static inline bool krdma_pages_number_ok(const struct bio_vec *bv, u64 skip)
@@ -864,7 +865,7 @@ static inline bool krdma_pages_number_ok(const struct bio_vec *bv, u64 skip)
 }
 
 /* ->bvec: go on. */
-static inline void krdma_pages_step(struct krdma_xfer *x, u32 bytes)
+static inline void krdma_pages_step(struct krdma_transfer *x, u32 bytes)
 {
 	struct krdma_cursor *at = &x->at;
 
@@ -877,7 +878,7 @@ static inline void krdma_pages_step(struct krdma_xfer *x, u32 bytes)
 }
 
 /* ->bvec: how long the run is whose first @len bytes end an entry, up to @most. */
-static inline u32 krdma_pages_run(const struct krdma_xfer *x, u32 len, u32 most)
+static inline u32 krdma_pages_run(const struct krdma_transfer *x, u32 len, u32 most)
 {
 	const struct bio_vec *bv = &x->bvec[x->at.i];
 	phys_addr_t end = page_to_phys(bv->bv_page) + bv->bv_offset + x->at.in + len;
@@ -896,7 +897,7 @@ static inline u32 krdma_pages_run(const struct krdma_xfer *x, u32 len, u32 most)
  * ->bvec: the next run, mapped; 0 if it can't be. Entries that follow each other in
  * memory are one: io_uring has one for each page up to Linux 6.11.
  */
-static inline u32 krdma_pages_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most,
+static inline u32 krdma_pages_next(struct krdma_transfer *x, struct krdma_device *dev, u32 most,
 				   u64 *addr)
 {
 	const struct bio_vec *bv = &x->bvec[x->at.i];
@@ -907,7 +908,8 @@ static inline u32 krdma_pages_next(struct krdma_xfer *x, struct krdma_device *de
 	len = min_t(u64, most, bv->bv_len - x->at.in);
 	if (len < most)
 		len = krdma_pages_run(x, len, most);
-	*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len, krdma_xfer_dir(x));
+	*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + x->at.in, len,
+				krdma_transfer_dir(x));
 	if (ib_dma_mapping_error(ib, *addr))
 		return 0;
 	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, 1);
@@ -915,7 +917,7 @@ static inline u32 krdma_pages_next(struct krdma_xfer *x, struct krdma_device *de
 	return len;
 }
 
-u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr);
+u32 krdma_local_next(struct krdma_transfer *x, struct krdma_device *dev, u32 most, u64 *addr);
 
 /**
  * krdma_local_unmap - undo krdma_local_next
@@ -926,35 +928,36 @@ u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u
  *
  * Context: any.
  */
-static inline void krdma_local_unmap(const struct krdma_xfer *x, struct ib_device *ib, u64 addr,
+static inline void krdma_local_unmap(const struct krdma_transfer *x, struct ib_device *ib, u64 addr,
 				     u32 len)
 {
-	ib_dma_unmap_page(ib, addr, len, krdma_xfer_dir(x));
+	ib_dma_unmap_page(ib, addr, len, krdma_transfer_dir(x));
 	krdma_stat_add(KRDMA_STAT_DMA_MAPPINGS, -1);
 }
 
 void krdma_mem_put(struct krdma_mem *mem);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
-				    struct krdma_why *why);
-void krdma_mapping_sync(const struct krdma_xfer *x, struct krdma_cursor at, u32 bytes,
+				    struct krdma_error *error);
+void krdma_mapping_sync(const struct krdma_transfer *x, struct krdma_cursor at, u32 bytes,
 			struct krdma_device *dev, bool to_device);
 void krdma_mem_unmap_device(struct krdma_device *dev);
 
 /* backing.c: files that exports are of */
-int krdma_backing_check(struct krdma_exp *exp, u64 offset, u64 length, bool writable,
-			struct krdma_why *why);
-int krdma_backing_get(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
-		      struct krdma_why *why);
+int krdma_backing_check(struct krdma_export *export, u64 offset, u64 length, bool writable,
+			struct krdma_error *error);
+int krdma_backing_get(struct krdma_export *export, pgoff_t first, unsigned int n,
+		      struct page **pages, struct krdma_error *error);
 void krdma_backing_put(struct page **pages, unsigned int n);
-int krdma_backing_hold(struct krdma_exp *exp, pgoff_t first, unsigned int n, struct page **pages,
-		       struct krdma_why *why);
-void krdma_backing_release(struct krdma_exp *exp, struct page **pages, unsigned int n, bool dirty);
-void krdma_backing_end(struct krdma_exp *exp);
+int krdma_backing_hold(struct krdma_export *export, pgoff_t first, unsigned int n,
+		       struct page **pages, struct krdma_error *error);
+void krdma_backing_release(struct krdma_export *export, struct page **pages, unsigned int n,
+			   bool dirty);
+void krdma_backing_end(struct krdma_export *export);
 
 /* local.c */
-struct page *krdma_local_page(const struct krdma_xfer *x, struct krdma_cursor *at, u32 *offset,
+struct page *krdma_local_page(const struct krdma_transfer *x, struct krdma_cursor *at, u32 *offset,
 			      u64 *rest);
-int krdma_local_copy(const struct krdma_xfer *x, void *to, u32 length);
+int krdma_local_copy(const struct krdma_transfer *x, void *to, u32 length);
 
 /* mr.c: keys for a peer */
 struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
@@ -971,7 +974,7 @@ void krdma_sink_put(struct krdma_channel *ch, struct krdma_chunk *c);
 void krdma_sink_dereg(struct krdma_chunk *c);
 
 /* letter.c: messages, at the sender */
-void krdma_letter_queue(struct krdma_xfer *x, ktime_t now, struct krdma_queue *done);
+void krdma_letter_queue(struct krdma_transfer *x, ktime_t now, struct krdma_queue *done);
 void krdma_letters_post(struct krdma_session *sess, ktime_t now, struct krdma_queue *done);
 void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 			    const struct krdma_msg *msg);
@@ -985,7 +988,8 @@ struct krdma_box *krdma_box_new(krdma_receive_fn fn, void *priv);
 void krdma_box_end(struct krdma_box *box);
 void krdma_box_put(struct krdma_box *box);
 u32 krdma_box_count(struct krdma_box *box, u32 *waiting);
-struct file *krdma_inbox_open(struct krdma_exp *exp, bool nonblock, struct krdma_why *why);
+struct file *krdma_inbox_open(struct krdma_export *export, bool nonblock,
+			      struct krdma_error *error);
 
 /* mail.c: messages that come, at the owner */
 void krdma_senders_init(struct krdma_session *sess);
@@ -997,13 +1001,13 @@ void krdma_mail_answer(struct krdma_session *sess, struct krdma_msg *msg);
 /* export.c: memory of this host under a name */
 extern struct mutex krdma_exports_lock;
 extern struct list_head krdma_exports;
-struct krdma_exp *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc_export *cmd,
-				   struct page *const *pages, krdma_receive_fn fn, void *priv,
-				   struct krdma_why *why);
-int krdma_export_publish(struct krdma_exp *exp, struct krdma_why *why);
-void krdma_export_unpublish(struct krdma_exp *exp);
-struct krdma_exp *krdma_export_find(struct net *net, const char *name);
-void krdma_export_put(struct krdma_exp *exp);
+struct krdma_export *krdma_export_new(struct krdma_ctx *ctx, const struct krdma_ioc_export *cmd,
+				      struct page *const *pages, krdma_receive_fn fn, void *priv,
+				      struct krdma_error *error);
+int krdma_export_publish(struct krdma_export *export, struct krdma_error *error);
+void krdma_export_unpublish(struct krdma_export *export);
+struct krdma_export *krdma_export_find(struct net *net, const char *name);
+void krdma_export_put(struct krdma_export *export);
 
 /* grant.c: exports opened by a session, and their segments */
 void krdma_segments_wake(void);
@@ -1020,12 +1024,12 @@ void krdma_service_work(struct work_struct *work);
 
 /* region.c: regions and keys */
 struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
-				       u32 timeout_ms, struct krdma_why *why);
+				       u32 timeout_ms, struct krdma_error *error);
 void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
 void krdma_region_put_soft(struct krdma_region *region);
 void krdma_region_want(struct krdma_region *region);
-int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why);
+int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error);
 void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue *done);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
@@ -1040,19 +1044,19 @@ void krdma_regions_drop(struct krdma_session *sess);
 /* digest.c */
 void krdma_digest_init(void);
 int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value);
-void krdma_digest_queue(struct krdma_xfer *x);
+void krdma_digest_queue(struct krdma_transfer *x);
 void krdma_digest_work(struct work_struct *work);
 
-/* xfer.c */
-void krdma_xfer_again(struct krdma_xfer *x);
-void krdma_xfers_submit(struct krdma_queue *batch);
-void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done);
-void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done);
-void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
-			   struct krdma_queue *done);
+/* transfer.c */
+void krdma_transfer_again(struct krdma_transfer *x);
+void krdma_transfers_submit(struct krdma_queue *batch);
+void krdma_transfer_release(struct krdma_transfer *x, struct krdma_queue *done);
+void krdma_transfer_cancel(struct krdma_transfer *x, int err, struct krdma_queue *done);
+void krdma_transfer_pump_ready(struct krdma_session *sess, struct krdma_transfer *fresh,
+			       struct krdma_queue *done);
 
 /**
- * krdma_xfer_pump - post what can be posted, with one doorbell
+ * krdma_transfer_pump - post what can be posted, with one doorbell
  * @sess: session
  * @done: transfers that ended
  *
@@ -1061,40 +1065,40 @@ void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
  *
  * Context: session->lock held.
  */
-static inline void krdma_xfer_pump(struct krdma_session *sess, struct krdma_queue *done)
+static inline void krdma_transfer_pump(struct krdma_session *sess, struct krdma_queue *done)
 {
 	lockdep_assert_held(&sess->lock);
 	if (!list_empty(&sess->ready) || !list_empty(&sess->mail))
-		krdma_xfer_pump_ready(sess, NULL, done);
+		krdma_transfer_pump_ready(sess, NULL, done);
 }
 
 /**
- * krdma_xfers_map_again - a mapping has gone: those that lacked one may have it
+ * krdma_transfers_map_again - a mapping has gone: those that lacked one may have it
  * @sess: session, to be pumped
  *
  * Context: session->lock held.
  */
-static inline void krdma_xfers_map_again(struct krdma_session *sess)
+static inline void krdma_transfers_map_again(struct krdma_session *sess)
 {
 	lockdep_assert_held(&sess->lock);
 	list_splice_tail_init(&sess->unmapped, &sess->ready);
 }
 
-void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done);
-void krdma_xfer_ready(struct krdma_xfer *x);
-void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now);
-void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait);
-void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done);
-void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done);
-void krdma_xfer_answered(struct krdma_xfer *x, int err, struct krdma_queue *done);
-void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done);
-void krdma_xfers_fail_rest(struct krdma_session *sess);
-ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done);
-void krdma_xfers_finish(struct krdma_queue *done);
-int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why);
+void krdma_transfer_finish(struct krdma_transfer *x, struct krdma_queue *done);
+void krdma_transfer_ready(struct krdma_transfer *x);
+void krdma_transfer_wait_since(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now);
+void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait);
+void krdma_transfer_end(struct krdma_transfer *x, int err, struct krdma_queue *done);
+void krdma_transfer_refused(struct krdma_transfer *x, struct krdma_queue *done);
+void krdma_transfer_answered(struct krdma_transfer *x, int err, struct krdma_queue *done);
+void krdma_transfers_fail(struct krdma_session *sess, struct krdma_queue *done);
+void krdma_transfers_fail_rest(struct krdma_session *sess);
+ktime_t krdma_transfers_expire(struct krdma_session *sess, struct krdma_queue *done);
+void krdma_transfers_finish(struct krdma_queue *done);
+int krdma_transfer_explain(struct krdma_transfer *x, struct krdma_error *error);
 
 /* chunk.c: work requests of transfers */
-struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_xfer *x,
+struct krdma_chunk *krdma_chunk_build(struct krdma_channel *ch, struct krdma_transfer *x,
 				      struct krdma_key *key);
 int krdma_chunks_post(struct krdma_channel *ch, struct krdma_chunk *chain,
 		      struct krdma_queue *done);
@@ -1159,7 +1163,7 @@ static inline void krdma_post_alive(struct krdma_channel *ch)
 static inline unsigned long krdma_post_late(const struct krdma_channel *ch)
 {
 	u32 first = ch->posted_at[ch->completed & (KRDMA_OUTSTANDING_MAX - 1)];
-	unsigned long dead = msecs_to_jiffies(KRDMA_DEAD_MS * ch->patience);
+	unsigned long dead = msecs_to_jiffies(KRDMA_DEAD_MS * ch->timeout_scale);
 	unsigned long old = jiffies - ((u32)jiffies - first) + KRDMA_OLD_FACTOR * dead;
 
 	dead += ch->progress;
@@ -1207,7 +1211,7 @@ bool krdma_asks_expired(struct krdma_session *sess, unsigned long *next);
 void krdma_ask_heartbeat(struct krdma_session *sess);
 int krdma_ask_fence(struct krdma_session *sess);
 int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
-	       struct krdma_why *why);
+	       struct krdma_error *error);
 
 /* ctl.c: what was received, and our answers */
 bool krdma_ctl_rx_came(struct krdma_session *sess, struct krdma_rx *rx);
@@ -1234,9 +1238,9 @@ bool krdma_conn_endless(const struct rdma_conn_param *param);
 extern struct mutex krdma_listeners_lock;
 extern struct list_head krdma_listeners;
 int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
-		 struct krdma_prefix *allow, u32 nallow, struct krdma_why *why);
+		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error);
 int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
-		   struct krdma_why *why);
+		   struct krdma_error *error);
 void krdma_listeners_drop(struct krdma_ctx *ctx);
 void krdma_listeners_retry(void);
 void krdma_listeners_exit(void);
@@ -1253,7 +1257,7 @@ extern struct list_head krdma_sessions;
 struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *dst,
 					    const struct sockaddr_storage *src, u32 flags,
-					    u32 timeout_ms, struct krdma_why *why);
+					    u32 timeout_ms, struct krdma_error *error);
 struct krdma_session *krdma_session_new(void);
 int krdma_session_queue(struct krdma_session *sess);
 void krdma_session_left(struct krdma_session *sess);
@@ -1265,11 +1269,11 @@ void krdma_session_join(struct krdma_session *sess);
 void krdma_session_leave(struct krdma_session *sess);
 void krdma_session_put(struct krdma_session *sess);
 void krdma_session_up(struct krdma_session *sess);
-void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye);
-void krdma_session_broken(struct krdma_session *sess, const char *why);
-void krdma_session_lost_locked(struct krdma_session *sess, const char *why,
+void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, int bye);
+void krdma_session_broken(struct krdma_session *sess, const char *cause);
+void krdma_session_lost_locked(struct krdma_session *sess, const char *cause,
 			       struct krdma_queue *done);
-void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
+void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye,
 			       struct krdma_queue *done);
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_sessions_fail_device(struct krdma_device *dev);
@@ -1278,8 +1282,8 @@ void krdma_sessions_fail_listener(u64 serial);
 void krdma_sessions_exit(void);
 void krdma_session_serve(struct krdma_session *sess);
 struct krdma_device *krdma_session_device(struct krdma_session *sess);
-void krdma_session_protocol(struct krdma_session *sess, const char *why);
-int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_why *why);
+void krdma_session_protocol(struct krdma_session *sess, const char *cause);
+int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_error *error);
 
 static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
 				    const struct sockaddr_storage *b)

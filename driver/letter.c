@@ -43,27 +43,27 @@ static bool krdma_region_place(const struct krdma_region *region)
  * @now: the time
  * @done: transfers that ended
  *
- * krdma_xfer_pump sends it.
+ * krdma_transfer_pump sends it.
  *
  * Context: session->lock held.
  */
-void krdma_letter_queue(struct krdma_xfer *x, ktime_t now, struct krdma_queue *done)
+void krdma_letter_queue(struct krdma_transfer *x, ktime_t now, struct krdma_queue *done)
 {
 	struct krdma_region *region = x->region;
 
 	lockdep_assert_held(&x->sess->lock);
 	if (region->err) {
-		krdma_xfer_end(x, region->err, done);
+		krdma_transfer_end(x, region->err, done);
 		return;
 	}
 	list_move_tail(&x->node, &region->senders);
-	krdma_xfer_wait_since(x, KRDMA_WAIT_RECEIVER, now);
+	krdma_transfer_wait_since(x, KRDMA_WAIT_RECEIVER, now);
 	if (list_empty(&region->mail))
 		list_add_tail(&region->mail, &region->sess->mail);
 }
 
 static int krdma_letter_write(struct krdma_channel *ch, struct krdma_letter *l,
-			      const struct krdma_xfer *x)
+			      const struct krdma_transfer *x)
 {
 	struct krdma_msg *msg = ch->letter_msg;
 	bool written = x->opcode == KRDMA_OP_WRITE;
@@ -91,12 +91,12 @@ static int krdma_letter_write(struct krdma_channel *ch, struct krdma_letter *l,
 
 /* The next message of a region goes into a letter. */
 static bool krdma_letter_fill(struct krdma_channel *ch, struct krdma_letter *l,
-			      struct krdma_xfer *x, ktime_t now, struct krdma_queue *done)
+			      struct krdma_transfer *x, ktime_t now, struct krdma_queue *done)
 {
 	int rc = ktime_compare(x->deadline, now) <= 0 ? -ETIMEDOUT : krdma_letter_write(ch, l, x);
 
 	if (rc) {
-		krdma_xfer_end(x, rc, done);
+		krdma_transfer_end(x, rc, done);
 		return false;
 	}
 	list_del_init(&l->node);
@@ -105,7 +105,7 @@ static bool krdma_letter_fill(struct krdma_channel *ch, struct krdma_letter *l,
 	x->posted = x->length;
 	krdma_stat_inc(KRDMA_STAT_MESSAGES_SENT);
 	x->letter = l;
-	l->xfer = x;
+	l->transfer = x;
 	l->region = x->region;
 	kref_get(&x->region->ref);
 	x->region->letters++;
@@ -120,12 +120,13 @@ static struct krdma_region *krdma_mail_next(struct krdma_session *sess, struct k
 					    ktime_t now, struct krdma_queue *done)
 {
 	struct krdma_region *region, *next;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
 	list_for_each_entry_safe(region, next, &sess->mail, mail) {
 		if (!krdma_region_place(region))
 			continue;
-		while ((x = list_first_entry_or_null(&region->senders, struct krdma_xfer, node)))
+		while ((x = list_first_entry_or_null(&region->senders, struct krdma_transfer,
+						     node)))
 			if (krdma_letter_fill(sess->ch, l, x, now, done))
 				return region;
 		list_del_init(&region->mail);
@@ -138,11 +139,11 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
 					     int err, struct krdma_queue *done)
 {
 	struct krdma_region *region = l->region;
-	struct krdma_xfer *x = l->xfer;
+	struct krdma_transfer *x = l->transfer;
 
 	lockdep_assert_held(&ch->sess->lock);
 	l->region = NULL;
-	l->xfer = NULL;
+	l->transfer = NULL;
 	region->letters--;
 	ch->places_used--;
 	krdma_letter_free(ch, l);
@@ -150,14 +151,14 @@ static struct krdma_region *krdma_letter_end(struct krdma_channel *ch, struct kr
 		return region;
 	x->letter = NULL;
 	if (err) {
-		krdma_xfer_answered(x, err, done);
+		krdma_transfer_answered(x, err, done);
 		return region;
 	}
 	x->mail = KRDMA_MAIL_NONE;
 	if (x->opcode == KRDMA_OP_SEND)
 		x->moved = x->length;
 	if (!x->chunks && x->moved == x->length)
-		krdma_xfer_finish(x, done);
+		krdma_transfer_finish(x, done);
 	return region;
 }
 
@@ -170,7 +171,7 @@ static void krdma_letter_refused(struct krdma_channel *ch, struct krdma_letter *
 	ch->outstanding--;
 	l->posted = false;
 	krdma_stat_add(KRDMA_STAT_MESSAGES_SENT, -1);
-	krdma_xfer_refused(l->xfer, done);
+	krdma_transfer_refused(l->transfer, done);
 	region = krdma_letter_end(ch, l, -EIO, done);
 	krdma_region_put_soft(region);
 }
@@ -259,10 +260,10 @@ static void krdma_letter_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (l->posted) {
 		l->posted = false;
 		krdma_letter_free(ch, l);
-		krdma_xfer_pump(ch->sess, &done);
+		krdma_transfer_pump(ch->sess, &done);
 	}
 	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /**
@@ -300,10 +301,10 @@ void krdma_letters_answered(struct krdma_session *sess, struct krdma_rx *rx,
 			regions[n++] =
 				krdma_letter_end(ch, l, krdma_proto_errno(taken->status), &done);
 	}
-	krdma_xfer_pump(sess, &done);
+	krdma_transfer_pump(sess, &done);
 out:
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	while (n)
 		krdma_region_put_soft(regions[--n]);
 	if (wrong)

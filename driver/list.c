@@ -19,7 +19,7 @@
 struct krdma_emit {
 	struct krdma_ctx *ctx;
 	struct krdma_ioc_list *cmd;
-	struct krdma_why *why;
+	struct krdma_error *error;
 	bool admin;
 	u64 skip;
 	u32 room;
@@ -184,12 +184,12 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		.idle_ms = jiffies_to_msecs(jiffies - sess->ch->last_wc),
 		.bytes_read = sess->bytes_read,
 		.bytes_written = sess->bytes_written,
-		.transfers = sess->transfers,
+		.transfers = sess->ended_transfers,
 		.failures = sess->failures,
 	};
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
-	hlist_for_each_entry(x, &sess->xfers, all) {
+	hlist_for_each_entry(x, &sess->transfers, all) {
 		if (x->wait == KRDMA_WAIT_WIRE)
 			info.in_flight++;
 		else
@@ -252,9 +252,9 @@ static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
 static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *sess)
 {
 	ktime_t now = ktime_get();
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
-	hlist_for_each_entry(x, &sess->xfers, all) {
+	hlist_for_each_entry(x, &sess->transfers, all) {
 		struct krdma_transfer_info info = {
 			.session = sess->serial,
 			.user_data = x->user_data,
@@ -308,30 +308,30 @@ static int krdma_list_sessions(struct krdma_emit *e)
 static int krdma_list_exports(struct krdma_emit *e)
 {
 	struct krdma_grant *grant;
-	struct krdma_exp *exp;
+	struct krdma_export *export;
 
 	mutex_lock(&krdma_exports_lock);
-	list_for_each_entry(exp, &krdma_exports, node) {
+	list_for_each_entry(export, &krdma_exports, node) {
 		struct krdma_export_info info = {
-			.length = exp->length,
-			.rights = exp->rights,
-			.flags = exp->flags,
-			.uid = krdma_uid(exp->user->uid),
-			.segments = atomic_read(&exp->segments),
-			.max_segments = exp->max_segments,
-			.recalls = atomic64_read(&exp->recalls),
+			.length = export->length,
+			.rights = export->rights,
+			.flags = export->flags,
+			.uid = krdma_uid(export->user->uid),
+			.segments = atomic_read(&export->segments),
+			.max_segments = export->max_segments,
+			.recalls = atomic64_read(&export->recalls),
 		};
+		u64 pages = export->mem ? export->mem->npages :
+					  atomic64_read(&export->pinned_pages);
 
-		if (!krdma_visible(e, exp->net, exp->user->uid))
+		if (!krdma_visible(e, export->net, export->user->uid))
 			continue;
-		if (exp->box)
-			info.messages = krdma_box_count(exp->box, &info.senders_waiting);
-		info.pinned_bytes =
-			(exp->mem ? (u64)exp->mem->npages : (u64)atomic64_read(&exp->pinned_pages))
-			<< PAGE_SHIFT;
-		list_for_each_entry(grant, &exp->grants, export_node)
+		if (export->box)
+			info.messages = krdma_box_count(export->box, &info.senders_waiting);
+		info.pinned_bytes = pages << PAGE_SHIFT;
+		list_for_each_entry(grant, &export->grants, export_node)
 			info.grants++;
-		strscpy(info.name, exp->name, sizeof(info.name));
+		strscpy(info.name, export->name, sizeof(info.name));
 		krdma_emit(e, &info);
 	}
 	mutex_unlock(&krdma_exports_lock);
@@ -346,9 +346,9 @@ static int krdma_list_peer(struct krdma_emit *e)
 	u32 i;
 
 	if (e->room < KRDMA_WIRE_LIST_MAX)
-		return krdma_explain(e->why, -EINVAL, "a peer's list needs room for %u entries",
+		return krdma_explain(e->error, -EINVAL, "a peer's list needs room for %u entries",
 				     KRDMA_WIRE_LIST_MAX);
-	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->why);
+	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	msg = kzalloc(sizeof(*msg), GFP_KERNEL);
@@ -358,9 +358,9 @@ static int krdma_list_peer(struct krdma_emit *e)
 	msg->list.cursor = e->cmd->cursor;
 	rc = krdma_ask_wait(h->sess, msg, krdma_default_ms(0), NULL, NULL);
 	if (rc == -ENOTCONN)
-		krdma_session_explain(h->sess, -ENOTCONN, e->why);
+		krdma_session_explain(h->sess, -ENOTCONN, e->error);
 	if (rc) {
-		krdma_explain(e->why, rc, "%pISpc does not list its exports (%pe)", &h->sess->dst,
+		krdma_explain(e->error, rc, "%pISpc does not list its exports (%pe)", &h->sess->dst,
 			      ERR_PTR(rc));
 		goto out;
 	}
@@ -368,7 +368,7 @@ static int krdma_list_peer(struct krdma_emit *e)
 	if (msg->list_answer.cursor &&
 	    (msg->list_answer.cursor <= e->cmd->cursor || !msg->list_answer.count)) {
 		krdma_session_protocol(h->sess, "a list that does not go on");
-		rc = krdma_explain(e->why, -EPROTO, "%pISpc gives a list that does not go on",
+		rc = krdma_explain(e->error, -EPROTO, "%pISpc gives a list that does not go on",
 				   &h->sess->dst);
 		goto out;
 	}
@@ -412,7 +412,7 @@ static int krdma_list_copy(const struct krdma_emit *e)
 	for (i = 0; i < e->n; i++, to += e->cmd->stride)
 		if (copy_to_user(to, e->buf + i * e->size, head) ||
 		    clear_user(to + head, e->cmd->stride - head))
-			return krdma_explain(e->why, -EFAULT, "the entries can't be written");
+			return krdma_explain(e->error, -EFAULT, "the entries can't be written");
 	return 0;
 }
 
@@ -420,17 +420,17 @@ static int krdma_list_copy(const struct krdma_emit *e)
  * krdma_list_fill - KRDMA_IOC_LIST
  * @ctx: open file
  * @cmd: the command; count and cursor are set
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
-int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_why *why)
+int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_error *error)
 {
 	struct krdma_emit e = {
 		.ctx = ctx,
 		.cmd = cmd,
-		.why = why,
+		.error = error,
 		.admin = ns_capable(ctx->net->user_ns, CAP_NET_ADMIN),
 		.skip = cmd->cursor,
 	};
@@ -438,12 +438,12 @@ int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct kr
 	int rc;
 
 	if (!kind || kind >= ARRAY_SIZE(krdma_lists))
-		return krdma_explain(why, -EINVAL, "there is no list of kind %u", kind);
+		return krdma_explain(error, -EINVAL, "there is no list of kind %u", kind);
 	kind = array_index_nospec(kind, ARRAY_SIZE(krdma_lists));
 	if (kind != KRDMA_LIST_PEER_EXPORTS && cmd->session)
-		return krdma_explain(why, -EINVAL, "this list is not of a session");
+		return krdma_explain(error, -EINVAL, "this list is not of a session");
 	if (!cmd->count || !cmd->stride || cmd->stride > PAGE_SIZE)
-		return krdma_explain(why, -EINVAL, "there is no room for an entry");
+		return krdma_explain(error, -EINVAL, "there is no room for an entry");
 
 	e.size = krdma_lists[kind].size;
 	e.room = min_t(u32, cmd->count, KRDMA_LIST_BYTES / e.size);

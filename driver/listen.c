@@ -71,11 +71,12 @@ static bool krdma_host_of(const struct rdma_cm_id *id, union ib_gid *host)
 	return path;
 }
 
-static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason, const char *why)
+static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason,
+			const char *cause)
 {
 	struct krdma_wire_reject wire;
 
-	pr_info_ratelimited("krdma_mover: %pISpc refused: %s\n", &id->route.addr.dst_addr, why);
+	pr_info_ratelimited("krdma_mover: %pISpc refused: %s\n", &id->route.addr.dst_addr, cause);
 	atomic64_inc(&l->refused);
 	krdma_stat_inc(KRDMA_STAT_SESSIONS_REFUSED);
 	krdma_proto_encode_reject(reason, &wire);
@@ -86,7 +87,7 @@ static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reas
 static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id,
 				 const struct rdma_conn_param *param)
 {
-	const char *why = "no greeting";
+	const char *cause = "no greeting";
 	struct krdma_session *sess;
 	struct krdma_hello hello;
 	union ib_gid host;
@@ -102,25 +103,25 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 				    "not in the listener's allow-list");
 	if (param->private_data)
 		rc = krdma_proto_decode_hello(param->private_data, param->private_data_len, &hello,
-					      &why);
+					      &cause);
 	if (rc == -EPROTONOSUPPORT) {
 		krdma_proto_versions(hello.version, text, sizeof(text));
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_VERSION, text);
 	}
 	if (!rc && hello.channel) {
 		rc = -EPROTO;
-		why = "a second channel is not supported";
+		cause = "a second channel is not supported";
 	}
 	if (!rc && hello.places) {
 		rc = -EPROTO;
-		why = "places for messages in a request";
+		cause = "places for messages in a request";
 	}
 	if (!rc && krdma_conn_endless(param)) {
 		rc = -EPROTO;
-		why = "it asks for retries without an end";
+		cause = "it asks for retries without an end";
 	}
 	if (rc)
-		return krdma_reject(l, id, KRDMA_WIRE_REASON_MALFORMED, why);
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_MALFORMED, cause);
 
 	sess = krdma_session_new();
 	if (!sess)
@@ -138,10 +139,10 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
 	}
 	rc = krdma_session_queue(sess) ?: krdma_conn_accept(sess, id, &hello, param);
-	why = sess->ch->why ?: "it could not be accepted";
+	cause = sess->ch->cause ?: "it could not be accepted";
 	krdma_session_accepted(sess, rc);
 	if (rc)
-		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, why);
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, cause);
 	atomic64_inc(&l->accepted);
 	return 0;
 }
@@ -326,13 +327,13 @@ static struct krdma_listener *krdma_listener_find(struct net *net,
  * @addr: local address, with port
  * @allow: prefixes of peers; taken over on success
  * @nallow: their number, 0 for every peer
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
 int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
-		 struct krdma_prefix *allow, u32 nallow, struct krdma_why *why)
+		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error)
 {
 	struct krdma_listener *l;
 	const char *what;
@@ -350,14 +351,15 @@ int krdma_listen(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 
 	mutex_lock(&krdma_listeners_start);
 	if (krdma_listener_find(ctx->net, addr)) {
-		rc = krdma_explain(why, -EEXIST, "there is a listener on %pISpc already", addr);
+		rc = krdma_explain(error, -EEXIST, "there is a listener on %pISpc already", addr);
 		goto out;
 	}
 	l->serial = ++krdma_listener_serial;
 	rc = krdma_listener_start(l, &what);
 	if (rc) {
 		rc = krdma_listener_explain(l, rc, &what);
-		krdma_explain(why, rc, "can't listen on %pISpc: %s (%pe)", addr, what, ERR_PTR(rc));
+		krdma_explain(error, rc, "can't listen on %pISpc: %s (%pe)", addr, what,
+			      ERR_PTR(rc));
 		goto out;
 	}
 	mutex_lock(&krdma_listeners_lock);
@@ -389,13 +391,13 @@ static void krdma_listener_end(struct krdma_listener *l)
  * krdma_unlisten - stop accepting peers at an address
  * @ctx: open file of an administrator
  * @addr: local address, with port
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: 0 or -ENOENT
  */
 int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
-		   struct krdma_why *why)
+		   struct krdma_error *error)
 {
 	struct krdma_listener *l;
 	int rc = 0;
@@ -405,7 +407,7 @@ int krdma_unlisten(struct krdma_ctx *ctx, const struct sockaddr_storage *addr,
 	if (l)
 		krdma_listener_end(l);
 	else
-		rc = krdma_explain(why, -ENOENT, "there is no listener on %pISpc", addr);
+		rc = krdma_explain(error, -ENOENT, "there is no listener on %pISpc", addr);
 	mutex_unlock(&krdma_listeners_start);
 	return rc;
 }

@@ -6,7 +6,7 @@
 #include "krdma.h"
 
 /* To the entry that the next byte is in. */
-static void krdma_local_entry(const struct krdma_xfer *x, struct krdma_cursor *at)
+static void krdma_local_entry(const struct krdma_transfer *x, struct krdma_cursor *at)
 {
 	u64 length;
 
@@ -26,7 +26,7 @@ static void krdma_local_entry(const struct krdma_xfer *x, struct krdma_cursor *a
  * Context: any.
  * Return: the page
  */
-struct page *krdma_local_page(const struct krdma_xfer *x, struct krdma_cursor *at, u32 *offset,
+struct page *krdma_local_page(const struct krdma_transfer *x, struct krdma_cursor *at, u32 *offset,
 			      u64 *rest)
 {
 	const struct bio_vec *bv;
@@ -55,7 +55,7 @@ struct page *krdma_local_page(const struct krdma_xfer *x, struct krdma_cursor *a
  * Context: any.
  * Return: 0, or -EFAULT: a page is poisoned, and reading it may be the end
  */
-int krdma_local_copy(const struct krdma_xfer *x, void *to, u32 length)
+int krdma_local_copy(const struct krdma_transfer *x, void *to, u32 length)
 {
 	struct krdma_cursor at = x->at;
 	struct page *page;

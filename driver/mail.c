@@ -80,7 +80,7 @@ int krdma_sender_open(struct krdma_grant *grant)
 	kref_init(&sender->ref);
 	INIT_LIST_HEAD(&sender->node);
 	INIT_LIST_HEAD(&sender->held);
-	sender->box = grant->exp->box;
+	sender->box = grant->export->box;
 	kref_get(&sender->box->ref);
 	sender->sess = grant->sess;
 	sender->grant = grant->id;
@@ -125,7 +125,7 @@ static void krdma_message_taken(struct krdma_session *sess, struct krdma_rx *rx,
 		sess->taken[sess->ntaken++].status = status;
 	}
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 static void krdma_taken_answer(struct krdma_session *sess)
@@ -385,11 +385,11 @@ static struct krdma_rx *krdma_deliver_next(struct krdma_box *box, u32 length,
 static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx, struct krdma_mail *mail)
 {
 	struct krdma_box *box = sender->box;
-	const char *why;
+	const char *cause;
 
 	krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
 	/* It has been decoded before. */
-	if (WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, box->msg, &why))) {
+	if (WARN_ON_ONCE(krdma_proto_decode(rx->buf, rx->len, box->msg, &cause))) {
 		kfree(mail);
 		mail = NULL;
 	}

@@ -25,7 +25,7 @@ struct workqueue_struct *krdma_event_wq;
 
 /**
  * krdma_explain - say why a call fails
- * @why: where to; NULL if nobody asks
+ * @error: where to; NULL if nobody asks
  * @err: negative errno
  * @fmt: one sentence without a full stop
  *
@@ -34,15 +34,15 @@ struct workqueue_struct *krdma_event_wq;
  * Context: any.
  * Return: @err
  */
-int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...)
+int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...)
 {
 	va_list args;
 
-	if (!why || why->err)
+	if (!error || error->err)
 		return err;
-	why->err = -err;
+	error->err = -err;
 	va_start(args, fmt);
-	vscnprintf(why->text, sizeof(why->text), fmt, args);
+	vscnprintf(error->text, sizeof(error->text), fmt, args);
 	va_end(args);
 	return err;
 }

@@ -43,7 +43,7 @@ static bool krdma_vma_tracks_dirty(struct vm_area_struct *vma)
  * of a page that a later write replaces.
  */
 static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned long end,
-			    bool writable, bool *write, struct krdma_why *why)
+			    bool writable, bool *write, struct krdma_error *error)
 {
 	bool force = false, shared_ro = false;
 	struct vm_area_struct *vma;
@@ -52,21 +52,21 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 	for (; addr < end; addr = vma->vm_end) {
 		vma = find_vma(mm, addr);
 		if (!vma || vma->vm_start > addr)
-			return krdma_explain(why, -EFAULT, "no memory is mapped at %#lx", addr);
+			return krdma_explain(error, -EFAULT, "no memory is mapped at %#lx", addr);
 		if (vma->vm_flags & (VM_IO | VM_PFNMAP))
-			return krdma_explain(why, -EFAULT, "the memory at %#lx is of a device",
+			return krdma_explain(error, -EFAULT, "the memory at %#lx is of a device",
 					     addr);
 		if (!(vma->vm_flags & VM_READ) || (writable && !(vma->vm_flags & VM_WRITE)))
-			return krdma_explain(why, -EFAULT, "the memory at %#lx is not %s", addr,
+			return krdma_explain(error, -EFAULT, "the memory at %#lx is not %s", addr,
 					     writable ? "writable" : "readable");
 		if (vma_is_fsdax(vma))
 			return krdma_explain(
-				why, -EOPNOTSUPP,
+				error, -EOPNOTSUPP,
 				"the file mapped at %#lx is on a DAX file system, its memory can't stay pinned",
 				addr);
 		if (writable && krdma_vma_tracks_dirty(vma))
 			return krdma_explain(
-				why, -EOPNOTSUPP,
+				error, -EOPNOTSUPP,
 				"the file system of the file mapped at %#lx does not let its pages stay pinned for writing; tmpfs, hugetlbfs and devdax do",
 				addr);
 		if (writable)
@@ -77,28 +77,28 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 		} else {
 			if (!(vma->vm_flags & VM_WRITE))
 				return krdma_explain(
-					why, -EOPNOTSUPP,
+					error, -EOPNOTSUPP,
 					"the memory at %#lx is private and read-only: map it shared, or writable",
 					addr);
 			force = true;
 		}
 	}
 	if (force && shared_ro)
-		return krdma_explain(why, -EOPNOTSUPP,
+		return krdma_explain(error, -EOPNOTSUPP,
 				     "the range mixes private memory with a shared mapping");
 	*write = writable || force;
 	return 0;
 }
 
-static int krdma_pin_failed(unsigned long addr, bool writable, long rc, struct krdma_why *why)
+static int krdma_pin_failed(unsigned long addr, bool writable, long rc, struct krdma_error *error)
 {
 	rc = rc ?: -EFAULT;
-	return krdma_explain(why, rc, "the memory at %#lx can't be %s (%pe)", addr,
+	return krdma_explain(error, rc, "the memory at %#lx can't be %s (%pe)", addr,
 			     writable ? "written" : "read", ERR_PTR(rc));
 }
 
 static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, struct page **pages,
-			   struct krdma_why *why)
+			   struct krdma_error *error)
 {
 	struct mm_struct *mm = current->mm;
 	bool write;
@@ -107,14 +107,14 @@ static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, s
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 	/* ORDER: check and pin under one hold of the lock. */
-	rc = krdma_vmas_check(mm, addr, addr + (n << PAGE_SHIFT), writable, &write, why);
+	rc = krdma_vmas_check(mm, addr, addr + (n << PAGE_SHIFT), writable, &write, error);
 	if (!rc)
 		rc = krdma_pin_user_pages(addr, n, FOLL_LONGTERM | (write ? FOLL_WRITE : 0), pages);
 	mmap_read_unlock(mm);
 	return rc;
 }
 
-static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, struct krdma_why *why)
+static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, struct krdma_error *error)
 {
 	unsigned long done = 0;
 	long rc;
@@ -127,9 +127,9 @@ static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, struct kr
 			rc = -EINTR;
 			goto out;
 		}
-		rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, why);
+		rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, error);
 		if (rc <= 0) {
-			rc = krdma_pin_failed(addr, mem->writable, rc, why);
+			rc = krdma_pin_failed(addr, mem->writable, rc, error);
 			goto out;
 		}
 		done += rc;
@@ -144,11 +144,11 @@ out:
 
 /* Where the pages of a range of user memory begin, and how many there are. */
 static int krdma_user_range(u64 addr, u64 length, unsigned long *start, unsigned long *npages,
-			    struct krdma_why *why)
+			    struct krdma_error *error)
 {
 	addr = untagged_addr(addr);
 	if (!krdma_range_ok(addr, length, TASK_SIZE_MAX) || !access_ok((void __user *)addr, length))
-		return krdma_explain(why, -EFAULT,
+		return krdma_explain(error, -EFAULT,
 				     "%#llx bytes at %#llx are outside the address space", length,
 				     addr);
 	*start = addr;
@@ -162,7 +162,7 @@ static int krdma_user_range(u64 addr, u64 length, unsigned long *start, unsigned
  * @addr: first byte
  * @length: bytes, not 0
  * @writable: a device will write it
- * @why: explanation
+ * @error: explanation
  *
  * RLIMIT_MEMLOCK applies.
  *
@@ -170,20 +170,20 @@ static int krdma_user_range(u64 addr, u64 length, unsigned long *start, unsigned
  * Return: the memory with a reference, or an ERR_PTR
  */
 struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, bool writable,
-				struct krdma_why *why)
+				struct krdma_error *error)
 {
 	unsigned long start, npages;
 	struct krdma_mem *mem;
 	int rc;
 
 	if (!length)
-		return ERR_PTR(krdma_explain(why, -EINVAL, "the length is 0"));
-	rc = krdma_user_range(addr, length, &start, &npages, why);
+		return ERR_PTR(krdma_explain(error, -EINVAL, "the length is 0"));
+	rc = krdma_user_range(addr, length, &start, &npages, error);
 	if (rc)
 		return ERR_PTR(rc);
 	/* More than that can't be there; and the table of pages is not for free. */
 	if (npages > totalram_pages())
-		return ERR_PTR(krdma_explain(why, -ENOMEM,
+		return ERR_PTR(krdma_explain(error, -ENOMEM,
 					     "%llu KiB are more than the memory of this host",
 					     length >> 10));
 
@@ -203,7 +203,7 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 		rc = PTR_ERR(mem->acct);
 		goto out_mem;
 	}
-	rc = krdma_account_charge(mem->acct, npages, why);
+	rc = krdma_account_charge(mem->acct, npages, error);
 	if (rc)
 		goto out_account;
 
@@ -213,7 +213,7 @@ struct krdma_mem *krdma_mem_pin(struct krdma_ctx *ctx, u64 addr, u64 length, boo
 		goto out_charge;
 	}
 
-	rc = krdma_pin_pages(mem, start & PAGE_MASK, why);
+	rc = krdma_pin_pages(mem, start & PAGE_MASK, error);
 	if (rc)
 		goto out_pages;
 	return mem;
@@ -269,7 +269,7 @@ static long krdma_pin_anon(unsigned long addr, unsigned long n, bool writable, s
 }
 
 static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool writable,
-			       struct krdma_why *why)
+			       struct krdma_error *error)
 {
 	struct page *pages[32];
 	long i, n, want;
@@ -279,13 +279,13 @@ static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool w
 		if (r->mm) {
 			n = krdma_pin_anon(addr & PAGE_MASK, want, writable, pages);
 			if (n <= 0)
-				n = krdma_pin_long(addr & PAGE_MASK, want, writable, pages, why);
+				n = krdma_pin_long(addr & PAGE_MASK, want, writable, pages, error);
 		} else {
 			n = pin_user_pages_fast(addr & PAGE_MASK, want, writable ? FOLL_WRITE : 0,
 						pages);
 		}
 		if (n <= 0)
-			return krdma_pin_failed(addr, writable, n, why);
+			return krdma_pin_failed(addr, writable, n, error);
 		for (i = 0; i < n; i++) {
 			u32 len = krdma_page_rest(addr, length);
 
@@ -307,25 +307,25 @@ static int krdma_pages_pin_one(struct krdma_req *r, u64 addr, u64 length, bool w
  * @n: their number
  * @writable: a device will write
  * @longterm: for more than seconds: as a buffer is pinned, else as direct I/O does
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, of the user.
  * Return: 0 or a negative errno
  */
 int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, bool writable,
-		    bool longterm, struct krdma_why *why)
+		    bool longterm, struct krdma_error *error)
 {
 	unsigned long start, npages, sum = 0;
 	int rc;
 	u32 i;
 
 	for (i = 0; i < n; i++) {
-		rc = krdma_user_range(vec[i].addr, vec[i].length, &start, &npages, why);
+		rc = krdma_user_range(vec[i].addr, vec[i].length, &start, &npages, error);
 		if (rc)
 			return rc;
 		sum += npages;
 	}
-	rc = krdma_op_charge(r, sum, longterm, why);
+	rc = krdma_op_charge(r, sum, longterm, error);
 	if (rc)
 		return rc;
 	r->pages = r->few;
@@ -335,8 +335,8 @@ int krdma_pages_pin(struct krdma_req *r, const struct krdma_vec *vec, u32 n, boo
 	if (!r->pages)
 		return -ENOMEM;
 	for (i = 0; i < n && !rc; i++) {
-		krdma_user_range(vec[i].addr, vec[i].length, &start, &npages, why);
-		rc = krdma_pages_pin_one(r, start, vec[i].length, writable, why);
+		krdma_user_range(vec[i].addr, vec[i].length, &start, &npages, error);
+		rc = krdma_pages_pin_one(r, start, vec[i].length, writable, error);
 	}
 	return rc;
 }
@@ -535,7 +535,7 @@ static bool krdma_mapping_need_sync(struct krdma_mapping *map, struct ib_device 
  * krdma_mem_map - DMA addresses of pinned memory for a device
  * @mem: the memory
  * @dev: the device; the caller's session holds it
- * @why: explanation
+ * @error: explanation
  *
  * Mapped once for each device; the mapping lives as long as the memory, or
  * until the device goes.
@@ -544,7 +544,7 @@ static bool krdma_mapping_need_sync(struct krdma_mapping *map, struct ib_device 
  * Return: the mapping, or an ERR_PTR
  */
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_device *dev,
-				    struct krdma_why *why)
+				    struct krdma_error *error)
 {
 	struct krdma_mapping *map;
 	int rc;
@@ -593,7 +593,7 @@ out_map:
 	kfree(map);
 out_err:
 	mutex_unlock(&mem->lock);
-	krdma_explain(why, rc, "%llu KiB can't be mapped for %s (%pe)", mem->length >> 10,
+	krdma_explain(error, rc, "%llu KiB can't be mapped for %s (%pe)", mem->length >> 10,
 		      dev_name(&dev->ib->dev), ERR_PTR(rc));
 	return ERR_PTR(rc);
 }
@@ -610,7 +610,7 @@ out_err:
  * Context: any.
  * Return: the bytes of the run; 0 if it can't be mapped
  */
-u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u64 *addr)
+u32 krdma_local_next(struct krdma_transfer *x, struct krdma_device *dev, u32 most, u64 *addr)
 {
 	u64 pos;
 	u32 len;
@@ -637,11 +637,11 @@ u32 krdma_local_next(struct krdma_xfer *x, struct krdma_device *dev, u32 most, u
  *
  * Context: any.
  */
-void krdma_mapping_sync(const struct krdma_xfer *x, struct krdma_cursor at, u32 bytes,
+void krdma_mapping_sync(const struct krdma_transfer *x, struct krdma_cursor at, u32 bytes,
 			struct krdma_device *dev, bool to_device)
 {
 	enum dma_data_direction dir = krdma_opcode_fills(x->opcode) ? x->map->dir : DMA_TO_DEVICE;
-	struct krdma_xfer part = {
+	struct krdma_transfer part = {
 		.map = x->map,
 		.local = x->local,
 		.nlocal = x->nlocal,

@@ -21,16 +21,16 @@
 /* The pages of a segment: borrowed from the export, or taken from its file. */
 static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 {
-	struct krdma_exp *exp = seg->grant->exp;
+	struct krdma_export *export = seg->grant->export;
 	u32 shift = seg->grant->sess->dev->segment_shift;
 	pgoff_t first = krdma_segment_start(seg->index, shift) >> PAGE_SHIFT;
 	int rc;
 
-	if (exp->mem || exp->pages) {
-		*pages = (exp->mem ? exp->mem->pages : exp->pages) + first;
+	if (export->mem || export->pages) {
+		*pages = (export->mem ? export->mem->pages : export->pages) + first;
 		return 0;
 	}
-	rc = krdma_account_charge(exp->acct, seg->npages, &seg->grant->why);
+	rc = krdma_account_charge(export->acct, seg->npages, &seg->grant->error);
 	if (rc)
 		return rc;
 	seg->pages = kvmalloc_array(seg->npages, sizeof(*seg->pages), GFP_KERNEL);
@@ -38,30 +38,30 @@ static int krdma_seg_pages(struct krdma_seg *seg, struct page ***pages)
 		rc = -ENOMEM;
 		goto out;
 	}
-	rc = krdma_backing_hold(exp, first, seg->npages, seg->pages, &seg->grant->why);
+	rc = krdma_backing_hold(export, first, seg->npages, seg->pages, &seg->grant->error);
 	if (rc)
 		goto out;
-	atomic64_add(seg->npages, &exp->pinned_pages);
+	atomic64_add(seg->npages, &export->pinned_pages);
 	*pages = seg->pages;
 	return 0;
 out:
 	kvfree(seg->pages);
 	seg->pages = NULL;
-	krdma_account_uncharge(exp->acct, seg->npages);
+	krdma_account_uncharge(export->acct, seg->npages);
 	return rc;
 }
 
 static void krdma_seg_put_pages(struct krdma_seg *seg)
 {
-	struct krdma_exp *exp = seg->grant->exp;
+	struct krdma_export *export = seg->grant->export;
 
 	if (!seg->pages)
 		return;
-	krdma_backing_release(exp, seg->pages, seg->npages,
+	krdma_backing_release(export, seg->pages, seg->npages,
 			      krdma_rights_change(seg->grant->rights));
 	kvfree(seg->pages);
-	atomic64_sub(seg->npages, &exp->pinned_pages);
-	krdma_account_uncharge(exp->acct, seg->npages);
+	atomic64_sub(seg->npages, &export->pinned_pages);
+	krdma_account_uncharge(export->acct, seg->npages);
 }
 
 static enum dma_data_direction krdma_seg_dir(const struct krdma_seg *seg)
@@ -95,7 +95,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 		return ERR_PTR(-ENOMEM);
 	seg->grant = grant;
 	seg->index = index;
-	seg->length = krdma_segment_length(index, grant->exp->length, dev->segment_shift);
+	seg->length = krdma_segment_length(index, grant->export->length, dev->segment_shift);
 	seg->npages = krdma_pages(0, seg->length);
 
 	rc = krdma_seg_pages(seg, &pages);
@@ -111,7 +111,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index)
 	if (!krdma_dma_shared(dev->ib, &seg->sgt)) {
 		pr_warn_ratelimited(
 			"krdma_mover: peers can't have '%s' through %s: its DMA is bounced, or not coherent\n",
-			grant->exp->name, dev_name(&dev->ib->dev));
+			grant->export->name, dev_name(&dev->ib->dev));
 		rc = -EOPNOTSUPP;
 		goto out_map;
 	}
@@ -176,19 +176,19 @@ void krdma_seg_free(struct krdma_seg *seg)
 		/* The key may live: better lose the memory than give it away. */
 		pr_err("krdma_mover: %s keeps a registration (%pe), its memory is lost\n",
 		       dev_name(&sess->dev->ib->dev), ERR_PTR(rc));
-		if (grant->exp->pages)
-			WRITE_ONCE(grant->exp->lost, true); /* so its owner is told */
+		if (grant->export->pages)
+			WRITE_ONCE(grant->export->lost, true); /* so its owner is told */
 		else
-			kref_get(&grant->exp->ref);
+			kref_get(&grant->export->ref);
 		return;
 	}
 	krdma_dma_unmap(sess->dev->ib, &seg->sgt, krdma_seg_dir(seg));
 	sg_free_table(&seg->sgt);
 	krdma_seg_put_pages(seg);
-	atomic_dec(&grant->exp->segments);
+	atomic_dec(&grant->export->segments);
 	/* ORDER: who sees this finds the room; krdma_segments_released(). */
 	smp_mb__before_atomic();
-	atomic_inc(&grant->exp->released);
+	atomic_inc(&grant->export->released);
 	krdma_stat_inc(KRDMA_STAT_SEGMENTS_RELEASED);
 	trace_krdma_segment(sess->serial, grant->id, seg->index, false);
 	kfree(seg);
@@ -516,7 +516,7 @@ void krdma_sinks_free(struct krdma_channel *ch)
 }
 
 /* In its page, where the next byte of a transfer is. */
-static u32 krdma_local_offset(const struct krdma_xfer *x)
+static u32 krdma_local_offset(const struct krdma_transfer *x)
 {
 	if (x->bvec)
 		return offset_in_page(x->bvec[x->at.i].bv_offset + x->at.in);
@@ -531,16 +531,16 @@ static void krdma_sink_unmap(struct krdma_channel *ch, struct krdma_sink *sink,
 	if (!c->mapped)
 		return;
 	for (i = 0; i < c->mapped; i++)
-		krdma_local_unmap(c->xfer, ch->sess->dev->ib, sg_dma_address(&sink->sg[i]),
+		krdma_local_unmap(c->transfer, ch->sess->dev->ib, sg_dma_address(&sink->sg[i]),
 				  sg_dma_len(&sink->sg[i]));
 	c->mapped = 0;
-	krdma_xfers_map_again(ch->sess);
+	krdma_transfers_map_again(ch->sess);
 }
 
 /**
  * krdma_sink_map - describe what a READ fills, as one registration
  * @ch: channel on iWARP
- * @c: chunk; ->xfer is set, ->sink, ->bytes and one SGE on success. The transfer
+ * @c: chunk; ->transfer is set, ->sink, ->bytes and one SGE on success. The transfer
  *	stands behind them then
  * @left: bytes that it may have at most
  *
@@ -554,7 +554,7 @@ int krdma_sink_map(struct krdma_channel *ch, struct krdma_chunk *c, u32 left)
 {
 	struct krdma_sink *sink = list_first_entry_or_null(&ch->sinks, struct krdma_sink, node);
 	struct krdma_device *dev = ch->sess->dev;
-	struct krdma_xfer *x = c->xfer;
+	struct krdma_transfer *x = c->transfer;
 	u32 n = 0, end = 0;
 
 	lockdep_assert_held(&ch->sess->lock);
@@ -623,7 +623,7 @@ void krdma_sink_dereg(struct krdma_chunk *c)
 	c->sink->mr = NULL;
 	/* The key may live: better lose the memory than give it away. */
 	if (WARN_ON_ONCE(ib_dereg_mr(mr))) {
-		c->xfer->lost = true;
+		c->transfer->lost = true;
 		c->mapped = 0;
 	}
 }

@@ -80,9 +80,9 @@ struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle)
 	memset_startat(r, 0, ctx);
 	r->ctx = ctx;
 	kref_get(&ctx->ref);
-	krdma_why_init(&r->why);
+	krdma_error_init(&r->error);
 	/* It may be cancelled before it is started. */
-	krdma_xfer_init(&r->x);
+	krdma_transfer_init(&r->x);
 	return r;
 }
 
@@ -188,28 +188,28 @@ void krdma_reqs_free(struct llist_head *idle)
 /* ---- what the user asks for ---- */
 
 /* What an operation that tells a number has beside that; of a buffer: krdma_op_buffer. */
-static int krdma_op_number(const struct krdma_op *op, struct krdma_why *why)
+static int krdma_op_number(const struct krdma_op *op, struct krdma_error *error)
 {
 	if (op->naddr || (!op->buffer && !IS_ALIGNED(op->addr, KRDMA_NUMBER_BYTES)))
-		return krdma_explain(why, -EINVAL,
+		return krdma_explain(error, -EINVAL,
 				     "a number goes to 8 bytes at a multiple of 8, not to pieces");
 	if (krdma_opcode_atomic(op->opcode) && (op->length != KRDMA_NUMBER_BYTES || op->nranges ||
 						!IS_ALIGNED(op->offset, KRDMA_NUMBER_BYTES)))
 		return krdma_explain(
-			why, -EINVAL,
+			error, -EINVAL,
 			"an atomic operation is on 8 bytes of a region, at a multiple of 8");
 	if (op->flags & KRDMA_OP_VERIFY)
-		return krdma_explain(why, -EINVAL, "only READ and WRITE can be verified");
+		return krdma_explain(error, -EINVAL, "only READ and WRITE can be verified");
 	return 0;
 }
 
-static int krdma_op_send(const struct krdma_op *op, struct krdma_why *why)
+static int krdma_op_send(const struct krdma_op *op, struct krdma_error *error)
 {
 	if (op->offset || (op->flags & (KRDMA_OP_RANGES | KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE)))
-		return krdma_explain(why, -EINVAL,
+		return krdma_explain(error, -EINVAL,
 				     "a message has no place in the region, and no ranges");
 	if (op->length > KRDMA_MESSAGE_MAX)
-		return krdma_explain(why, -EINVAL, "a message has %u bytes at most",
+		return krdma_explain(error, -EINVAL, "a message has %u bytes at most",
 				     KRDMA_MESSAGE_MAX);
 	return 0;
 }
@@ -220,7 +220,7 @@ static u64 krdma_op_local(const struct krdma_op *op)
 	return krdma_opcode_number(op->opcode) ? KRDMA_NUMBER_BYTES : op->length;
 }
 
-static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_why *why)
+static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_error *error)
 {
 	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER |
 			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_MESSAGE | KRDMA_OP_PLACED;
@@ -229,62 +229,64 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_w
 	bool operand = krdma_opcode_atomic(op->opcode) || send || (op->flags & KRDMA_OP_MESSAGE);
 
 	if (!krdma_opcode_right(op->opcode))
-		return krdma_explain(why, -EOPNOTSUPP, "there is no operation %u", op->opcode);
+		return krdma_explain(error, -EOPNOTSUPP, "there is no operation %u", op->opcode);
 	if (op->flags & ~known)
-		return krdma_explain(why, -EOPNOTSUPP, "the flags %#x of an operation are unknown",
-				     op->flags);
+		return krdma_explain(error, -EOPNOTSUPP,
+				     "the flags %#x of an operation are unknown", op->flags);
 	if (op->reserved0 || op->reserved2 || (!operand && op->operand) ||
 	    (op->opcode != KRDMA_OP_CMP_SWAP && op->compare) ||
 	    (!(op->flags & KRDMA_OP_BUFFER) && op->buffer) ||
 	    (!(op->flags & KRDMA_OP_VECTOR) && op->naddr) ||
 	    (!(op->flags & KRDMA_OP_RANGES) && op->nranges))
-		return krdma_explain(why, -EINVAL, "a reserved field of an operation is not zero");
+		return krdma_explain(error, -EINVAL,
+				     "a reserved field of an operation is not zero");
 	if (fixed && (op->flags & (KRDMA_OP_BUFFER | KRDMA_OP_VECTOR)))
 		return krdma_explain(
-			why, -EOPNOTSUPP,
+			error, -EOPNOTSUPP,
 			"a buffer of io_uring can't be a buffer of this file, or a vector");
 	if (((op->flags & KRDMA_OP_VECTOR) && (!op->naddr || op->naddr > KRDMA_VECTOR_MAX)) ||
 	    ((op->flags & KRDMA_OP_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
-		return krdma_explain(why, -EINVAL, "a vector has 1 to %u entries",
+		return krdma_explain(error, -EINVAL, "a vector has 1 to %u entries",
 				     KRDMA_VECTOR_MAX);
 	if (!op->length && !send)
-		return krdma_explain(why, -EINVAL, "the length of an operation is 0");
+		return krdma_explain(error, -EINVAL, "the length of an operation is 0");
 	if ((op->flags & KRDMA_OP_UNPLACED) && op->opcode != KRDMA_OP_WRITE)
-		return krdma_explain(why, -EINVAL, "only a WRITE can be unplaced");
+		return krdma_explain(error, -EINVAL, "only a WRITE can be unplaced");
 	if ((op->flags & KRDMA_OP_PLACED) && op->opcode != KRDMA_OP_WRITE)
-		return krdma_explain(why, -EINVAL, "only a WRITE can be placed");
+		return krdma_explain(error, -EINVAL, "only a WRITE can be placed");
 	if ((op->flags & place) == place)
-		return krdma_explain(why, -EINVAL, "a WRITE is placed or unplaced, not both");
+		return krdma_explain(error, -EINVAL, "a WRITE is placed or unplaced, not both");
 	if ((op->flags & KRDMA_OP_MESSAGE) && op->opcode != KRDMA_OP_WRITE)
-		return krdma_explain(why, -EINVAL, "only a WRITE can carry a message");
+		return krdma_explain(error, -EINVAL, "only a WRITE can carry a message");
 	if (send)
-		return krdma_op_send(op, why);
-	return krdma_opcode_number(op->opcode) ? krdma_op_number(op, why) : 0;
+		return krdma_op_send(op, error);
+	return krdma_opcode_number(op->opcode) ? krdma_op_number(op, error) : 0;
 }
 
 static int krdma_vector_copy(struct krdma_vec *to, u64 from, u32 n, u64 length, const char *what,
-			     struct krdma_why *why)
+			     struct krdma_error *error)
 {
 	u64 sum = 0;
 	u32 i;
 
 	if (copy_from_user(to, u64_to_user_ptr(from), n * sizeof(*to)))
-		return krdma_explain(why, -EFAULT, "the vector of %s can't be read", what);
+		return krdma_explain(error, -EFAULT, "the vector of %s can't be read", what);
 	for (i = 0; i < n; i++)
 		if (!to[i].length || check_add_overflow(sum, to[i].length, &sum))
-			return krdma_explain(why, -EINVAL,
+			return krdma_explain(error, -EINVAL,
 					     "entry %u of the vector of %s is malformed", i, what);
 	if (sum != length)
-		return krdma_explain(why, -EINVAL,
+		return krdma_explain(error, -EINVAL,
 				     "the vector of %s has %llu bytes, the operation %llu", what,
 				     sum, length);
 	return 0;
 }
 
 /* Pieces and ranges, whether there is one or many. */
-static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
+static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r,
+			    struct krdma_error *error)
 {
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	u32 n = op->naddr + op->nranges;
 	int rc = 0;
 
@@ -304,28 +306,29 @@ static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r, stru
 		return -ENOMEM;
 	if (op->naddr) {
 		rc = krdma_vector_copy(r->vecs, op->addr, op->naddr, op->length, "local memory",
-				       why);
+				       error);
 		x->local = r->vecs;
 		x->nlocal = op->naddr;
 	}
 	if (!rc && op->nranges) {
 		rc = krdma_vector_copy(r->vecs + op->naddr, op->offset, op->nranges, op->length,
-				       "ranges", why);
+				       "ranges", error);
 		x->range = r->vecs + op->naddr;
 		x->nrange = op->nranges;
 	}
 	return rc;
 }
 
-static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
+static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r,
+			   struct krdma_error *error)
 {
 	u32 right = krdma_opcode_right(op->opcode), lacks;
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	struct krdma_region *region;
 	struct krdma_handle *h;
 	u32 i;
 
-	h = krdma_handle_get(r->ctx, op->region, KRDMA_HANDLE_REGION, why);
+	h = krdma_handle_get(r->ctx, op->region, KRDMA_HANDLE_REGION, error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	/* It holds the region. */
@@ -335,22 +338,23 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r, struc
 	x->sess = region->sess;
 	for (i = 0; i < x->nrange; i++)
 		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
-			return krdma_explain(why, -ERANGE,
+			return krdma_explain(error, -ERANGE,
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
 					     region->length);
 	right |= krdma_flags_right(op->flags);
 	lacks = right & ~region->rights;
-	return lacks ? krdma_region_refuse(region, lacks, why) : 0;
+	return lacks ? krdma_region_refuse(region, lacks, error) : 0;
 }
 
-static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struct krdma_why *why)
+static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r,
+			   struct krdma_error *error)
 {
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	struct krdma_handle *h;
 	u32 i;
 
-	h = krdma_handle_get(r->ctx, op->buffer, KRDMA_HANDLE_BUFFER, why);
+	h = krdma_handle_get(r->ctx, op->buffer, KRDMA_HANDLE_BUFFER, error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	r->mem = h->mem;
@@ -359,15 +363,15 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struc
 	for (i = 0; i < x->nlocal; i++)
 		if (!krdma_range_ok(x->local[i].addr, x->local[i].length, r->mem->length))
 			return krdma_explain(
-				why, -ERANGE,
+				error, -ERANGE,
 				"%llu bytes at %llu are outside buffer %u, which has %llu",
 				x->local[i].length, x->local[i].addr, op->buffer, r->mem->length);
 	if (krdma_opcode_fills(op->opcode) && !r->mem->writable)
-		return krdma_explain(why, -EACCES, "buffer %u was not registered writable",
+		return krdma_explain(error, -EACCES, "buffer %u was not registered writable",
 				     op->buffer);
 	if (krdma_opcode_number(op->opcode) &&
 	    !IS_ALIGNED(r->mem->offset + op->addr, KRDMA_NUMBER_BYTES))
-		return krdma_explain(why, -EINVAL,
+		return krdma_explain(error, -EINVAL,
 				     "%llu in buffer %u is not at a multiple of 8 in memory",
 				     op->addr, op->buffer);
 	return 0;
@@ -379,7 +383,7 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struc
  * @op: the operation, copied from the user
  * @fixed: its memory is a buffer that io_uring has pinned
  * @r: request, new
- * @why: explanation
+ * @error: explanation
  *
  * krdma_req_drop undoes it, also when it fails.
  *
@@ -387,36 +391,36 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r, struc
  * Return: 0 or a negative errno
  */
 int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed,
-		    struct krdma_req *r, struct krdma_why *why)
+		    struct krdma_req *r, struct krdma_error *error)
 {
 	u64 timeout = op->timeout_ns ?: KRDMA_DEFAULT_TIMEOUT_NS;
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	int rc;
 
-	rc = krdma_op_fields(op, fixed, why);
+	rc = krdma_op_fields(op, fixed, error);
 	if (!rc)
-		rc = krdma_op_vectors(op, r, why);
+		rc = krdma_op_vectors(op, r, error);
 	if (!rc)
-		rc = krdma_op_region(op, r, why);
+		rc = krdma_op_region(op, r, error);
 	if (!rc && (op->flags & KRDMA_OP_BUFFER))
-		rc = krdma_op_buffer(op, r, why);
+		rc = krdma_op_buffer(op, r, error);
 	if (rc)
 		return rc;
 	if (!fixed && !r->mem) {
 		if (op->timeout_ns > KRDMA_OP_PIN_NS)
 			return krdma_explain(
-				why, -EINVAL,
+				error, -EINVAL,
 				"an operation on memory that is not a buffer may last 300 s at most");
 		if (krdma_op_local(op) > KRDMA_OP_PIN_MAX)
 			return krdma_explain(
-				why, -EDQUOT,
+				error, -EDQUOT,
 				"an operation on memory that is not a buffer has at most %llu bytes",
 				KRDMA_OP_PIN_MAX);
 	}
 	r->any_time = !op->timeout_ns;
 	r->after = op->flags & KRDMA_OP_AFTER;
 	x->opcode = op->opcode;
-	krdma_xfer_flags(x, op->flags);
+	krdma_transfer_flags(x, op->flags);
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;
@@ -433,11 +437,11 @@ int krdma_req_check(struct krdma_ctx *ctx, const struct krdma_op *op, bool fixed
  * A peer may keep an operation until its deadline: pages that may be needed longer than
  * for seconds are pinned so that file systems and the kernel can live with it, and counted.
  */
-static int krdma_req_pin(struct krdma_req *r, bool longterm, struct krdma_why *why)
+static int krdma_req_pin(struct krdma_req *r, bool longterm, struct krdma_error *error)
 {
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	int rc = krdma_pages_pin(r, x->local, x->nlocal, krdma_opcode_fills(x->opcode), longterm,
-				 why);
+				 error);
 
 	/* The door drops it; but it may be tried in the other way. */
 	if (rc && r->pinned)
@@ -445,38 +449,38 @@ static int krdma_req_pin(struct krdma_req *r, bool longterm, struct krdma_why *w
 	return rc;
 }
 
-static int krdma_req_pin_long(struct krdma_req *r, struct krdma_why *why)
+static int krdma_req_pin_long(struct krdma_req *r, struct krdma_error *error)
 {
-	struct krdma_why own;
+	struct krdma_error own;
 	int rc;
 
-	krdma_why_init(&own);
+	krdma_error_init(&own);
 	rc = krdma_req_pin(r, true, &own);
 	if (!rc || rc == -EINTR)
 		return rc;
 	/* An operation with the default timeout is not refused for its pins. */
 	if (r->any_time) {
 		r->x.timeout = ns_to_ktime(KRDMA_PIN_SHORT_NS);
-		return krdma_req_pin(r, false, why);
+		return krdma_req_pin(r, false, error);
 	}
 	if (own.err && (rc == -ENOMEM || rc == -EOPNOTSUPP))
 		return krdma_explain(
-			why, rc, "%s; an operation that may last %u s at most does not need that",
+			error, rc, "%s; an operation that may last %u s at most does not need that",
 			own.text, KRDMA_PIN_SHORT_S);
-	return own.err ? krdma_explain(why, rc, "%s", own.text) : rc;
+	return own.err ? krdma_explain(error, rc, "%s", own.text) : rc;
 }
 
 /**
  * krdma_req_prepare - pin or map the memory of an operation
  * @r: request that was checked; ->x.bvec is set if its pages are there already
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, of the user.
  * Return: 0, or the status of the operation
  */
-int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
+int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 {
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	struct krdma_device *dev;
 	int rc;
 
@@ -484,9 +488,9 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 		return 0;
 	if (!r->mem) {
 		if (x->timeout > ns_to_ktime(KRDMA_PIN_SHORT_NS))
-			rc = krdma_req_pin_long(r, why);
+			rc = krdma_req_pin_long(r, error);
 		else
-			rc = krdma_req_pin(r, false, why);
+			rc = krdma_req_pin(r, false, error);
 		x->bvec = r->pages;
 		x->nlocal = r->npages;
 		return rc;
@@ -494,8 +498,8 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_why *why)
 	/* The device must not go while its mapping is made. */
 	dev = krdma_session_device(x->sess);
 	if (!dev)
-		return krdma_session_explain(x->sess, -ENOTCONN, why);
-	x->map = krdma_mem_map(r->mem, dev, why);
+		return krdma_session_explain(x->sess, -ENOTCONN, error);
+	x->map = krdma_mem_map(r->mem, dev, error);
 	krdma_device_put(dev);
 	rc = PTR_ERR_OR_ZERO(x->map);
 	if (rc)
@@ -533,17 +537,17 @@ static void krdma_turn_end(struct krdma_req *r, struct krdma_queue *more)
 		return;
 	next = list_first_entry(&h->turns, struct krdma_req, turn);
 	if (next->after)
-		krdma_xfer_release(&next->x, more);
+		krdma_transfer_release(&next->x, more);
 }
 
-static struct krdma_req *krdma_xfer_req(struct krdma_xfer *x)
+static struct krdma_req *krdma_transfer_req(struct krdma_transfer *x)
 {
 	return container_of(x, struct krdma_req, x);
 }
 
-static void krdma_req_done(struct krdma_xfer *x, struct krdma_queue *more)
+static void krdma_req_done(struct krdma_transfer *x, struct krdma_queue *more)
 {
-	struct krdma_req *r = krdma_xfer_req(x);
+	struct krdma_req *r = krdma_transfer_req(x);
 	struct krdma_ctx *ctx = r->ctx;
 
 	spin_lock_bh(&ctx->reqs_lock);
@@ -575,32 +579,32 @@ static void krdma_req_begin(struct krdma_req *r)
  */
 void krdma_reqs_submit(struct krdma_queue *batch)
 {
-	struct krdma_xfer *x = batch->first;
+	struct krdma_transfer *x = batch->first;
 	struct krdma_ctx *ctx;
 
 	while (x) {
-		ctx = krdma_xfer_req(x)->ctx;
+		ctx = krdma_transfer_req(x)->ctx;
 		spin_lock_bh(&ctx->reqs_lock);
-		for (; x && krdma_xfer_req(x)->ctx == ctx; x = x->next)
-			krdma_req_begin(krdma_xfer_req(x));
+		for (; x && krdma_transfer_req(x)->ctx == ctx; x = x->next)
+			krdma_req_begin(krdma_transfer_req(x));
 		spin_unlock_bh(&ctx->reqs_lock);
 	}
-	krdma_xfers_submit(batch);
+	krdma_transfers_submit(batch);
 }
 
 /**
  * krdma_req_explain - the sentence for an operation that failed
  * @r: request that has ended
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: its status
  */
-int krdma_req_explain(struct krdma_req *r, struct krdma_why *why)
+int krdma_req_explain(struct krdma_req *r, struct krdma_error *error)
 {
-	if (!r->why.err)
-		return krdma_xfer_explain(&r->x, why);
-	return krdma_explain(why, r->x.status, "%s", r->why.text);
+	if (!r->error.err)
+		return krdma_transfer_explain(&r->x, error);
+	return krdma_explain(error, r->x.status, "%s", r->error.text);
 }
 
 /**

@@ -112,7 +112,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		answer = krdma_ctl_rx_came(sess, rx);
 	}
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	if (answer)
 		krdma_ctl_rx_answer(sess, rx);
 }
@@ -168,7 +168,7 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 	spin_lock_bh(&ch->sess->lock);
 	rc = krdma_post_rx_locked(ch, rx, &done);
 	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	return rc;
 }
 
@@ -229,7 +229,7 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (tx->posted)
 		krdma_tx_free(ch, tx);
 	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /**
@@ -371,7 +371,7 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, u32 len, bool l
 	if (!rc)
 		krdma_stat_inc(KRDMA_STAT_MESSAGES_SENT);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	return rc;
 }
 
@@ -418,7 +418,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 		}
 	}
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	*ret = posted ?: rc;
 	return true;
 }
@@ -447,7 +447,7 @@ int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 	int posted;
 
 	if (!wait_event_timeout(ch->tx_wait, krdma_post_wrs_try(ch, first, n, alone, &posted),
-				msecs_to_jiffies(KRDMA_ALONE_MS * ch->patience)))
+				msecs_to_jiffies(KRDMA_ALONE_MS * ch->timeout_scale)))
 		krdma_post_wrs_try(ch, first, n, false, &posted);
 	return posted;
 }
@@ -482,7 +482,7 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 	spin_lock_bh(&ch->sess->lock);
 	krdma_post_completed_locked(ch, wc, &done);
 	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /* ---- heartbeat ---- */
@@ -496,7 +496,7 @@ static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
 	ch->heartbeat = false;
 	krdma_post_completed_locked(ch, wc, &done);
 	spin_unlock_bh(&ch->sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /**

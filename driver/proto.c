@@ -157,13 +157,13 @@ static const char *krdma_proto_unpack_list_answer(const u8 *at, u32 entries, str
 static const char *krdma_proto_check_list_answer(const struct krdma_msg *msg)
 {
 	const struct krdma_msg_entry *entry = msg->list_answer.entry;
-	const char *why;
+	const char *cause;
 	u32 i;
 
 	for (i = 0; i < msg->list_answer.count; i++, entry++) {
-		why = krdma_proto_check_export(entry->length, entry->rights);
-		if (why)
-			return why;
+		cause = krdma_proto_check_export(entry->length, entry->rights);
+		if (cause)
+			return cause;
 		if (!krdma_proto_name_ok(entry->name, sizeof(entry->name)))
 			return "bad name in a list";
 	}
@@ -234,11 +234,11 @@ static const char *krdma_proto_check_open_answer(const struct krdma_msg *msg)
 	u32 shift = msg->open_answer.segment_shift;
 	u32 rights = msg->open_answer.rights;
 	u64 length = msg->open_answer.length;
-	const char *why;
+	const char *cause;
 
-	why = krdma_proto_check_export(length, rights & ~KRDMA_WIRE_ATOMIC_CPU);
-	if (why)
-		return why;
+	cause = krdma_proto_check_export(length, rights & ~KRDMA_WIRE_ATOMIC_CPU);
+	if (cause)
+		return cause;
 	if ((rights & KRDMA_WIRE_ATOMIC_CPU) && !(rights & KRDMA_WIRE_ATOMIC))
 		return "what atomics are atomic against, without them";
 	if (shift < KRDMA_WIRE_SHIFT_MIN || shift > KRDMA_WIRE_SHIFT_MAX)
@@ -900,19 +900,19 @@ int krdma_proto_encode(const struct krdma_msg *msg, void *buf, u32 room)
  * @len: how many came
  * @msg: out: the message. After a refusal it says no more than which type and
  *	tag it seemed to have, for a log line.
- * @why: out: what is wrong, a fixed string; NULL if nothing is
+ * @cause: out: what is wrong, a fixed string; NULL if nothing is
  *
  * The data of a PING or MESSAGE stays where it is: the pointer to it is into @buf.
  *
  * Context: any.
  * Return: 0, or -EPROTO if the message breaks the protocol.
  */
-int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const char **why)
+int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const char **cause)
 {
 	struct krdma_wire_hdr hdr;
 
 	memset(msg, 0, sizeof(*msg));
-	*why = "shorter than a header";
+	*cause = "shorter than a header";
 	if (len < sizeof(hdr))
 		return -EPROTO;
 	memcpy(&hdr, buf, sizeof(hdr));
@@ -921,20 +921,20 @@ int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const ch
 	msg->status = le16_to_cpu(hdr.status);
 	msg->tag = le32_to_cpu(hdr.tag);
 
-	*why = "reserved bytes of the header are not zero";
+	*cause = "reserved bytes of the header are not zero";
 	if (hdr.reserved0 || hdr.reserved1)
 		return -EPROTO;
-	*why = "length is not what came";
+	*cause = "length is not what came";
 	if (le32_to_cpu(hdr.length) != len)
 		return -EPROTO;
 
-	*why = krdma_proto_check_head(msg);
-	if (!*why)
-		*why = krdma_proto_unpack_body((const u8 *)buf + sizeof(hdr), len - sizeof(hdr),
-					       msg);
-	if (!*why)
-		*why = krdma_proto_check_body(msg);
-	return *why ? -EPROTO : 0;
+	*cause = krdma_proto_check_head(msg);
+	if (!*cause)
+		*cause = krdma_proto_unpack_body((const u8 *)buf + sizeof(hdr), len - sizeof(hdr),
+						 msg);
+	if (!*cause)
+		*cause = krdma_proto_check_body(msg);
+	return *cause ? -EPROTO : 0;
 }
 
 /**
@@ -966,47 +966,48 @@ void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire
  * @buf: the private data, at any alignment
  * @len: its bytes; those behind the hello are the transport's padding
  * @hello: out: what it says; all zero after a refusal, but for the version
- * @why: out: what is wrong, a fixed string; NULL if nothing is
+ * @cause: out: what is wrong, a fixed string; NULL if nothing is
  *
  * Context: any.
  * Return: 0, -EPROTONOSUPPORT if the peer speaks another version of this
  * protocol, -EPROTO if it is no hello of this protocol or breaks its rules.
  */
-int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello, const char **why)
+int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello,
+			     const char **cause)
 {
 	struct krdma_wire_hello wire;
 	u32 i;
 
 	memset(hello, 0, sizeof(*hello));
-	*why = "hello too short";
+	*cause = "hello too short";
 	if (len < KRDMA_PROTO_HELLO_SIZE)
 		return -EPROTO;
 	memcpy(&wire, buf, sizeof(wire));
-	*why = "not this protocol";
+	*cause = "not this protocol";
 	if (le32_to_cpu(wire.magic) != KRDMA_WIRE_MAGIC)
 		return -EPROTO;
 	hello->version = wire.version;
-	*why = "another version of the protocol";
+	*cause = "another version of the protocol";
 	if (wire.version != KRDMA_WIRE_VERSION)
 		return -EPROTONOSUPPORT;
-	*why = "reserved bytes of the hello are not zero";
+	*cause = "reserved bytes of the hello are not zero";
 	if (wire.reserved0)
 		return -EPROTO;
 	for (i = 0; i < sizeof(wire.reserved1); i++)
 		if (wire.reserved1[i])
 			return -EPROTO;
-	*why = "window outside its limits";
+	*cause = "window outside its limits";
 	if (le16_to_cpu(wire.window) < KRDMA_WIRE_WINDOW_MIN ||
 	    le16_to_cpu(wire.window) > KRDMA_WIRE_WINDOW_MAX)
 		return -EPROTO;
-	*why = "receives too small";
+	*cause = "receives too small";
 	if (le16_to_cpu(wire.msg_max) < KRDMA_WIRE_MSG_MAX)
 		return -EPROTO;
-	*why = "places for messages outside their limits";
+	*cause = "places for messages outside their limits";
 	if (le16_to_cpu(wire.places) > KRDMA_WIRE_PLACES_MAX)
 		return -EPROTO;
 
-	*why = NULL;
+	*cause = NULL;
 	hello->channel = le16_to_cpu(wire.channel);
 	hello->features = le64_to_cpu(wire.features);
 	hello->incarnation = le64_to_cpu(wire.incarnation);

@@ -24,16 +24,16 @@ struct krdma_segs_ask {
 };
 
 /* Who has no atomics says so in the same words, whatever door it is. */
-static int krdma_region_no_atomics(struct krdma_why *why)
+static int krdma_region_no_atomics(struct krdma_error *error)
 {
-	return krdma_explain(why, -EOPNOTSUPP,
+	return krdma_explain(error, -EOPNOTSUPP,
 			     "no atomic operations: the RDMA device has none, nor has iWARP");
 }
 
-static int krdma_region_no_messages(struct krdma_why *why)
+static int krdma_region_no_messages(struct krdma_error *error)
 {
 	return krdma_explain(
-		why, -EOPNOTSUPP,
+		error, -EOPNOTSUPP,
 		"no messages: the session was not made for them (KRDMA_CONNECT_MESSAGES)");
 }
 
@@ -143,20 +143,20 @@ static void krdma_key_free(struct krdma_region *region, struct krdma_key *key)
 }
 
 /* The next question: what the first waiter lacks, and what will be wanted next. */
-static struct krdma_xfer *krdma_region_next(struct krdma_region *region, struct krdma_msg *msg)
+static struct krdma_transfer *krdma_region_next(struct krdma_region *region, struct krdma_msg *msg)
 {
 	u64 first, last, end = krdma_region_segments(region) - 1;
-	struct krdma_xfer *x, *next;
+	struct krdma_transfer *x, *next;
 
 	lockdep_assert_held(&region->sess->lock);
 	list_for_each_entry_safe(x, next, &region->waiters, node) {
 		const struct krdma_vec *range = &x->range[x->far.i];
 		struct krdma_key *key;
 
-		first = krdma_segment_of(krdma_xfer_at(x), region->segment_shift);
+		first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 		key = xa_load(&region->keys, first);
 		if (key && key->valid) {
-			krdma_xfer_ready(x);
+			krdma_transfer_ready(x);
 			continue;
 		}
 		last = krdma_segment_last(range->addr, range->length, region->segment_shift);
@@ -253,7 +253,7 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	struct krdma_segs_ask *sa = ask->arg;
 	struct krdma_region *region = sa->region;
 	struct krdma_session *sess = region->sess;
-	struct krdma_xfer *x, *next;
+	struct krdma_transfer *x, *next;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 	bool refused = !msg;
 
@@ -266,23 +266,23 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
 	list_for_each_entry_safe(x, next, &region->waiters, node) {
-		u64 first = krdma_segment_of(krdma_xfer_at(x), region->segment_shift);
+		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
 		if (!krdma_range_has(sa->first, sa->count, first))
 			continue;
 		/* The owner's error is about the first; the others ask again. */
 		if (err && first == sa->first && refused)
-			krdma_xfer_answered(x, err, &done);
+			krdma_transfer_answered(x, err, &done);
 		else if (err && first == sa->first)
-			krdma_xfer_end(x, err, &done);
+			krdma_transfer_end(x, err, &done);
 		else
-			krdma_xfer_ready(x);
+			krdma_transfer_ready(x);
 	}
 	if (!list_empty(&region->waiters))
 		krdma_region_want(region);
-	krdma_xfer_pump(sess, &done);
+	krdma_transfer_pump(sess, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	kfree(sa);
 	krdma_region_put(region);
 }
@@ -290,28 +290,28 @@ static void krdma_region_keys(struct krdma_ask *ask, const struct krdma_msg *msg
 static void krdma_region_ask_failed(struct krdma_region *region, int err)
 {
 	struct krdma_session *sess = region->sess;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	region->asking = false;
 	/* One of them; the others try for themselves. */
-	x = list_first_entry_or_null(&region->waiters, struct krdma_xfer, node);
+	x = list_first_entry_or_null(&region->waiters, struct krdma_transfer, node);
 	if (x)
-		krdma_xfer_end(x, err, &done);
+		krdma_transfer_end(x, err, &done);
 	if (!list_empty(&region->waiters))
 		krdma_region_want(region);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 static void krdma_region_waiting(struct krdma_region *region, enum krdma_wait wait)
 {
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
 	spin_lock_bh(&region->sess->lock);
 	list_for_each_entry(x, &region->waiters, node)
-		krdma_xfer_wait(x, wait);
+		krdma_transfer_wait(x, wait);
 	spin_unlock_bh(&region->sess->lock);
 }
 
@@ -340,9 +340,9 @@ static void krdma_region_ask_work(struct work_struct *work)
 	if (!wanted)
 		region->asking = false;
 	/* Some that waited may have found their key. */
-	krdma_xfer_pump(sess, &done);
+	krdma_transfer_pump(sess, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	rc = 0;
 	if (!wanted)
 		goto out;
@@ -527,7 +527,7 @@ void krdma_region_revoke(struct krdma_session *sess, const struct krdma_msg *msg
 	}
 	list_add_tail(&recall->node, &sess->recalls);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	krdma_stat_inc(KRDMA_STAT_REVOKES);
 }
 
@@ -683,13 +683,13 @@ void krdma_regions_lost(struct krdma_session *sess)
 void krdma_region_fail(struct krdma_region *region, int err, struct krdma_queue *done)
 {
 	struct hlist_node *next;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
 	lockdep_assert_held(&region->sess->lock);
 	krdma_region_stale(region, err);
-	hlist_for_each_entry_safe(x, next, &region->sess->xfers, all)
+	hlist_for_each_entry_safe(x, next, &region->sess->transfers, all)
 		if (x->region == region)
-			krdma_xfer_end(x, err, done);
+			krdma_transfer_end(x, err, done);
 }
 
 static void krdma_region_unlist(struct krdma_region *region)
@@ -798,7 +798,7 @@ void krdma_region_close(struct krdma_region *region)
 	if (last)
 		krdma_region_fail(region, -ECANCELED, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	/* The handle's reference goes to the work. */
 	if (last)
 		queue_work(krdma_ask_wq, &region->close_work);
@@ -857,12 +857,12 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
  * krdma_region_refuse - an operation needs a right that the region has not
  * @region: the region
  * @right: KRDMA_RIGHT_*, those that it lacks
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: -EACCES, or -EOPNOTSUPP if the transport has no such operation
  */
-int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why *why)
+int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error)
 {
 	static const struct {
 		u32 right;
@@ -877,14 +877,14 @@ int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_why
 	u32 i, len = 0;
 
 	if ((right & KRDMA_RIGHT_MESSAGE) && !region->sess->ch->messages)
-		return krdma_region_no_messages(why);
+		return krdma_region_no_messages(error);
 	if ((right & KRDMA_RIGHT_ATOMIC) && !region->atomics)
-		return krdma_region_no_atomics(why);
+		return krdma_region_no_atomics(error);
 	for (i = 0; i < ARRAY_SIZE(uses); i++)
 		if (right & uses[i].right)
 			len += scnprintf(text + len, sizeof(text) - len, "%s%s",
 					 len ? ", nor for " : "", uses[i].what);
-	return krdma_explain(why, -EACCES, "'%s' is not open for %s", region->name, text);
+	return krdma_explain(error, -EACCES, "'%s' is not open for %s", region->name, text);
 }
 
 /* On iWARP a READ tells when WRITEs have arrived (chunk.c), so that right is needed, too. */
@@ -963,14 +963,14 @@ static void krdma_region_opened(struct krdma_ask *ask, const struct krdma_msg *m
  * @name: name of the export
  * @rights: wanted, 0 for all it has
  * @timeout_ms: how long to wait
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: the region with a reference and a user, to be given to
  *	krdma_region_close; or an ERR_PTR
  */
 struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
-				       u32 timeout_ms, struct krdma_why *why)
+				       u32 timeout_ms, struct krdma_error *error)
 {
 	struct krdma_region *region;
 	struct krdma_ask *ask;
@@ -983,7 +983,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 
 	/* The peer may not know the right. */
 	if ((rights & KRDMA_RIGHT_MESSAGE) && !sess->ch->messages)
-		return ERR_PTR(krdma_region_no_messages(why));
+		return ERR_PTR(krdma_region_no_messages(error));
 	spin_lock_bh(&sess->lock);
 	region = krdma_region_share(sess, name, rights);
 	spin_unlock_bh(&sess->lock);
@@ -1031,12 +1031,12 @@ out:
 	krdma_region_put(region);
 	switch (rc) {
 	case -ENOENT:
-		krdma_explain(why, rc, "%pISpc publishes nothing named '%s'", &sess->dst, name);
+		krdma_explain(error, rc, "%pISpc publishes nothing named '%s'", &sess->dst, name);
 		break;
 	case -EACCES:
 		asked = krdma_region_ask_rights(sess, rights);
 		/* Which of several it is, the answer does not tell. */
-		krdma_explain(why, rc, "%pISpc does not grant the rights wanted on '%s': %s%s%s",
+		krdma_explain(error, rc, "%pISpc does not grant the rights wanted on '%s': %s%s%s",
 			      &sess->dst, name, !lacks && hweight32(asked) > 1 ? "not all of " : "",
 			      krdma_rights_text(lacks ?: asked, text),
 			      lacks || asked == rights ?
@@ -1046,34 +1046,34 @@ out:
 	case -EOPNOTSUPP:
 		if (blind)
 			krdma_explain(
-				why, rc,
+				error, rc,
 				"'%s' of %pISpc may be written only: iWARP needs to read to confirm it",
 				name, &sess->dst);
 		else if (rights & KRDMA_RIGHT_ATOMIC)
-			krdma_region_no_atomics(why);
+			krdma_region_no_atomics(error);
 		else if (rights)
-			krdma_explain(why, rc,
+			krdma_explain(error, rc,
 				      "%pISpc does not support what '%s' is to be opened for: %s",
 				      &sess->dst, name, krdma_rights_text(rights, text));
 		else
 			krdma_explain(
-				why, rc,
+				error, rc,
 				"'%s' of %pISpc is for what can't be done here: atomic operations, or messages in a session without KRDMA_CONNECT_MESSAGES",
 				name, &sess->dst);
 		break;
 	case -ENOTCONN:
-		rc = krdma_session_explain(sess, -ENOTCONN, why);
+		rc = krdma_session_explain(sess, -ENOTCONN, error);
 		break;
 	case -ETIMEDOUT:
 	case -EINTR:
-		krdma_explain(why, rc, "%pISpc did not open '%s' in time", &sess->dst, name);
+		krdma_explain(error, rc, "%pISpc did not open '%s' in time", &sess->dst, name);
 		break;
 	case -ENOMEM:
-		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: no memory on %s host", name,
-			      &sess->dst, answered ? "that" : "this");
+		krdma_explain(error, rc, "'%s' of %pISpc can't be opened: no memory on %s host",
+			      name, &sess->dst, answered ? "that" : "this");
 		break;
 	default:
-		krdma_explain(why, rc, "'%s' of %pISpc can't be opened: %s", name, &sess->dst,
+		krdma_explain(error, rc, "'%s' of %pISpc can't be opened: %s", name, &sess->dst,
 			      krdma_proto_status_text(krdma_proto_status(rc)));
 	}
 	return ERR_PTR(rc);

@@ -40,22 +40,22 @@ static int krdma_serve_list(struct krdma_session *sess, struct krdma_msg *msg)
 {
 	u32 rights, n = 0, shown = krdma_session_shown(sess);
 	u64 cursor = msg->list.cursor;
-	struct krdma_exp *exp;
+	struct krdma_export *export;
 
 	memset(&msg->list_answer, 0, sizeof(msg->list_answer));
 	mutex_lock(&krdma_exports_lock);
-	list_for_each_entry(exp, &krdma_exports, node) {
-		rights = exp->rights & shown;
-		if (exp->net != sess->net || exp->serial <= cursor || !rights)
+	list_for_each_entry(export, &krdma_exports, node) {
+		rights = export->rights & shown;
+		if (export->net != sess->net || export->serial <= cursor || !rights)
 			continue;
 		if (n == KRDMA_WIRE_LIST_MAX) {
 			msg->list_answer.cursor = cursor;
 			break;
 		}
-		msg->list_answer.entry[n].length = exp->length;
+		msg->list_answer.entry[n].length = export->length;
 		msg->list_answer.entry[n].rights = rights;
-		strscpy(msg->list_answer.entry[n].name, exp->name, KRDMA_WIRE_NAME_MAX);
-		cursor = exp->serial;
+		strscpy(msg->list_answer.entry[n].name, export->name, KRDMA_WIRE_NAME_MAX);
+		cursor = export->serial;
 		n++;
 	}
 	mutex_unlock(&krdma_exports_lock);
@@ -64,30 +64,30 @@ static int krdma_serve_list(struct krdma_session *sess, struct krdma_msg *msg)
 }
 
 /* Asked for by name a right is given or refused; of all there are, what can be had. */
-static int krdma_grant_rights(const struct krdma_exp *exp, const struct krdma_session *sess,
+static int krdma_grant_rights(const struct krdma_export *export, const struct krdma_session *sess,
 			      u32 wanted, u32 *rights)
 {
-	if (wanted & ~exp->rights)
+	if (wanted & ~export->rights)
 		return -EACCES;
-	*rights = (wanted ?: exp->rights) & krdma_session_rights(sess);
+	*rights = (wanted ?: export->rights) & krdma_session_rights(sess);
 	return wanted & ~*rights || !*rights ? -EOPNOTSUPP : 0;
 }
 
-static u32 krdma_session_grants_of(struct krdma_session *sess, const struct krdma_exp *exp)
+static u32 krdma_session_grants_of(struct krdma_session *sess, const struct krdma_export *export)
 {
 	struct krdma_grant *grant;
 	unsigned long i;
 	u32 n = 0;
 
 	xa_for_each(&sess->grants, i, grant)
-		n += grant->exp == exp;
+		n += grant->export == export;
 	return n;
 }
 
 static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 {
 	struct krdma_grant *grant;
-	struct krdma_exp *exp;
+	struct krdma_export *export;
 	int rc;
 
 	if (sess->ngrants >= KRDMA_SESSION_GRANTS)
@@ -100,9 +100,9 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 	grant->generation = ++sess->generation ?: ++sess->generation;
 
 	mutex_lock(&krdma_exports_lock);
-	exp = krdma_export_find(sess->net, msg->open.name);
-	rc = exp ? krdma_grant_rights(exp, sess, msg->open.rights, &grant->rights) : -ENOENT;
-	if (!rc && krdma_session_grants_of(sess, exp) >= KRDMA_EXPORT_GRANTS)
+	export = krdma_export_find(sess->net, msg->open.name);
+	rc = export ? krdma_grant_rights(export, sess, msg->open.rights, &grant->rights) : -ENOENT;
+	if (!rc && krdma_session_grants_of(sess, export) >= KRDMA_EXPORT_GRANTS)
 		rc = -EDQUOT;
 	if (!rc) {
 		do {
@@ -111,9 +111,9 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 		rc = xa_err(xa_store(&sess->grants, grant->id, grant, GFP_KERNEL));
 	}
 	if (!rc) {
-		kref_get(&exp->ref);
-		grant->exp = exp;
-		list_add_tail(&grant->export_node, &exp->grants);
+		kref_get(&export->ref);
+		grant->export = export;
+		list_add_tail(&grant->export_node, &export->grants);
 		WRITE_ONCE(sess->ngrants, sess->ngrants + 1);
 	}
 	mutex_unlock(&krdma_exports_lock);
@@ -130,7 +130,7 @@ static int krdma_serve_open(struct krdma_session *sess, struct krdma_msg *msg)
 	}
 
 	memset(&msg->open_answer, 0, sizeof(msg->open_answer));
-	msg->open_answer.length = exp->length;
+	msg->open_answer.length = export->length;
 	msg->open_answer.rights = grant->rights;
 	if (grant->rights & KRDMA_RIGHT_ATOMIC)
 		msg->open_answer.rights |= sess->dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU;
@@ -157,10 +157,10 @@ static int krdma_serve_segs(struct krdma_session *sess, struct krdma_msg *msg)
 	/* Of messages alone. */
 	if (!(grant->rights & ~KRDMA_RIGHT_MESSAGE))
 		return -EACCES;
-	total = krdma_segments(grant->exp->length, shift);
+	total = krdma_segments(grant->export->length, shift);
 	if (!krdma_range_ok(first, count, total))
 		return -ERANGE;
-	if (count > grant->exp->max_segments)
+	if (count > grant->export->max_segments)
 		return -EDQUOT;
 	extra = min_t(u64, extra, total - first - count);
 
@@ -215,9 +215,9 @@ static int krdma_serve_digest(struct krdma_session *sess, struct krdma_msg *msg)
 	/* It tells of the bytes as reading them does. */
 	if (!(grant->rights & KRDMA_RIGHT_READ))
 		return -EACCES;
-	if (!krdma_range_ok(msg->digest.offset, msg->digest.length, grant->exp->length))
+	if (!krdma_range_ok(msg->digest.offset, msg->digest.length, grant->export->length))
 		return -ERANGE;
-	krdma_why_init(&grant->why);
+	krdma_error_init(&grant->error);
 	rc = krdma_digest_grant(grant, msg->digest.offset, msg->digest.length, &value);
 	if (rc) {
 		krdma_grant_lacks(grant);

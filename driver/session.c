@@ -70,7 +70,7 @@ void krdma_session_up(struct krdma_session *sess)
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
 	}
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /*
@@ -100,30 +100,30 @@ static void krdma_session_begun(struct krdma_session *sess)
  * krdma_session_fail_locked - end a session
  * @sess: session
  * @err: negative errno
- * @why: a phrase, static
+ * @cause: a phrase, static
  * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use,
  *	KRDMA_BYE_QUIET where the peer has ended it in peace
  * @done: transfers that ended by it
  *
  * Context: session->lock held.
  */
-void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *why, int bye,
+void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye,
 			       struct krdma_queue *done)
 {
 	lockdep_assert_held(&sess->lock);
 	if (sess->state >= KRDMA_SESSION_CLOSING)
 		return;
 	sess->err = err;
-	sess->why = why;
+	sess->cause = cause;
 	sess->bye = sess->state == KRDMA_SESSION_UP ? bye : -1;
 	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE &&
 	    bye != KRDMA_BYE_QUIET) {
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_LOST);
 		pr_info_ratelimited("krdma_mover: session %llu with %pISpc ends: %s\n",
-				    sess->serial, &sess->dst, why);
+				    sess->serial, &sess->dst, cause);
 	}
 	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
-	krdma_xfers_fail(sess, done);
+	krdma_transfers_fail(sess, done);
 	krdma_regions_lost(sess);
 	/* A connect that waits for an event, a sender that waits for a buffer. */
 	complete(&sess->ch->cm_done);
@@ -139,32 +139,32 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
  * krdma_session_fail - end a session
  * @sess: session
  * @err: negative errno
- * @why: a phrase, static
+ * @cause: a phrase, static
  * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use
  *
  * Context: any; no session lock held.
  */
-void krdma_session_fail(struct krdma_session *sess, int err, const char *why, int bye)
+void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, int bye)
 {
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
-	krdma_session_fail_locked(sess, err, why, bye, &done);
+	krdma_session_fail_locked(sess, err, cause, bye, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /**
  * krdma_session_lost_locked - the connection is lost: end the session
  * @sess: session
- * @why: a phrase, static
+ * @cause: a phrase, static
  * @done: transfers that ended by it
  *
  * The reason that the peer gave stays the reason, though its BYE may not be handled yet.
  *
  * Context: session->lock held.
  */
-void krdma_session_lost_locked(struct krdma_session *sess, const char *why,
+void krdma_session_lost_locked(struct krdma_session *sess, const char *cause,
 			       struct krdma_queue *done)
 {
 	const struct krdma_channel *ch = sess->ch;
@@ -173,43 +173,43 @@ void krdma_session_lost_locked(struct krdma_session *sess, const char *why,
 		krdma_session_fail_locked(sess, -ECONNRESET, krdma_proto_reason_text(ch->bye),
 					  ch->bye ? -1 : KRDMA_BYE_QUIET, done);
 	else
-		krdma_session_fail_locked(sess, -ECONNRESET, ch->lost ?: why, -1, done);
+		krdma_session_fail_locked(sess, -ECONNRESET, ch->lost ?: cause, -1, done);
 }
 
 /**
  * krdma_session_broken - the connection is lost
  * @sess: session
- * @why: a phrase, static
+ * @cause: a phrase, static
  *
  * While we connect, the connect work tells what it was.
  *
  * Context: any but hard interrupts; no session lock held.
  */
-void krdma_session_broken(struct krdma_session *sess, const char *why)
+void krdma_session_broken(struct krdma_session *sess, const char *cause)
 {
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_CONNECTING && !sess->inbound)
-		sess->ch->broken = why;
+		sess->ch->broken = cause;
 	else
-		krdma_session_lost_locked(sess, why, &done);
+		krdma_session_lost_locked(sess, cause, &done);
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /**
  * krdma_session_protocol - the peer broke the protocol
  * @sess: session
- * @why: how, static
+ * @cause: how, static
  *
  * Context: any; no session lock held.
  */
-void krdma_session_protocol(struct krdma_session *sess, const char *why)
+void krdma_session_protocol(struct krdma_session *sess, const char *cause)
 {
 	krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
 	pr_warn_ratelimited("krdma_mover: session %llu: %pISpc broke the protocol: %s\n",
-			    sess->serial, &sess->dst, why);
+			    sess->serial, &sess->dst, cause);
 	krdma_session_fail(sess, -ECONNRESET, "the peer broke the protocol",
 			   KRDMA_WIRE_REASON_PROTOCOL);
 }
@@ -218,19 +218,19 @@ void krdma_session_protocol(struct krdma_session *sess, const char *why)
  * krdma_session_explain - the sentence for a session that is not up
  * @sess: session
  * @err: errno that the user gets
- * @why: explanation
+ * @error: explanation
  *
  * Context: any.
  * Return: @err
  */
-int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_why *why)
+int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_error *error)
 {
 	const char *reason;
 
 	spin_lock_bh(&sess->lock);
-	reason = sess->why;
+	reason = sess->cause;
 	spin_unlock_bh(&sess->lock);
-	return krdma_explain(why, err, "the session with %pISpc is lost: %s", &sess->dst,
+	return krdma_explain(error, err, "the session with %pISpc is lost: %s", &sess->dst,
 			     reason ?: "it is not up");
 }
 
@@ -340,7 +340,7 @@ static void krdma_session_down_work(struct work_struct *work)
 
 	/* 1. Nothing starts what the next steps end. */
 	cancel_delayed_work_sync(&sess->tick);
-	krdma_xfers_fail_rest(sess);
+	krdma_transfers_fail_rest(sess);
 	krdma_asks_fail(sess);
 	if (krdma_session_bye(sess))
 		return;
@@ -388,7 +388,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 	int rc = krdma_conn_connect(sess);
 
 	if (rc)
-		krdma_session_fail(sess, rc, sess->ch->why, -1);
+		krdma_session_fail(sess, rc, sess->ch->cause, -1);
 	else
 		krdma_session_up(sess);
 	krdma_session_begun(sess);
@@ -419,7 +419,7 @@ struct krdma_session *krdma_session_new(void)
 	INIT_LIST_HEAD(&sess->creditless);
 	INIT_LIST_HEAD(&sess->requests);
 	INIT_LIST_HEAD(&sess->regions);
-	INIT_HLIST_HEAD(&sess->xfers);
+	INIT_HLIST_HEAD(&sess->transfers);
 	INIT_LIST_HEAD(&sess->ready);
 	INIT_LIST_HEAD(&sess->unmapped);
 	INIT_LIST_HEAD(&sess->recalls);
@@ -443,7 +443,7 @@ struct krdma_session *krdma_session_new(void)
 	sess->ch = ch;
 	ch->sess = sess;
 	ch->bye = -1;
-	ch->patience = sess->patience;
+	ch->timeout_scale = sess->timeout_scale;
 	init_completion(&ch->cm_done);
 	ch->last_wc = jiffies;
 	ch->progress = jiffies;
@@ -714,7 +714,7 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
  * @src: local address, AF_UNSPEC for any
  * @flags: KRDMA_CONNECT_*
  * @timeout_ms: how long to wait
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: the session, up, with a user and a reference, to be given to
@@ -723,7 +723,7 @@ static struct krdma_session *krdma_session_find(struct krdma_ctx *ctx,
 struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					    const struct sockaddr_storage *dst,
 					    const struct sockaddr_storage *src, u32 flags,
-					    u32 timeout_ms, struct krdma_why *why)
+					    u32 timeout_ms, struct krdma_error *error)
 {
 	struct krdma_session *sess;
 	const char *reason;
@@ -732,7 +732,7 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 
 	sess = krdma_session_find(ctx, dst, src, flags);
 	if (sess == ERR_PTR(-EDQUOT))
-		krdma_explain(why, -EDQUOT,
+		krdma_explain(error, -EDQUOT,
 			      "there are too many sessions: a user may have %u, a host %u",
 			      KRDMA_OUTBOUND_USER_MAX, KRDMA_SESSIONS_MAX);
 	if (IS_ERR(sess))
@@ -743,11 +743,11 @@ struct krdma_session *krdma_session_connect(struct krdma_ctx *ctx,
 					   msecs_to_jiffies(timeout_ms));
 	spin_lock_bh(&sess->lock);
 	rc = left < 0 ? -EINTR : sess->state == KRDMA_SESSION_CONNECTING ? -ETIMEDOUT : sess->err;
-	reason = rc == sess->err ? sess->why : "no answer in time";
+	reason = rc == sess->err ? sess->cause : "no answer in time";
 	spin_unlock_bh(&sess->lock);
 	if (!rc)
 		return sess;
-	krdma_explain(why, rc, "can't connect to %pISpc: %s", dst, reason ?: "it failed");
+	krdma_explain(error, rc, "can't connect to %pISpc: %s", dst, reason ?: "it failed");
 	krdma_session_leave(sess);
 	return ERR_PTR(rc);
 }

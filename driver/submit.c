@@ -95,20 +95,20 @@ static int krdma_batch_wait(struct krdma_batch *b)
 		return 0;
 	for (i = 0; i < b->n; i++)
 		if (b->r[i]->started)
-			krdma_xfer_cancel(&b->r[i]->x, -ECANCELED, &done);
-	krdma_xfers_finish(&done);
+			krdma_transfer_cancel(&b->r[i]->x, -ECANCELED, &done);
+	krdma_transfers_finish(&done);
 	return -EINTR;
 }
 
 static int krdma_batch_report(struct krdma_batch *b, struct krdma_ioc_submit *cmd,
-			      struct krdma_why *why)
+			      struct krdma_error *error)
 {
 	void __user *to = u64_to_user_ptr(cmd->completions);
 	size_t head = min_t(size_t, cmd->completion_stride, sizeof(struct krdma_completion));
 	u32 i;
 
 	for (i = 0; i < b->n; i++, to += cmd->completion_stride) {
-		struct krdma_xfer *x = &b->r[i]->x;
+		struct krdma_transfer *x = &b->r[i]->x;
 		struct krdma_completion comp = {
 			.user_data = x->user_data,
 			.result = x->moved,
@@ -117,29 +117,30 @@ static int krdma_batch_report(struct krdma_batch *b, struct krdma_ioc_submit *cm
 
 		if (comp.status) {
 			cmd->failed++;
-			krdma_xfer_explain(x, why);
+			krdma_transfer_explain(x, error);
 		}
 		if (copy_to_user(to, &comp, head) ||
 		    clear_user(to + head, cmd->completion_stride - head)) {
 			/* That is why the call fails, whatever an operation came to. */
-			why->err = 0;
-			return krdma_explain(why, -EFAULT, "completion %u can't be written", i);
+			error->err = 0;
+			return krdma_explain(error, -EFAULT, "completion %u can't be written", i);
 		}
 	}
 	return 0;
 }
 
 static int krdma_op_read(const struct krdma_ioc_submit *cmd, u32 i, struct krdma_op *op,
-			 struct krdma_why *why)
+			 struct krdma_error *error)
 {
 	const void __user *from = u64_to_user_ptr(cmd->ops) + (size_t)i * cmd->op_stride;
 	int rc = copy_struct_from_user(op, sizeof(*op), from, cmd->op_stride);
 
-	return rc ? krdma_explain(why, rc, "operation %u can't be read (%pe)", i, ERR_PTR(rc)) : 0;
+	return rc ? krdma_explain(error, rc, "operation %u can't be read (%pe)", i, ERR_PTR(rc)) :
+		    0;
 }
 
-static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, struct krdma_batch *b,
-			     struct krdma_why *why)
+static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd,
+			     struct krdma_batch *b, struct krdma_error *error)
 {
 	struct krdma_op op;
 	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
@@ -151,16 +152,16 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 		return rc;
 	b->n = cmd->count;
 	for (i = 0; i < cmd->count; i++) {
-		rc = krdma_op_read(cmd, i, &op, why);
+		rc = krdma_op_read(cmd, i, &op, error);
 		if (!rc)
-			rc = krdma_req_check(ctx, &op, false, b->r[i], why);
+			rc = krdma_req_check(ctx, &op, false, b->r[i], error);
 		if (rc)
 			return rc;
 	}
 	for (i = 0; i < cmd->count; i++) {
 		struct krdma_req *r = b->r[i];
 
-		r->x.status = krdma_req_prepare(r, why);
+		r->x.status = krdma_req_prepare(r, error);
 		if (r->x.status)
 			continue;
 		r->door = b;
@@ -172,7 +173,8 @@ static int krdma_batch_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 	return 0;
 }
 
-static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, struct krdma_why *why)
+static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd,
+			     struct krdma_error *error)
 {
 	struct krdma_batch *b;
 	int rc;
@@ -185,13 +187,13 @@ static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 	init_completion(&b->done);
 	INIT_WORK(&b->work, krdma_batch_work);
 
-	rc = krdma_batch_start(ctx, cmd, b, why);
+	rc = krdma_batch_start(ctx, cmd, b, error);
 	krdma_batch_ended(b);
 	/* If it failed nothing was started. */
 	if (!rc)
 		rc = krdma_batch_wait(b);
 	if (!rc)
-		rc = krdma_batch_report(b, cmd, why);
+		rc = krdma_batch_report(b, cmd, error);
 	cmd->accepted = cmd->count;
 	/* ORDER: nothing is pinned any more when the user gets its status. */
 	if (rc != -EINTR)
@@ -343,7 +345,7 @@ static void krdma_async_free(struct krdma_req *r)
 }
 
 static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd,
-			     struct krdma_req **reqs, u32 room, struct krdma_why *why)
+			     struct krdma_req **reqs, u32 room, struct krdma_error *error)
 {
 	struct krdma_op op;
 	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
@@ -355,9 +357,9 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 		return rc;
 	/* All are looked at, also those that there is no room for. */
 	for (i = 0; i < cmd->count && !rc; i++) {
-		rc = krdma_op_read(cmd, i, &op, why);
+		rc = krdma_op_read(cmd, i, &op, error);
 		if (!rc)
-			rc = krdma_req_check(ctx, &op, false, reqs[i], why);
+			rc = krdma_req_check(ctx, &op, false, reqs[i], error);
 	}
 	for (i = 0; i < cmd->count; i++) {
 		struct krdma_req *r = reqs[i];
@@ -369,7 +371,7 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 		r->async = true;
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
-		r->x.status = krdma_req_prepare(r, &r->why);
+		r->x.status = krdma_req_prepare(r, &r->error);
 		krdma_queue_add(&batch, &r->x);
 	}
 	krdma_reqs_submit(&batch);
@@ -377,19 +379,19 @@ static int krdma_async_start(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 }
 
 static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
-			      struct krdma_why *why)
+			      struct krdma_error *error)
 {
 	struct krdma_req **reqs;
 	int room, rc;
 
 	room = krdma_room(ctx, cmd->count, nonblock);
 	if (room == -EAGAIN)
-		krdma_explain(why, room, "%u operations of the file are under way, or not read",
+		krdma_explain(error, room, "%u operations of the file are under way, or not read",
 			      KRDMA_CTX_OPS_MAX);
 	if (room < 0)
 		return room;
 	reqs = kvmalloc_array(cmd->count, sizeof(*reqs), GFP_KERNEL_ACCOUNT);
-	rc = reqs ? krdma_async_start(ctx, cmd, reqs, room, why) : -ENOMEM;
+	rc = reqs ? krdma_async_start(ctx, cmd, reqs, room, error) : -ENOMEM;
 	kvfree(reqs);
 	if (rc)
 		krdma_room_put(ctx, room);
@@ -403,29 +405,29 @@ static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_ioc_submit *cm
  * @ctx: open file
  * @cmd: the command; failed and accepted are set
  * @nonblock: the file has O_NONBLOCK
- * @why: explanation, also of the first operation that failed
+ * @error: explanation, also of the first operation that failed
  *
  * Context: process, of the user.
  * Return: 0 or a negative errno
  */
 int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
-		 struct krdma_why *why)
+		 struct krdma_error *error)
 {
 	bool async = cmd->flags & KRDMA_SUBMIT_ASYNC;
 
 	if (!cmd->count || cmd->count > KRDMA_SUBMIT_MAX)
-		return krdma_explain(why, -EINVAL, "a submission has 1 to %u operations",
+		return krdma_explain(error, -EINVAL, "a submission has 1 to %u operations",
 				     KRDMA_SUBMIT_MAX);
 	if (cmd->reserved || (async && (cmd->completions || cmd->completion_stride)))
 		return -EINVAL;
 	if (cmd->op_stride < sizeof(struct krdma_op) || cmd->op_stride > PAGE_SIZE ||
 	    (!async && (cmd->completion_stride < sizeof(struct krdma_completion) ||
 			cmd->completion_stride > PAGE_SIZE)))
-		return krdma_explain(why, -EINVAL,
+		return krdma_explain(error, -EINVAL,
 				     "a stride is shorter than its struct, or longer than a page");
 	cmd->failed = 0;
-	return async ? krdma_submit_async(ctx, cmd, nonblock, why) :
-		       krdma_submit_sync(ctx, cmd, why);
+	return async ? krdma_submit_async(ctx, cmd, nonblock, error) :
+		       krdma_submit_sync(ctx, cmd, error);
 }
 
 /**
@@ -446,11 +448,11 @@ void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd)
 		if (!r->async ||
 		    (!(cmd->flags & KRDMA_CANCEL_ALL) && r->x.user_data != cmd->user_data))
 			continue;
-		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+		krdma_transfer_cancel(&r->x, -ECANCELED, &done);
 		cmd->count++;
 	}
 	spin_unlock_bh(&ctx->reqs_lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 }
 
 /* ---- completions ---- */
@@ -459,20 +461,20 @@ void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd)
  * krdma_eventfd_set - KRDMA_IOC_EVENTFD
  * @ctx: open file
  * @fd: an eventfd of the caller, -1 for none
- * @why: explanation
+ * @error: explanation
  *
  * Context: process, of the user.
  * Return: 0, -EBADF or -EINVAL
  */
-int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_why *why)
+int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error)
 {
 	struct eventfd_ctx *eventfd = NULL;
 
 	if (fd != -1)
 		eventfd = eventfd_ctx_fdget(fd);
 	if (IS_ERR(eventfd))
-		return krdma_explain(why, PTR_ERR(eventfd), "file descriptor %d is not an eventfd",
-				     fd);
+		return krdma_explain(error, PTR_ERR(eventfd),
+				     "file descriptor %d is not an eventfd", fd);
 	spin_lock_bh(&ctx->reqs_lock);
 	swap(ctx->eventfd, eventfd);
 	spin_unlock_bh(&ctx->reqs_lock);
@@ -540,13 +542,13 @@ static bool krdma_ended_wait(struct krdma_ctx *ctx)
  */
 ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool nonblock)
 {
-	struct krdma_why why;
+	struct krdma_error error;
 	struct krdma_req *r;
 	size_t done = 0;
 	u32 n = 0;
 	int rc = 0;
 
-	krdma_why_init(&why);
+	krdma_error_init(&error);
 	if (size < sizeof(struct krdma_completion))
 		return -EINVAL;
 	while (size - done >= sizeof(struct krdma_completion)) {
@@ -574,7 +576,7 @@ ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool no
 		comp.user_data = r->x.user_data;
 		comp.result = r->x.moved;
 		comp.status = r->x.status;
-		krdma_req_explain(r, &why);
+		krdma_req_explain(r, &error);
 		/* ORDER: nothing is pinned any more when the user gets its status. */
 		krdma_req_unpin(r);
 		if (copy_to_user(buf + done, &comp, sizeof(comp))) {
@@ -591,8 +593,8 @@ ssize_t krdma_reap(struct krdma_ctx *ctx, char __user *buf, size_t size, bool no
 	}
 	if (n)
 		krdma_room_put(ctx, n);
-	if (why.err)
-		krdma_remember(ctx, &why, 0);
+	if (error.err)
+		krdma_error_keep(ctx, &error, 0);
 	return done ?: rc;
 }
 
@@ -665,9 +667,9 @@ void krdma_submit_close(struct krdma_ctx *ctx)
 	eventfd = ctx->eventfd;
 	ctx->eventfd = NULL;
 	list_for_each_entry(r, &ctx->reqs, all)
-		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+		krdma_transfer_cancel(&r->x, -ECANCELED, &done);
 	spin_unlock_bh(&ctx->reqs_lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	/* Of those, reap_work may be at one. */
 	kref_get(&ctx->ref);
 	if (mod_delayed_work(krdma_wq, &ctx->reap_work, 0))

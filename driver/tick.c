@@ -8,20 +8,20 @@
 #include "ctx.h"
 
 /* How long peers may be silent, for sessions made from now on. */
-static unsigned int krdma_patience = 1;
+static unsigned int krdma_timeout_scale = 1;
 
-static int krdma_patience_set(const char *text, const struct kernel_param *param)
+static int krdma_timeout_scale_set(const char *text, const struct kernel_param *param)
 {
-	return param_set_uint_minmax(text, param, 1, KRDMA_PATIENCE_MAX);
+	return param_set_uint_minmax(text, param, 1, KRDMA_TIMEOUT_SCALE_MAX);
 }
 
-static const struct kernel_param_ops krdma_patience_ops = {
-	.set = krdma_patience_set,
+static const struct kernel_param_ops krdma_timeout_scale_ops = {
+	.set = krdma_timeout_scale_set,
 	.get = param_get_uint,
 };
-module_param_cb(patience, &krdma_patience_ops, &krdma_patience, 0644);
-__MODULE_PARM_TYPE(patience, "uint");
-MODULE_PARM_DESC(patience,
+module_param_cb(timeout_scale, &krdma_timeout_scale_ops, &krdma_timeout_scale, 0644);
+__MODULE_PARM_TYPE(timeout_scale, "uint");
+MODULE_PARM_DESC(timeout_scale,
 		 "factor of the times after which a silent peer counts as dead, 1 to 4 (1)");
 
 /**
@@ -33,7 +33,7 @@ MODULE_PARM_DESC(patience,
  */
 u32 krdma_default_ms(u32 timeout_ms)
 {
-	return timeout_ms ?: KRDMA_QUESTION_MS * READ_ONCE(krdma_patience);
+	return timeout_ms ?: KRDMA_QUESTION_MS * READ_ONCE(krdma_timeout_scale);
 }
 
 /**
@@ -47,7 +47,7 @@ u32 krdma_default_ms(u32 timeout_ms)
  */
 u32 krdma_session_connect_ms(const struct krdma_session *sess)
 {
-	return KRDMA_CONNECT_MS * (sess->inbound ? 1 : sess->patience);
+	return KRDMA_CONNECT_MS * (sess->inbound ? 1 : sess->timeout_scale);
 }
 
 /**
@@ -105,7 +105,7 @@ static void krdma_session_tick(struct work_struct *work)
 	if (sess->state > KRDMA_SESSION_UP)
 		goto out;
 
-	soonest = krdma_xfers_expire(sess, &done);
+	soonest = krdma_transfers_expire(sess, &done);
 	if (sess->state > KRDMA_SESSION_UP)
 		goto out;
 	if (krdma_asks_expired(sess, &next)) {
@@ -120,8 +120,9 @@ static void krdma_session_tick(struct work_struct *work)
 		if (ch->outstanding)
 			beat = krdma_post_late(ch);
 		else
-			beat = ch->last_wc + msecs_to_jiffies(shy ? KRDMA_DEAD_MS * ch->patience :
-								    KRDMA_HEARTBEAT_MS);
+			beat = ch->last_wc +
+			       msecs_to_jiffies(shy ? KRDMA_DEAD_MS * ch->timeout_scale :
+						      KRDMA_HEARTBEAT_MS);
 		if (time_after_eq(jiffies, beat)) {
 			if (ch->outstanding || shy) {
 				krdma_session_fail_locked(sess, -ENOTCONN,
@@ -143,7 +144,7 @@ static void krdma_session_tick(struct work_struct *work)
 	krdma_session_tick_by(sess, ktime_before(soonest, now) ? soonest : now);
 out:
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	if (ask)
 		krdma_ask_heartbeat(sess);
 }
@@ -158,7 +159,7 @@ out:
  */
 void krdma_session_tick_init(struct krdma_session *sess)
 {
-	sess->patience = READ_ONCE(krdma_patience);
+	sess->timeout_scale = READ_ONCE(krdma_timeout_scale);
 	sess->tick_at = KTIME_MAX;
 	INIT_DELAYED_WORK(&sess->tick, krdma_session_tick);
 }

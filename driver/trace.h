@@ -109,96 +109,96 @@ TRACE_EVENT(krdma_segment,
 );
 
 DECLARE_EVENT_CLASS(krdma_chunk_class,
-	TP_PROTO(u64 session, const struct krdma_xfer *x, u32 bytes, int arg),
+	TP_PROTO(u64 session, const struct krdma_transfer *x, u32 bytes, int arg),
 	TP_ARGS(session, x, bytes, arg),
 	TP_STRUCT__entry(
 		__field(u64, session)
-		__field(const void *, xfer)
+		__field(const void *, transfer)
 		__field(u32, bytes)
 		__field(int, arg)
 	),
 	TP_fast_assign(
 		__entry->session = session;
-		__entry->xfer = x;
+		__entry->transfer = x;
 		__entry->bytes = bytes;
 		__entry->arg = arg;
 	),
-	TP_printk("session=%llu transfer=%p bytes=%u %d", __entry->session, __entry->xfer,
+	TP_printk("session=%llu transfer=%p bytes=%u %d", __entry->session, __entry->transfer,
 		  __entry->bytes, __entry->arg)
 );
 
 /* The last number: entries of the scatter/gather list. */
 DEFINE_EVENT(krdma_chunk_class, krdma_post,
-	TP_PROTO(u64 session, const struct krdma_xfer *x, u32 bytes, int arg),
+	TP_PROTO(u64 session, const struct krdma_transfer *x, u32 bytes, int arg),
 	TP_ARGS(session, x, bytes, arg)
 );
 
 /* The last number: status of the work completion. */
 DEFINE_EVENT(krdma_chunk_class, krdma_complete,
-	TP_PROTO(u64 session, const struct krdma_xfer *x, u32 bytes, int arg),
+	TP_PROTO(u64 session, const struct krdma_transfer *x, u32 bytes, int arg),
 	TP_ARGS(session, x, bytes, arg)
 );
 
-TRACE_EVENT(krdma_xfer_submit,
-	TP_PROTO(u64 session, const struct krdma_xfer *x),
+TRACE_EVENT(krdma_transfer_submit,
+	TP_PROTO(u64 session, const struct krdma_transfer *x),
 	TP_ARGS(session, x),
 	TP_STRUCT__entry(
 		__field(u64, session)
-		__field(const void *, xfer)
+		__field(const void *, transfer)
 		__field(u64, offset)
 		__field(u64, length)
 		__field(u8, opcode)
 	),
 	TP_fast_assign(
 		__entry->session = session;
-		__entry->xfer = x;
+		__entry->transfer = x;
 		__entry->offset = x->range->addr;
 		__entry->length = x->length;
 		__entry->opcode = x->opcode;
 	),
 	TP_printk("session=%llu transfer=%p %s offset=%llu length=%llu", __entry->session,
-		  __entry->xfer, krdma_show_opcode(__entry->opcode), __entry->offset,
+		  __entry->transfer, krdma_show_opcode(__entry->opcode), __entry->offset,
 		  __entry->length)
 );
 
-TRACE_EVENT(krdma_xfer_wait,
-	TP_PROTO(u64 session, const struct krdma_xfer *x, int wait),
+TRACE_EVENT(krdma_transfer_wait,
+	TP_PROTO(u64 session, const struct krdma_transfer *x, int wait),
 	TP_ARGS(session, x, wait),
 	TP_STRUCT__entry(
 		__field(u64, session)
-		__field(const void *, xfer)
+		__field(const void *, transfer)
 		__field(int, wait)
 	),
 	TP_fast_assign(
 		__entry->session = session;
-		__entry->xfer = x;
+		__entry->transfer = x;
 		__entry->wait = wait;
 	),
-	TP_printk("session=%llu transfer=%p waits for %s", __entry->session, __entry->xfer,
+	TP_printk("session=%llu transfer=%p waits for %s", __entry->session, __entry->transfer,
 		  krdma_show_wait(__entry->wait))
 );
 
-TRACE_EVENT(krdma_xfer_end,
-	TP_PROTO(u64 session, const struct krdma_xfer *x, int status),
+TRACE_EVENT(krdma_transfer_end,
+	TP_PROTO(u64 session, const struct krdma_transfer *x, int status),
 	TP_ARGS(session, x, status),
 	TP_STRUCT__entry(
 		__field(u64, session)
-		__field(const void *, xfer)
+		__field(const void *, transfer)
 		__field(u64, moved)
 		__field(int, status)
 	),
 	TP_fast_assign(
 		__entry->session = session;
-		__entry->xfer = x;
+		__entry->transfer = x;
 		__entry->moved = x->moved;
 		__entry->status = status;
 	),
 	TP_printk("session=%llu transfer=%p moved=%llu status=%d", __entry->session,
-		  __entry->xfer, __entry->moved, __entry->status)
+		  __entry->transfer, __entry->moved, __entry->status)
 );
 
 /* All of a session are looked at: so many without a pause, and how many it has then. */
-TRACE_EVENT(krdma_xfer_batch,
+TRACE_EVENT(krdma_transfer_batch,
 	TP_PROTO(u64 session, u32 looked, u32 left),
 	TP_ARGS(session, looked, left),
 	TP_STRUCT__entry(

@@ -72,8 +72,8 @@ KRDMA_URING_TASK(krdma_uring_task)
 	s32 res = r->x.status;
 
 	if (res) {
-		krdma_xfer_explain(&r->x, &r->why);
-		krdma_remember(r->ctx, &r->why, 0);
+		krdma_transfer_explain(&r->x, &r->error);
+		krdma_error_keep(r->ctx, &r->error, 0);
 	} else {
 		res = min_t(u64, moved, INT_MAX);
 	}
@@ -90,9 +90,10 @@ static void krdma_uring_end(struct krdma_req *r)
 
 /* The pages of a buffer that io_uring has. */
 static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op,
-			     struct krdma_req *r, unsigned int issue_flags, struct krdma_why *why)
+			     struct krdma_req *r, unsigned int issue_flags,
+			     struct krdma_error *error)
 {
-	struct krdma_xfer *x = &r->x;
+	struct krdma_transfer *x = &r->x;
 	u64 length = x->local->length;
 	struct iov_iter iter;
 	int rc;
@@ -101,13 +102,13 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 				krdma_opcode_fills(op->opcode) ? ITER_DEST : ITER_SOURCE, &iter,
 				issue_flags);
 	if (rc)
-		return krdma_explain(why, rc,
+		return krdma_explain(error, rc,
 				     "%llu bytes at %#llx are not in the buffer of io_uring (%pe)",
 				     length, op->addr, ERR_PTR(rc));
 	if (!iov_iter_is_bvec(&iter) || iov_iter_count(&iter) != length)
-		return krdma_explain(why, -EOPNOTSUPP, "the buffer of io_uring has no pages");
+		return krdma_explain(error, -EOPNOTSUPP, "the buffer of io_uring has no pages");
 	if (krdma_opcode_number(x->opcode) && !krdma_pages_number_ok(iter.bvec, iter.iov_offset))
-		return krdma_explain(why, -EINVAL,
+		return krdma_explain(error, -EINVAL,
 				     "a number goes to 8 bytes at a multiple of 8, not to pieces");
 	x->bvec = iter.bvec;
 	x->nlocal = iter.nr_segs;
@@ -179,16 +180,16 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
 	bool fixed = cmd->flags & IORING_URING_CMD_FIXED;
 	int rc;
 
-	rc = krdma_req_check(r->ctx, op, fixed, r, &r->why);
+	rc = krdma_req_check(r->ctx, op, fixed, r, &r->error);
 	if (!rc && r->x.timeout > krdma_uring_longest())
 		rc = krdma_explain(
-			&r->why, -EINVAL,
+			&r->error, -EINVAL,
 			"this kernel's io_uring can't cancel: its operations may last %llu s at most",
 			krdma_uring_longest() / NSEC_PER_SEC);
 	if (!rc && fixed)
-		rc = krdma_uring_fixed(cmd, op, r, issue_flags, &r->why);
+		rc = krdma_uring_fixed(cmd, op, r, issue_flags, &r->error);
 	if (!rc)
-		rc = krdma_req_prepare(r, &r->why);
+		rc = krdma_req_prepare(r, &r->error);
 	if (rc)
 		return rc;
 	krdma_uring_pdu(cmd)->req = r;
@@ -208,26 +209,26 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
  * after -EAGAIN, and Linux 6.12 then reads the SQE in the ring, where another may be by
  * now.
  */
-static int krdma_uring_refuse(struct krdma_ctx *ctx, struct krdma_why *why, int rc)
+static int krdma_uring_refuse(struct krdma_ctx *ctx, struct krdma_error *error, int rc)
 {
 	if (rc == -EAGAIN)
 		rc = -ENOMEM;
-	krdma_remember(ctx, why, rc);
+	krdma_error_keep(ctx, error, rc);
 	return rc;
 }
 
 /* Before there is a request, or none is to be had. */
 static noinline int krdma_uring_refuse_early(struct krdma_ctx *ctx, int rc)
 {
-	struct krdma_why why;
+	struct krdma_error error;
 
-	krdma_why_init(&why);
+	krdma_error_init(&error);
 	if (rc == -EDQUOT)
-		krdma_explain(&why, rc, "a file has at most %u operations under way",
+		krdma_explain(&error, rc, "a file has at most %u operations under way",
 			      KRDMA_CTX_OPS_MAX);
 	else if (rc == -EINVAL)
-		krdma_explain(&why, rc, "an operation needs a ring with SQEs of 128 bytes");
-	return krdma_uring_refuse(ctx, &why, rc);
+		krdma_explain(&error, rc, "an operation needs a ring with SQEs of 128 bytes");
+	return krdma_uring_refuse(ctx, &error, rc);
 }
 
 /* The ring or its process goes. Before Linux 6.10 task work may end it meanwhile. */
@@ -244,10 +245,10 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 		/* io_uring asks for all, again and again: one break is enough for all. */
 		pause = r->cancelled && !r->x.ended && time_after(jiffies, ctx->paused);
 		r->cancelled = true;
-		krdma_xfer_cancel(&r->x, -ECANCELED, &done);
+		krdma_transfer_cancel(&r->x, -ECANCELED, &done);
 	}
 	spin_unlock_bh(&ctx->reqs_lock);
-	krdma_xfers_finish(&done);
+	krdma_transfers_finish(&done);
 	if (pause) {
 		schedule_timeout_uninterruptible(1);
 		WRITE_ONCE(ctx->paused, jiffies);
@@ -287,7 +288,7 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	rc = krdma_uring_start(cmd, &op, r, issue_flags);
 	if (!rc)
 		return -EIOCBQUEUED;
-	rc = krdma_uring_refuse(ctx, &r->why, rc);
+	rc = krdma_uring_refuse(ctx, &r->error, rc);
 	krdma_submit_leave(r, &door);
 	return rc;
 }

@@ -432,9 +432,10 @@ struct krdma_hello {
 
 /* proto.c: no verbs, no locks, no allocation, no state */
 int krdma_proto_encode(const struct krdma_msg *msg, void *buf, u32 room);
-int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const char **why);
+int krdma_proto_decode(const void *buf, u32 len, struct krdma_msg *msg, const char **cause);
 void krdma_proto_encode_hello(const struct krdma_hello *hello, struct krdma_wire_hello *wire);
-int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello, const char **why);
+int krdma_proto_decode_hello(const void *buf, u32 len, struct krdma_hello *hello,
+			     const char **cause);
 void krdma_proto_versions(u8 version, char *text, u32 room);
 void krdma_proto_encode_reject(u8 reason, struct krdma_wire_reject *wire);
 int krdma_proto_decode_reject(const void *buf, u32 len, u8 *version, u8 *reason);

@@ -186,7 +186,7 @@ void krdma_client_destroy(struct krdma_client *client);
  * @src: local address to connect from; NULL for any
  * @flags: KRDMA_CONNECT_PRIVATE, not to share the session of another user who is root in
  *	this network namespace; KRDMA_CONNECT_MESSAGES to send messages in it
- * @timeout_ms: how long to wait, 0 for 10 s times the parameter patience
+ * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
  *
  * Why it failed is in the kernel's log.
  *
@@ -215,7 +215,7 @@ void krdma_peer_disconnect(struct krdma_peer *peer);
  * @name: of the memory
  * @rights: wanted, KRDMA_RIGHT_*; 0 for all that it has. On iWARP who may write needs
  *	to read as well, and there are no atomics (-EOPNOTSUPP)
- * @timeout_ms: how long to wait, 0 for 10 s times the parameter patience
+ * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
  * @event: called once when the memory is of no use any more; may be NULL
  * @priv: for @event
  *
@@ -340,7 +340,7 @@ struct krdma_publication *krdma_publish(struct krdma_client *client, const char 
  *
  * Waits until no peer can reach the pages: a round trip where peers answer; where
  * one does not, until its session is taken down, after 20 s (iWARP: 60 s);
- * longer with the parameter patience.
+ * longer with the parameter timeout_scale.
  *
  * Context: process, may sleep.
  * Return: 0; or -EIO: a device may reach the pages in spite of all, never free them nor

@@ -515,7 +515,9 @@ static void measure_long(uint32_t session, unsigned int seed)
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
 		.name = "long",
 	};
-	struct krdma_ioc_open region = { .size = sizeof(region), .session = session, .name = "long" };
+	struct krdma_ioc_open region = { .size = sizeof(region),
+					 .session = session,
+					 .name = "long" };
 	struct krdma_ioc_buffer buffer = {
 		.size = sizeof(buffer),
 		.flags = KRDMA_BUFFER_WRITABLE,

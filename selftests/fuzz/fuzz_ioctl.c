@@ -622,7 +622,7 @@ static void answer(struct job *job)
 	case STEP_LISTEN:
 		if (nlisteners == LISTENERS) {
 			struct krdma_ioc_unlisten gone = { .size = sizeof(gone),
-						       .addr = listeners[--nlisteners] };
+							   .addr = listeners[--nlisteners] };
 
 			kst_call(files[0].fd, KRDMA_IOC_UNLISTEN, &gone);
 		}
@@ -1646,7 +1646,7 @@ static void reset(void)
 	live_reset();
 	while (nlisteners) {
 		struct krdma_ioc_unlisten gone = { .size = sizeof(gone),
-					       .addr = listeners[--nlisteners] };
+						   .addr = listeners[--nlisteners] };
 
 		kst_call(files[0].fd, KRDMA_IOC_UNLISTEN, &gone);
 	}

@@ -34,7 +34,7 @@ module_param(bounced, bool, 0444);
 DEFINE_PER_CPU(struct krdma_stats, krdma_stats);
 DEFINE_MUTEX(krdma_devices_lock); /* list of mappings */
 
-int krdma_explain(struct krdma_why *why, int err, const char *fmt, ...)
+int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...)
 {
 	return err;
 }
@@ -48,7 +48,8 @@ void krdma_account_free(struct krdma_account *acct)
 {
 }
 
-int krdma_account_charge(struct krdma_account *acct, unsigned long npages, struct krdma_why *why)
+int krdma_account_charge(struct krdma_account *acct, unsigned long npages,
+			 struct krdma_error *error)
 {
 	return -EOPNOTSUPP;
 }
@@ -57,7 +58,8 @@ void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 {
 }
 
-int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm, struct krdma_why *why)
+int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
+		    struct krdma_error *error)
 {
 	return -EOPNOTSUPP;
 }
@@ -89,13 +91,13 @@ static bool all(const u8 *at, size_t n, u8 byte)
 
 static struct krdma_mem mem;
 static struct krdma_vec local;
-static struct krdma_xfer x;
+static struct krdma_transfer x;
 
 /* An operation on so many bytes of it, in the middle. */
 static void begin(u8 opcode, u64 at, u64 length)
 {
 	local = (struct krdma_vec){ .addr = at, .length = length };
-	x = (struct krdma_xfer){
+	x = (struct krdma_transfer){
 		.opcode = opcode,
 		.local = &local,
 		.nlocal = 1,
@@ -107,7 +109,7 @@ static void begin(u8 opcode, u64 at, u64 length)
 /* Bytes of the device's side: read or filled. */
 static bool device_moves(bool fill, u8 byte)
 {
-	struct krdma_xfer part = x;
+	struct krdma_transfer part = x;
 	u64 left = x.length, addr;
 	bool ok = true;
 	u32 len;
@@ -192,7 +194,7 @@ static bool chunk(void)
 	u64 addr;
 	bool ok;
 
-	x = (struct krdma_xfer){ .opcode = KRDMA_OP_READ, .bvec = &bvec, .nlocal = 1 };
+	x = (struct krdma_transfer){ .opcode = KRDMA_OP_READ, .bvec = &bvec, .nlocal = 1 };
 	memset(at, 'g', PAGE_SIZE);
 	if (!want(krdma_local_next(&x, &dev, 100, &addr) == 100))
 		return false;

@@ -638,9 +638,11 @@ static bool numbers(void)
 	io->flags |= KRDMA_OP_PLACED;
 	ok &= want(!one() && io->moved == SLOT_BYTES);
 	slot_fill(&slots[0], KRDMA_OP_WRITE);
-	io->flags |= KRDMA_OP_PLACED;
-	io->flags |= KRDMA_OP_UNPLACED;
+	io->flags |= KRDMA_OP_PLACED | KRDMA_OP_UNPLACED;
 	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_OP_WRITE);
+	io->flags |= KRDMA_OP_BUFFER;
+	ok &= want(one() == -EOPNOTSUPP);
 	slot_fill(&slots[0], KRDMA_OP_DIGEST);
 	io->flags |= KRDMA_OP_VERIFY;
 	ok &= want(one() == -EINVAL);
@@ -760,8 +762,8 @@ static bool mails(void)
 	ok &= want(!IS_ERR(pub)) &&
 	      want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst));
 	if (ok)
-		p = krdma_peer_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES,
-				       0);
+		p = krdma_peer_connect(client, &dst, NULL,
+				       KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
 	ok = ok && want(!IS_ERR_OR_NULL(p));
 	if (ok) {
 		r = krdma_remote_open(p, "kapi-mail", 0, 0, NULL, NULL);
@@ -846,8 +848,8 @@ static bool crowd_begin(void)
 	if (!want(!IS_ERR(crowd_pub)) ||
 	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
 		return false;
-	crowd_peer =
-		krdma_peer_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
+	crowd_peer = krdma_peer_connect(client, &dst, NULL,
+					KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
 	if (!want(!IS_ERR(crowd_peer)))
 		return false;
 	crowd_remote = krdma_remote_open(crowd_peer, "kapi-crowd", 0, 0, NULL, NULL);

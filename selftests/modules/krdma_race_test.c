@@ -5,8 +5,8 @@
  * those of @seed. For selftests/tests/53-stress.sh.
  *
  * Both ends are this module, over the address @self, where this host has to listen. What may
- * not be done at the same time by the rules of include/linux/krdma_mover.h is not: nobody submits to
- * a remote that is being closed (world.lock). It loads if
+ * not be done at the same time by the rules of include/linux/krdma_mover.h is not: nobody submits
+ * to a remote that is being closed (world.lock). It loads if
  *  - each transfer has ended, once, and none after its remote was closed
  *  - what was reported as moved has the right bytes, and those that nobody writes are as before
  *  - all could be made to work again behind each pair

@@ -5,7 +5,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 helper json_at
 
 dir=$(mktemp -d)
@@ -46,7 +46,7 @@ is "status shows the counters" "$(status A /counters/write_bytes)" "$(counter A 
 fired() {
 	on -n "$1" grep -q " $2: " /sys/kernel/tracing/trace
 }
-for event in session_state cm_event message xfer_submit xfer_wait post complete xfer_end; do
+for event in session_state cm_event message transfer_submit transfer_wait post complete transfer_end; do
 	check "the tracepoint krdma_$event fires" fired A "krdma_$event"
 done
 check "the tracepoint krdma_segment fires at the owner" fired B krdma_segment

@@ -34,7 +34,7 @@ BATCH=128 # KRDMA_XFER_BATCH
 tracing=/sys/kernel/tracing
 check "$CROWD messages are under way, whose receiver is slow" insmod "$TEST" what=crowd \
 	address=10.77.0.1 crowd="$CROWD" depth=8
-[ ! -d $tracing/events/krdma ] || echo 1 >$tracing/events/krdma/krdma_xfer_batch/enable
+[ ! -d $tracing/events/krdma ] || echo 1 >$tracing/events/krdma/krdma_transfer_batch/enable
 
 # counted DESCRIPTION COMMAND...: where the kernel has tracepoints.
 counted() {
@@ -47,7 +47,7 @@ counted() {
 
 # batches: how many transfers were looked at, and the most at once.
 batches() {
-	awk '$0 ~ / krdma_xfer_batch: / {
+	awk '$0 ~ / krdma_transfer_batch: / {
 		for (i = 1; i <= NF; i++)
 			if (split($i, word, "=") == 2 && word[1] == "looked") {
 				sum += word[2]

@@ -9,7 +9,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 helper json_at mover
 
 LIMIT=${LIMIT:-120}

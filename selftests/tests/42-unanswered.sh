@@ -7,7 +7,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 [ "$LAB_RDMA" = siw ] || skip_all "rdma_cm's connect can be called back"
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 helper json_at
 helper connects
 
@@ -57,7 +57,7 @@ ends "the module goes" wait_for "$LIMIT" unload_module
 
 # As many as a workqueue has workers (WQ_MAX_ACTIVE), of users none of whom has too many.
 sysctl -qw net.ipv4.tcp_syn_retries=6
-MODULE_PATIENCE=4
+MODULE_TIMEOUT_SCALE=4
 fresh_module
 listen_on A
 chmod 666 /dev/krdma_mover

@@ -10,7 +10,7 @@
 # long; a fifth of it is for the API.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 
 LIMIT=${LIMIT:-120}
 export SEED=${SEED:-$((10#$(date +%N) % 1000000))}

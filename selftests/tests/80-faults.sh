@@ -12,7 +12,7 @@
 # until nothing is left of a round.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 helper every
 
 FAULTS=${FAULTS:-1}

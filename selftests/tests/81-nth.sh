@@ -11,7 +11,7 @@
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 helper nth
 
 [ -e /proc/self/fail-nth ] || skip_all "this kernel injects no faults into a task"

@@ -28,8 +28,8 @@ TIME_FACTOR=${TIME_FACTOR:-1}
 
 # The module's parameter. A virtual machine stands still for seconds if its computer has
 # other things to do, and that is not what is tested, but where peers or wires are dead:
-# such a test says MODULE_PATIENCE=1 before it loads the module.
-MODULE_PATIENCE=4
+# such a test says MODULE_TIMEOUT_SCALE=1 before it loads the module.
+MODULE_TIMEOUT_SCALE=4
 
 test_count=0 test_failures=0 test_plan=''
 background_pids=()
@@ -185,8 +185,8 @@ load_module() {
 				[ -z "$needs" ] || modprobe -a $needs || exit
 				insmod "$1" || exit
 			fi
-			echo "$2" >/sys/module/krdma_mover/parameters/patience' \
-			load "$MODULE" "$MODULE_PATIENCE" ||
+			echo "$2" >/sys/module/krdma_mover/parameters/timeout_scale' \
+			load "$MODULE" "$MODULE_TIMEOUT_SCALE" ||
 			{
 				echo "Bail out! $MODULE cannot be loaded on node $node"
 				exit 1

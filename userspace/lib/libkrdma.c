@@ -134,7 +134,8 @@ static int copy_name(char to[KRDMA_NAME_MAX], const char *name)
 	return 0;
 }
 
-static int do_export(struct krdma *krdma, const char *name, struct krdma_ioc_export *arg, uint32_t *id)
+static int do_export(struct krdma *krdma, const char *name, struct krdma_ioc_export *arg,
+		     uint32_t *id)
 {
 	int rc = copy_name(arg->name, name);
 
@@ -324,7 +325,9 @@ int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsign
 
 int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags)
 {
-	struct krdma_ioc_cancel arg = { .size = sizeof(arg), .flags = flags, .user_data = user_data };
+	struct krdma_ioc_cancel arg = { .size = sizeof(arg),
+					.flags = flags,
+					.user_data = user_data };
 	int rc = krdma__ioctl(krdma, KRDMA_IOC_CANCEL, &arg);
 
 	return rc ? rc : (int)arg.count;

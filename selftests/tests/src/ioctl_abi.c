@@ -231,8 +231,8 @@ static const struct command {
 } commands[] = {
 	{ "QUERY", KRDMA_IOC_QUERY, sizeof(struct krdma_ioc_query), 4, 0, 0, true, false, good_none,
 	  undo_none },
-	{ "LAST_ERROR", KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_ioc_last_error), 0, 0, 0, true, false,
-	  good_none, undo_none },
+	{ "LAST_ERROR", KRDMA_IOC_LAST_ERROR, sizeof(struct krdma_ioc_last_error), 0, 0, 0, true,
+	  false, good_none, undo_none },
 	{ "DESTROY", KRDMA_IOC_DESTROY, sizeof(struct krdma_ioc_destroy), 0, 0, 0, false, false,
 	  good_destroy, undo_destroy },
 	{ "LIST", KRDMA_IOC_LIST, sizeof(struct krdma_ioc_list), 4, 0, 0, true, false, good_list,
@@ -258,8 +258,8 @@ static const struct command {
 	  offsetof(struct krdma_ioc_cancel, reserved), true, false, good_cancel, undo_none },
 	{ "EVENTFD", KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd), 4, 0,
 	  offsetof(struct krdma_ioc_eventfd, reserved), false, false, good_eventfd, undo_none },
-	{ "INBOX", KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox), 4, KRDMA_INBOX_NONBLOCK, 0, true,
-	  false, good_inbox, undo_inbox },
+	{ "INBOX", KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox), 4, KRDMA_INBOX_NONBLOCK, 0,
+	  true, false, good_inbox, undo_inbox },
 };
 
 /* ---- one call, at one place, and what it leaves ---- */

@@ -252,7 +252,9 @@ int kst_reap(int fd, struct krdma_completion *comps, unsigned int n)
 
 int kst_cancel(int fd, __u64 user_data, __u32 flags)
 {
-	struct krdma_ioc_cancel cmd = { .size = sizeof(cmd), .flags = flags, .user_data = user_data };
+	struct krdma_ioc_cancel cmd = { .size = sizeof(cmd),
+					.flags = flags,
+					.user_data = user_data };
 	int rc = kst_call(fd, KRDMA_IOC_CANCEL, &cmd);
 
 	return rc ? rc : (int)cmd.count;

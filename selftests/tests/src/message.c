@@ -527,7 +527,8 @@ static void test_closed(void)
 
 static void test_inbox(void)
 {
-	struct krdma_ioc_listen listen = { .size = sizeof(listen), .addr = kst_ipv4("0.0.0.0", 7481) };
+	struct krdma_ioc_listen listen = { .size = sizeof(listen),
+					   .addr = kst_ipv4("0.0.0.0", 7481) };
 	struct krdma_ioc_unlisten unlisten = { .size = sizeof(unlisten), .addr = listen.addr };
 	struct krdma_ioc_connect self = {
 		.size = sizeof(self),

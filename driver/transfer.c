@@ -15,7 +15,7 @@
  *				others have to end before it starts
  *	(none)			ended, in a krdma_queue: ->done is called without the lock
  *
- * and on session->xfers by .all until it ends. It ends when it has a status,
+ * and on session->transfers by .all until it ends. It ends when it has a status,
  * or all its bytes (verified, if asked for), and no chunk of it is on the wire any more,
  * nor is its memory being read for a digest, which counts as a chunk: a posted work
  * request can't be taken back, so a deadline only keeps the next from being
@@ -25,55 +25,55 @@
 #include "trace.h"
 
 /**
- * krdma_xfer_wait_since - krdma_xfer_wait where the time is known
+ * krdma_transfer_wait_since - krdma_transfer_wait where the time is known
  * @x: transfer
  * @wait: what for
  * @now: the time
  *
  * Context: session->lock held.
  */
-void krdma_xfer_wait_since(struct krdma_xfer *x, enum krdma_wait wait, ktime_t now)
+void krdma_transfer_wait_since(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now)
 {
 	if (x->wait == wait)
 		return;
 	x->wait = wait;
 	x->since = now;
-	trace_krdma_xfer_wait(x->sess->serial, x, wait);
+	trace_krdma_transfer_wait(x->sess->serial, x, wait);
 }
 
 /**
- * krdma_xfer_wait - note what a transfer waits for
+ * krdma_transfer_wait - note what a transfer waits for
  * @x: transfer
  * @wait: what for
  *
  * Context: session->lock held.
  */
-void krdma_xfer_wait(struct krdma_xfer *x, enum krdma_wait wait)
+void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait)
 {
-	krdma_xfer_wait_since(x, wait, ktime_get());
+	krdma_transfer_wait_since(x, wait, ktime_get());
 }
 
 /**
- * krdma_xfer_ready - a transfer can be posted again
+ * krdma_transfer_ready - a transfer can be posted again
  * @x: transfer on its region's waiters
  *
  * Context: session->lock held.
  */
-void krdma_xfer_ready(struct krdma_xfer *x)
+void krdma_transfer_ready(struct krdma_transfer *x)
 {
 	lockdep_assert_held(&x->sess->lock);
 	list_move_tail(&x->node, &x->sess->ready);
-	krdma_xfer_wait(x, KRDMA_WAIT_SLOT);
+	krdma_transfer_wait(x, KRDMA_WAIT_SLOT);
 }
 
 /**
- * krdma_xfer_finish - the one place where a transfer becomes finished
+ * krdma_transfer_finish - the one place where a transfer becomes finished
  * @x: transfer with a status or all its bytes, and nothing on the wire
  * @done: gets it
  *
  * Context: session->lock held.
  */
-void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
+void krdma_transfer_finish(struct krdma_transfer *x, struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -85,7 +85,7 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
 		if (x->status == -ETIMEDOUT)
 			krdma_stat_inc(KRDMA_STAT_TRANSFERS_TIMED_OUT);
 	} else {
-		sess->transfers++;
+		sess->ended_transfers++;
 	}
 	if (x->opcode == KRDMA_OP_READ) {
 		sess->bytes_read += x->moved;
@@ -102,12 +102,12 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
 	} else {
 		krdma_stat_inc(KRDMA_STAT_ATOMICS);
 	}
-	trace_krdma_xfer_end(sess->serial, x, x->status);
+	trace_krdma_transfer_end(sess->serial, x, x->status);
 	x->ended = true;
 	if (unlikely(sess->scan == &x->all))
 		sess->scan = x->all.next;
 	hlist_del_init(&x->all);
-	sess->nxfers--;
+	sess->ntransfers--;
 	/* Mostly it is on no list: all of it was on the wire. */
 	if (!list_empty(&x->node)) {
 		list_del_init(&x->node);
@@ -117,84 +117,84 @@ void krdma_xfer_finish(struct krdma_xfer *x, struct krdma_queue *done)
 	}
 	/* Nor the answer to its message. */
 	if (unlikely(x->letter)) {
-		x->letter->xfer = NULL;
+		x->letter->transfer = NULL;
 		x->letter = NULL;
 	}
 	krdma_queue_add(done, x);
 }
 
 /**
- * krdma_xfer_again - move all of a transfer once more
+ * krdma_transfer_again - move all of a transfer once more
  * @x: transfer that is on a list by ->node, with nothing on the wire
  *
  * Context: session->lock held.
  */
-void krdma_xfer_again(struct krdma_xfer *x)
+void krdma_transfer_again(struct krdma_transfer *x)
 {
 	x->at = x->from;
 	x->far = (struct krdma_cursor){};
 	x->posted = 0;
 	x->moved = 0;
-	krdma_xfer_ready(x);
+	krdma_transfer_ready(x);
 }
 
 /**
- * krdma_xfer_end - give an unfinished transfer a status
+ * krdma_transfer_end - give an unfinished transfer a status
  * @x: transfer
  * @err: negative errno; an earlier one stays
  * @done: gets the transfer if nothing of it is on the wire
  *
  * Context: session->lock held.
  */
-void krdma_xfer_end(struct krdma_xfer *x, int err, struct krdma_queue *done)
+void krdma_transfer_end(struct krdma_transfer *x, int err, struct krdma_queue *done)
 {
 	lockdep_assert_held(&x->sess->lock);
 	if (!x->status)
 		x->status = err;
 	if (!x->chunks) {
-		krdma_xfer_finish(x, done);
+		krdma_transfer_finish(x, done);
 		return;
 	}
 	list_del_init(&x->node);
-	krdma_xfer_wait(x, KRDMA_WAIT_WIRE);
+	krdma_transfer_wait(x, KRDMA_WAIT_WIRE);
 }
 
 /**
- * krdma_xfer_refused - the device has refused a work request of a transfer
+ * krdma_transfer_refused - the device has refused a work request of a transfer
  * @x: transfer
  * @done: gets the transfer if nothing of it is on the wire
  *
  * Context: session->lock held.
  */
-void krdma_xfer_refused(struct krdma_xfer *x, struct krdma_queue *done)
+void krdma_transfer_refused(struct krdma_transfer *x, struct krdma_queue *done)
 {
 	x->refused = !x->status;
-	krdma_xfer_end(x, -EIO, done);
+	krdma_transfer_end(x, -EIO, done);
 }
 
 /**
- * krdma_xfer_answered - end a transfer with what was answered
+ * krdma_transfer_answered - end a transfer with what was answered
  * @x: transfer
  * @err: of the peer's answer; or why there is none
  * @done: gets it
  *
  * Context: session->lock held.
  */
-void krdma_xfer_answered(struct krdma_xfer *x, int err, struct krdma_queue *done)
+void krdma_transfer_answered(struct krdma_transfer *x, int err, struct krdma_queue *done)
 {
 	if (!x->status)
 		x->answered = err != -ENOTCONN;
-	krdma_xfer_end(x, err, done);
+	krdma_transfer_end(x, err, done);
 }
 
 /* Why it ends whose deadline has passed. */
-static int krdma_xfer_late(const struct krdma_xfer *x)
+static int krdma_transfer_late(const struct krdma_transfer *x)
 {
 	return x->unmapped ? -EIO : -ETIMEDOUT;
 }
 
 /* Others go on: what it lacks may be short for them as well, or for it alone. */
-static void krdma_xfer_unmapped(struct krdma_xfer *x, ktime_t now)
+static void krdma_transfer_unmapped(struct krdma_transfer *x, ktime_t now)
 {
 	x->unmapped = true;
 	list_move_tail(&x->node, &x->sess->unmapped);
@@ -202,18 +202,19 @@ static void krdma_xfer_unmapped(struct krdma_xfer *x, ktime_t now)
 }
 
 /* Whose turn it is. */
-static struct krdma_xfer *krdma_pump_next(struct krdma_session *sess, struct krdma_xfer **fresh)
+static struct krdma_transfer *krdma_pump_next(struct krdma_session *sess,
+					      struct krdma_transfer **fresh)
 {
-	struct krdma_xfer *x = *fresh;
+	struct krdma_transfer *x = *fresh;
 
 	if (!x)
-		return list_first_entry_or_null(&sess->ready, struct krdma_xfer, node);
+		return list_first_entry_or_null(&sess->ready, struct krdma_transfer, node);
 	*fresh = x->next;
 	return x;
 }
 
 /* There is no room for these: it is their turn before that of any that had a chunk. */
-static void krdma_pump_keep(struct krdma_session *sess, struct krdma_xfer *fresh)
+static void krdma_pump_keep(struct krdma_session *sess, struct krdma_transfer *fresh)
 {
 	LIST_HEAD(rest);
 
@@ -223,7 +224,7 @@ static void krdma_pump_keep(struct krdma_session *sess, struct krdma_xfer *fresh
 }
 
 /**
- * krdma_xfer_pump_ready - krdma_xfer_pump where something is ready
+ * krdma_transfer_pump_ready - krdma_transfer_pump where something is ready
  * @sess: session
  * @fresh: NULL; or transfers that have just been submitted, by ->next, where nothing
  *	else is ready: mostly they are posted at once, and need no list
@@ -231,11 +232,11 @@ static void krdma_pump_keep(struct krdma_session *sess, struct krdma_xfer *fresh
  *
  * Context: session->lock held.
  */
-void krdma_xfer_pump_ready(struct krdma_session *sess, struct krdma_xfer *fresh,
-			   struct krdma_queue *done)
+void krdma_transfer_pump_ready(struct krdma_session *sess, struct krdma_transfer *fresh,
+			       struct krdma_queue *done)
 {
 	struct krdma_channel *ch = sess->ch;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	struct krdma_chunk *chain, **link;
 	ktime_t now;
 	int rc;
@@ -254,7 +255,7 @@ again:
 
 		/* The tick ends those that wait; nothing is posted behind its back. */
 		if (ktime_compare(x->deadline, now) <= 0) {
-			krdma_xfer_end(x, krdma_xfer_late(x), done);
+			krdma_transfer_end(x, krdma_transfer_late(x), done);
 			continue;
 		}
 		if (x->opcode == KRDMA_OP_DIGEST) {
@@ -265,10 +266,10 @@ again:
 			krdma_letter_queue(x, now, done);
 			continue;
 		}
-		key = krdma_region_key(region, krdma_xfer_at(x));
+		key = krdma_region_key(region, krdma_transfer_at(x));
 		if (!key || !key->valid) {
 			list_move_tail(&x->node, &region->waiters);
-			krdma_xfer_wait_since(x, KRDMA_WAIT_CREDIT, now);
+			krdma_transfer_wait_since(x, KRDMA_WAIT_CREDIT, now);
 			krdma_region_want(region);
 			continue;
 		}
@@ -279,11 +280,11 @@ again:
 			break;
 		}
 		if (c == ERR_PTR(-EAGAIN)) {
-			krdma_xfer_unmapped(x, now);
+			krdma_transfer_unmapped(x, now);
 			continue;
 		}
 		if (IS_ERR(c)) {
-			krdma_xfer_end(x, PTR_ERR(c), done);
+			krdma_transfer_end(x, PTR_ERR(c), done);
 			continue;
 		}
 		c->next = NULL;
@@ -294,7 +295,7 @@ again:
 		} else if (x->posted == x->length) {
 			if (!list_empty(&x->node))
 				list_del_init(&x->node);
-			krdma_xfer_wait_since(x, KRDMA_WAIT_WIRE, now);
+			krdma_transfer_wait_since(x, KRDMA_WAIT_WIRE, now);
 		} else {
 			list_move_tail(&x->node, &sess->ready);
 		}
@@ -315,8 +316,8 @@ again:
 		krdma_letters_post(sess, now, done);
 }
 
-static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_queue *fresh,
-			     struct krdma_queue *done)
+static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct krdma_queue *fresh,
+				 struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -326,15 +327,15 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_que
 	if (unlikely(x->verify))
 		x->from = x->at;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
-	trace_krdma_xfer_submit(sess->serial, x);
-	hlist_add_head(&x->all, &sess->xfers);
-	sess->nxfers++;
+	trace_krdma_transfer_submit(sess->serial, x);
+	hlist_add_head(&x->all, &sess->transfers);
+	sess->ntransfers++;
 	if (x->status) {
-		krdma_xfer_end(x, x->status, done);
+		krdma_transfer_end(x, x->status, done);
 	} else if (x->region->err) {
-		krdma_xfer_end(x, x->region->err, done);
+		krdma_transfer_end(x, x->region->err, done);
 	} else if (sess->state != KRDMA_SESSION_UP) {
-		krdma_xfer_end(x, -ENOTCONN, done);
+		krdma_transfer_end(x, -ENOTCONN, done);
 	} else {
 		if (ktime_before(x->deadline, sess->tick_at))
 			krdma_session_tick_by(sess, x->deadline);
@@ -346,7 +347,7 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_que
 }
 
 /**
- * krdma_xfers_submit - start transfers
+ * krdma_transfers_submit - start transfers
  * @batch: transfers, filled in by the submitter, who holds references on what
  *	they use; empty on return
  *
@@ -355,9 +356,9 @@ static void krdma_xfer_begin(struct krdma_xfer *x, ktime_t now, struct krdma_que
  *
  * Context: any; no session lock held.
  */
-void krdma_xfers_submit(struct krdma_queue *batch)
+void krdma_transfers_submit(struct krdma_queue *batch)
 {
-	struct krdma_xfer *x = batch->first, *next;
+	struct krdma_transfer *x = batch->first, *next;
 	ktime_t now = ktime_get();
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
 
@@ -370,26 +371,26 @@ void krdma_xfers_submit(struct krdma_queue *batch)
 		for (; x && x->sess == sess; x = next) {
 			/* One that ends at once is in another queue. */
 			next = x->next;
-			krdma_xfer_begin(x, now, &fresh, &done);
+			krdma_transfer_begin(x, now, &fresh, &done);
 		}
 		if (fresh.first)
-			krdma_xfer_pump_ready(sess, fresh.first, &done);
+			krdma_transfer_pump_ready(sess, fresh.first, &done);
 		else
-			krdma_xfer_pump(sess, &done);
+			krdma_transfer_pump(sess, &done);
 		/* ORDER: a session is there as long as something of it is under way. */
 		spin_unlock_bh(&sess->lock);
-		krdma_xfers_finish(&done);
+		krdma_transfers_finish(&done);
 	}
 }
 
 /**
- * krdma_xfer_release - it is the turn of a transfer that was held
+ * krdma_transfer_release - it is the turn of a transfer that was held
  * @x: transfer; it may have ended, or not be submitted yet
  * @done: transfers that ended
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done)
+void krdma_transfer_release(struct krdma_transfer *x, struct krdma_queue *done)
 {
 	struct krdma_session *sess = x->sess;
 
@@ -398,113 +399,113 @@ void krdma_xfer_release(struct krdma_xfer *x, struct krdma_queue *done)
 		x->held = false;
 		if (!hlist_unhashed(&x->all) && !x->status) {
 			list_add_tail(&x->node, &sess->ready);
-			krdma_xfer_wait(x, KRDMA_WAIT_SLOT);
-			krdma_xfer_pump(sess, done);
+			krdma_transfer_wait(x, KRDMA_WAIT_SLOT);
+			krdma_transfer_pump(sess, done);
 		}
 	}
 	spin_unlock_bh(&sess->lock);
 }
 
 /**
- * krdma_xfer_cancel - post nothing more of a transfer
+ * krdma_transfer_cancel - post nothing more of a transfer
  * @x: transfer; it may have ended, or not be submitted yet
  * @err: its status, if it has not
  * @done: gets the transfer if nothing of it is on the wire
  *
  * Context: any; no session lock held.
  */
-void krdma_xfer_cancel(struct krdma_xfer *x, int err, struct krdma_queue *done)
+void krdma_transfer_cancel(struct krdma_transfer *x, int err, struct krdma_queue *done)
 {
 	spin_lock_bh(&x->sess->lock);
 	if (!hlist_unhashed(&x->all))
-		krdma_xfer_end(x, err, done);
+		krdma_transfer_end(x, err, done);
 	else if (!x->ended && !x->status)
 		x->status = err;
 	spin_unlock_bh(&x->sess->lock);
 }
 
-static void krdma_xfer_fail(struct krdma_xfer *x, struct krdma_queue *done)
+static void krdma_transfer_fail(struct krdma_transfer *x, struct krdma_queue *done)
 {
 	if (x->status)
 		return;
-	krdma_xfer_end(x,
-		       x->posted || x->letter || x->verify == KRDMA_VERIFY_AGAIN ? -ECONNRESET :
-										   -ENOTCONN,
-		       done);
+	krdma_transfer_end(x,
+			   x->posted || x->letter || x->verify == KRDMA_VERIFY_AGAIN ? -ECONNRESET :
+										       -ENOTCONN,
+			   done);
 }
 
 /* Of those that are looked at one by one the next; they come and go meanwhile. */
-static struct krdma_xfer *krdma_xfers_next(struct krdma_session *sess)
+static struct krdma_transfer *krdma_transfers_next(struct krdma_session *sess)
 {
 	struct hlist_node *node = sess->scan;
 
 	lockdep_assert_held(&sess->lock);
 	if (!node)
 		return NULL;
-	/* Whose end comes before its turn is taken off here by krdma_xfer_finish(). */
+	/* Whose end comes before its turn is taken off here by krdma_transfer_finish(). */
 	sess->scan = node->next;
-	return hlist_entry(node, struct krdma_xfer, all);
+	return hlist_entry(node, struct krdma_transfer, all);
 }
 
 /* Let others have the processor and the lock, and complete the transfers that have ended. */
-static void krdma_xfers_pause(struct krdma_session *sess, struct krdma_queue *done)
+static void krdma_transfers_pause(struct krdma_session *sess, struct krdma_queue *done)
 {
 	spin_unlock_bh(&sess->lock);
-	krdma_xfers_finish(done);
+	krdma_transfers_finish(done);
 	cond_resched();
 	spin_lock_bh(&sess->lock);
 }
 
 /**
- * krdma_xfers_fail - begin to end the transfers of a session that goes down
+ * krdma_transfers_fail - begin to end the transfers of a session that goes down
  * @sess: session, closing
  * @done: those with nothing on the wire; the others follow with their chunks
  *
- * The first ones: mostly it is all of them. krdma_xfers_fail_rest() has those that are left.
+ * The first ones: mostly it is all of them. krdma_transfers_fail_rest() has those that are left.
  *
  * Context: session->lock held.
  */
-void krdma_xfers_fail(struct krdma_session *sess, struct krdma_queue *done)
+void krdma_transfers_fail(struct krdma_session *sess, struct krdma_queue *done)
 {
 	struct hlist_node *next;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	u32 n = 0;
 
 	lockdep_assert_held(&sess->lock);
-	hlist_for_each_entry_safe(x, next, &sess->xfers, all) {
-		if (n == KRDMA_XFER_BATCH)
+	hlist_for_each_entry_safe(x, next, &sess->transfers, all) {
+		if (n == KRDMA_TRANSFER_BATCH)
 			break;
 		n++;
-		krdma_xfer_fail(x, done);
+		krdma_transfer_fail(x, done);
 	}
-	trace_krdma_xfer_batch(sess->serial, n, sess->nxfers);
+	trace_krdma_transfer_batch(sess->serial, n, sess->ntransfers);
 }
 
 /**
- * krdma_xfers_fail_rest - end all transfers of a session that goes down
+ * krdma_transfers_fail_rest - end all transfers of a session that goes down
  * @sess: session, closing, without a tick; twice does no harm
  *
  * Context: work.
  */
-void krdma_xfers_fail_rest(struct krdma_session *sess)
+void krdma_transfers_fail_rest(struct krdma_session *sess)
 {
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	u32 n;
 
 	spin_lock_bh(&sess->lock);
-	sess->scan = sess->xfers.first;
+	sess->scan = sess->transfers.first;
 	while (sess->scan) {
-		for (n = 0; n < KRDMA_XFER_BATCH && (x = krdma_xfers_next(sess)); n++)
-			krdma_xfer_fail(x, &done);
-		trace_krdma_xfer_batch(sess->serial, n, sess->nxfers);
-		krdma_xfers_pause(sess, &done);
+		for (n = 0; n < KRDMA_TRANSFER_BATCH && (x = krdma_transfers_next(sess)); n++)
+			krdma_transfer_fail(x, &done);
+		trace_krdma_transfer_batch(sess->serial, n, sess->ntransfers);
+		krdma_transfers_pause(sess, &done);
 	}
 	spin_unlock_bh(&sess->lock);
 }
 
 /**
- * krdma_xfers_expire - end transfers whose deadline has passed
+ * krdma_transfers_expire - end transfers whose deadline has passed
  * @sess: session; it may go down meanwhile
  * @done: those with nothing on the wire
  *
@@ -514,41 +515,41 @@ void krdma_xfers_fail_rest(struct krdma_session *sess)
  * to time.
  * Return: the next deadline, KTIME_MAX if there is none
  */
-ktime_t krdma_xfers_expire(struct krdma_session *sess, struct krdma_queue *done)
+ktime_t krdma_transfers_expire(struct krdma_session *sess, struct krdma_queue *done)
 {
 	ktime_t now = ktime_get(), soonest = KTIME_MAX;
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 	u32 n = 0;
 
 	lockdep_assert_held(&sess->lock);
-	sess->scan = sess->xfers.first;
-	while (sess->state <= KRDMA_SESSION_UP && (x = krdma_xfers_next(sess))) {
+	sess->scan = sess->transfers.first;
+	while (sess->state <= KRDMA_SESSION_UP && (x = krdma_transfers_next(sess))) {
 		if (!x->status && ktime_compare(x->deadline, now) <= 0)
-			krdma_xfer_end(x, krdma_xfer_late(x), done);
+			krdma_transfer_end(x, krdma_transfer_late(x), done);
 		else if (!x->status && ktime_before(x->deadline, soonest))
 			soonest = x->deadline;
-		if (++n % KRDMA_XFER_BATCH)
+		if (++n % KRDMA_TRANSFER_BATCH)
 			continue;
-		trace_krdma_xfer_batch(sess->serial, KRDMA_XFER_BATCH, sess->nxfers);
-		krdma_xfers_pause(sess, done);
+		trace_krdma_transfer_batch(sess->serial, KRDMA_TRANSFER_BATCH, sess->ntransfers);
+		krdma_transfers_pause(sess, done);
 	}
 	sess->scan = NULL;
 	if (unlikely(!list_empty(&sess->unmapped))) {
-		krdma_xfers_map_again(sess);
-		krdma_xfer_pump(sess, done);
+		krdma_transfers_map_again(sess);
+		krdma_transfer_pump(sess, done);
 	}
 	return soonest;
 }
 
 /**
- * krdma_xfers_finish - tell the submitters
+ * krdma_transfers_finish - tell the submitters
  * @done: transfers that ended; empty on return
  *
  * Context: any; no session lock held.
  */
-void krdma_xfers_finish(struct krdma_queue *done)
+void krdma_transfers_finish(struct krdma_queue *done)
 {
-	struct krdma_xfer *x;
+	struct krdma_transfer *x;
 
 	while ((x = done->first)) {
 		done->first = x->next;
@@ -559,7 +560,7 @@ void krdma_xfers_finish(struct krdma_queue *done)
 }
 
 /* What was to come when all its bytes were moved; NULL if they were not. */
-static const char *krdma_xfer_rest(const struct krdma_xfer *x)
+static const char *krdma_transfer_rest(const struct krdma_transfer *x)
 {
 	if (x->opcode == KRDMA_OP_SEND)
 		return "its message was not taken";
@@ -570,86 +571,87 @@ static const char *krdma_xfer_rest(const struct krdma_xfer *x)
 }
 
 /**
- * krdma_xfer_explain - the sentence for a transfer that failed
+ * krdma_transfer_explain - the sentence for a transfer that failed
  * @x: transfer, ended
- * @why: explanation
+ * @error: explanation
  *
  * Context: process.
  * Return: its status
  */
-int krdma_xfer_explain(struct krdma_xfer *x, struct krdma_why *why)
+int krdma_transfer_explain(struct krdma_transfer *x, struct krdma_error *error)
 {
 	struct krdma_region *region = x->region;
-	const char *end, *rest = krdma_xfer_rest(x);
+	const char *end, *rest = krdma_transfer_rest(x);
 
 	switch (x->status) {
 	case 0:
 		return 0;
 	case -ETIMEDOUT:
 		if (rest)
-			return krdma_explain(why, x->status,
+			return krdma_explain(error, x->status,
 					     "'%s' of %pISpc: the deadline passed: %s",
 					     region->name, &x->sess->dst, rest);
-		return krdma_explain(why, x->status,
+		return krdma_explain(error, x->status,
 				     "'%s' of %pISpc: the deadline passed after %llu of %llu bytes",
 				     region->name, &x->sess->dst, x->moved, x->length);
 	case -ESTALE:
-		return krdma_explain(why, x->status, "'%s' was revoked by %pISpc", region->name,
+		return krdma_explain(error, x->status, "'%s' was revoked by %pISpc", region->name,
 				     &x->sess->dst);
 	case -ECANCELED:
 		end = region->err == -ECANCELED ? "the region was closed" : "it was cancelled";
 		if (rest)
-			return krdma_explain(why, x->status, "'%s' of %pISpc: %s: %s", region->name,
-					     &x->sess->dst, end, rest);
-		return krdma_explain(why, x->status, "'%s' of %pISpc: %s after %llu of %llu bytes",
-				     region->name, &x->sess->dst, end, x->moved, x->length);
+			return krdma_explain(error, x->status, "'%s' of %pISpc: %s: %s",
+					     region->name, &x->sess->dst, end, rest);
+		return krdma_explain(error, x->status,
+				     "'%s' of %pISpc: %s after %llu of %llu bytes", region->name,
+				     &x->sess->dst, end, x->moved, x->length);
 	case -ENOMEM:
 		if (x->answered)
 			return krdma_explain(
-				why, x->status,
+				error, x->status,
 				"the owner of '%s' at %pISpc lacks memory at %llu: its log says of which limit",
-				region->name, &x->sess->dst, krdma_xfer_at(x));
-		return krdma_explain(why, x->status,
+				region->name, &x->sess->dst, krdma_transfer_at(x));
+		return krdma_explain(error, x->status,
 				     "'%s' of %pISpc at %llu: not enough memory on this host",
-				     region->name, &x->sess->dst, krdma_xfer_at(x));
+				     region->name, &x->sess->dst, krdma_transfer_at(x));
 	case -EILSEQ:
-		return krdma_explain(why, x->status,
+		return krdma_explain(error, x->status,
 				     "'%s' of %pISpc: what was moved differs at both ends, twice",
 				     region->name, &x->sess->dst);
 	case -EIO:
 		if (x->unmapped)
 			return krdma_explain(
-				why, x->status,
+				error, x->status,
 				"'%s' of %pISpc at %llu: the deadline passed, and the memory here could not be mapped for the device",
-				region->name, &x->sess->dst, krdma_xfer_at(x));
+				region->name, &x->sess->dst, krdma_transfer_at(x));
 		if (x->refused)
 			return krdma_explain(
-				why, x->status,
+				error, x->status,
 				"'%s' of %pISpc: the RDMA device refused a work request after %llu of %llu bytes",
 				region->name, &x->sess->dst, x->moved, x->length);
 		if (x->answered)
 			return krdma_explain(
-				why, x->status,
+				error, x->status,
 				"the owner of '%s' at %pISpc can't reach its memory at %llu",
-				region->name, &x->sess->dst, krdma_xfer_at(x));
+				region->name, &x->sess->dst, krdma_transfer_at(x));
 		return krdma_explain(
-			why, x->status,
+			error, x->status,
 			"'%s' of %pISpc at %llu: out of a device's reach, there or here",
-			region->name, &x->sess->dst, krdma_xfer_at(x));
+			region->name, &x->sess->dst, krdma_transfer_at(x));
 	case -EOPNOTSUPP:
 		return krdma_explain(
-			why, x->status,
+			error, x->status,
 			"'%s' of %pISpc at %llu: the device there can't share memory (its DMA is bounced, or not coherent)",
-			region->name, &x->sess->dst, krdma_xfer_at(x));
+			region->name, &x->sess->dst, krdma_transfer_at(x));
 	case -EDQUOT:
-		return krdma_explain(why, x->status, "%pISpc gives no access to '%s' at %llu: %s",
-				     &x->sess->dst, region->name, krdma_xfer_at(x),
+		return krdma_explain(error, x->status, "%pISpc gives no access to '%s' at %llu: %s",
+				     &x->sess->dst, region->name, krdma_transfer_at(x),
 				     krdma_proto_status_text(krdma_proto_status(x->status)));
 	case -ECONNRESET:
 	case -ENOTCONN:
-		return krdma_session_explain(x->sess, x->status, why);
+		return krdma_session_explain(x->sess, x->status, error);
 	default:
-		return krdma_explain(why, x->status, "'%s' of %pISpc: transfer failed (%pe)",
+		return krdma_explain(error, x->status, "'%s' of %pISpc: transfer failed (%pe)",
 				     region->name, &x->sess->dst, ERR_PTR(x->status));
 	}
 }

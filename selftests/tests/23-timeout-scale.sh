@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The module's parameter patience: of two sessions over a wire that loses everything, the
+# The module's parameter timeout_scale: of two sessions over a wire that loses everything, the
 # one made with it on both sides outlives the other, and works again when the wire does.
 # shellcheck source=selftests/tests/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
 need_command tc
-MODULE_PATIENCE=1
+MODULE_TIMEOUT_SCALE=1
 helper json_at mover
 
 LIMIT=${LIMIT:-60}
@@ -17,12 +17,12 @@ no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev l
 	skip_all "no netem in this kernel: $no_netem"
 
 fresh_module
-parameter=/sys/module/krdma_mover/parameters/patience
-set_patience() {
+parameter=/sys/module/krdma_mover/parameters/timeout_scale
+set_scale() {
 	on_nodes sh -c "echo $1 >$parameter"
 }
 for bad in 0 5 -1 x; do
-	check_fails "a patience of $bad" set_patience $bad
+	check_fails "a timeout_scale of $bad" set_scale $bad
 done
 is "what was refused has changed nothing" "$(on_nodes cat $parameter | tr '\n' ' ')" "1 1 "
 
@@ -41,14 +41,14 @@ mkfifo "$dir/hasty" "$dir/patient"
 mover hold -p 10.77.0.2 scratch <"$dir/hasty" >/dev/null 2>&1 &
 hasty=$!
 exec 7>"$dir/hasty"
-check "a session without patience" wait_for "$LIMIT" regions_are 1
-set_patience 4
+check "a session with timeout_scale 1" wait_for "$LIMIT" regions_are 1
+set_scale 4
 krdma put -q --timeout 300 - nodeB/scratch <"$dir/patient" >/dev/null 2>"$dir/err" 7>&- &
 patient=$!
 exec 8>"$dir/patient"
-check "and one with patience" wait_for "$LIMIT" regions_are 2
+check "and one with timeout_scale 4" wait_for "$LIMIT" regions_are 2
 last=$(status A /sessions/1/session)
-set_patience 1
+set_scale 1
 
 at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
 tc qdisc replace dev data0 root netem loss 100%
@@ -57,7 +57,7 @@ is "the second one does not" "$(status A /sessions/0/session)" "$last"
 tc qdisc del dev data0 root
 exec 7>&-
 if [ "$LAB_RDMA" = siw ]; then
-	# The pauses of TCP have doubled seven times, iWARP has only a third more of patience.
+	# The pauses of TCP have doubled seven times, iWARP has only a third more time.
 	skip "it works when the wire does" "TCP may send again too late for it"
 	exec 8>&-
 	wait $patient

@@ -3,8 +3,8 @@
  * Transfers: what is known of one while it is under way, and how it is cut into work
  * requests. No verbs here, and no locks.
  */
-#ifndef KRDMA_XFER_H
-#define KRDMA_XFER_H
+#ifndef KRDMA_TRANSFER_H
+#define KRDMA_TRANSFER_H
 
 #include <linux/bvec.h>
 #include <linux/dma-direction.h>
@@ -54,8 +54,8 @@ struct krdma_cursor {
  * under; or ended, and their submitters are to be told.
  */
 struct krdma_queue {
-	struct krdma_xfer *first;
-	struct krdma_xfer **last;
+	struct krdma_transfer *first;
+	struct krdma_transfer **last;
 };
 
 #define KRDMA_QUEUE_INIT(name)        \
@@ -65,16 +65,16 @@ struct krdma_queue {
 
 /*
  * One operation under way. Owned by whoever submitted it until
- * krdma_xfers_submit, by the session until ->done is called, exactly once, and
+ * krdma_transfers_submit, by the session until ->done is called, exactly once, and
  * by the submitter again from there.
  *
  * Its local memory is either ranges of memory that stays mapped (->map, ->local),
  * or pages that are mapped with each chunk (->bvec).
  */
-struct krdma_xfer {
+struct krdma_transfer {
 	struct list_head node;         /* session->ready, region->waiters or ->digests */
-	struct hlist_node all;         /* session->xfers */
-	struct krdma_xfer *next;       /* in a krdma_queue */
+	struct hlist_node all;         /* session->transfers */
+	struct krdma_transfer *next;   /* in a krdma_queue */
 	struct krdma_session *sess;    /* of the region */
 	struct krdma_region *region;   /* the submitter holds a reference */
 	const struct krdma_vec *range; /* of the region */
@@ -103,7 +103,7 @@ struct krdma_xfer {
 	 * Any context, no session lock held. What ends because of this is added to
 	 * the list, never told from here.
 	 */
-	void (*done)(struct krdma_xfer *x, struct krdma_queue *more);
+	void (*done)(struct krdma_transfer *x, struct krdma_queue *more);
 
 	/* From here all zero at first; ->bvec is set before it begins, or ->local and ->map. */
 	const struct bio_vec *bvec;
@@ -130,10 +130,10 @@ struct krdma_xfer {
 };
 
 /**
- * krdma_xfer_init - begin with a transfer
+ * krdma_transfer_init - begin with a transfer
  * @x: transfer, of any content; to be filled in by the submitter
  */
-static inline void krdma_xfer_init(struct krdma_xfer *x)
+static inline void krdma_transfer_init(struct krdma_transfer *x)
 {
 	memset_startat(x, 0, bvec);
 	INIT_HLIST_NODE(&x->all);
@@ -145,7 +145,7 @@ static inline void krdma_xfer_init(struct krdma_xfer *x)
  * @queue: transfers
  * @x: transfer, in no queue
  */
-static inline void krdma_queue_add(struct krdma_queue *queue, struct krdma_xfer *x)
+static inline void krdma_queue_add(struct krdma_queue *queue, struct krdma_transfer *x)
 {
 	x->next = NULL;
 	*queue->last = x;
@@ -163,12 +163,12 @@ static inline void krdma_queue_init(struct krdma_queue *queue)
 }
 
 /**
- * krdma_xfer_at - where in the region the next byte to post goes
+ * krdma_transfer_at - where in the region the next byte to post goes
  * @x: transfer
  *
  * Return: its offset, behind the last byte when all are posted.
  */
-static inline u64 krdma_xfer_at(const struct krdma_xfer *x)
+static inline u64 krdma_transfer_at(const struct krdma_transfer *x)
 {
 	return x->range[x->far.i].addr + x->far.in;
 }
@@ -238,11 +238,11 @@ static inline u32 krdma_flags_right(u32 flags)
 }
 
 /**
- * krdma_xfer_flags - how a transfer is done
+ * krdma_transfer_flags - how a transfer is done
  * @x: transfer with ->opcode
  * @flags: KRDMA_OP_*, checked; those of local memory and of order are not looked at
  */
-static inline void krdma_xfer_flags(struct krdma_xfer *x, u32 flags)
+static inline void krdma_transfer_flags(struct krdma_transfer *x, u32 flags)
 {
 	x->verify = flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	x->unplaced = flags & KRDMA_OP_UNPLACED;
@@ -251,7 +251,7 @@ static inline void krdma_xfer_flags(struct krdma_xfer *x, u32 flags)
 									     KRDMA_MAIL_NONE;
 }
 
-static inline enum dma_data_direction krdma_xfer_dir(const struct krdma_xfer *x)
+static inline enum dma_data_direction krdma_transfer_dir(const struct krdma_transfer *x)
 {
 	return krdma_opcode_fills(x->opcode) ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
 }
@@ -305,4 +305,4 @@ u32 krdma_split_short(u32 bytes, u64 at);
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used);
 
-#endif /* KRDMA_XFER_H */
+#endif /* KRDMA_TRANSFER_H */
