@@ -102,8 +102,9 @@ int main(int argc, char **argv)
 		kst_ok(kst_submit(fd, &op, &comp, 1, NULL) == -EACCES &&
 			       kst_sentence(fd, -EACCES, NULL),
 		       "none can be had without the right to read");
-	if (system(SLOW " 2>/dev/null")) {
-		kst_skip("this kernel has no netem", "on a slow wire");
+	/* What one host sends to itself does not go over the wire. */
+	if (getenv("LAB_ONE_KERNEL") || system(SLOW " 2>/dev/null")) {
+		kst_skip("this kernel has no netem, or both ends", "on a slow wire");
 		return kst_end(fd);
 	}
 	early = rounds(0);
