@@ -4,30 +4,29 @@
  *
  * A client is a context like that of an open file, without ids: its objects are
  * pointers. Each of them holds what it stands on, so they may end in any order. A
- * client holds this module; that its user's code is not called any more when a remote
+ * client holds this module; that its user's code is not called any more when a region
  * is closed is what the count of its transfers is for.
  */
 #include <linux/bvec.h>
+#include <linux/krdma_mover.h>
 #include <linux/module.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
 #include "ctx.h"
-/* By its path: -I has the uapi's header of the same name. */
-#include <linux/krdma_mover.h>
 
 struct krdma_client {
 	refcount_t refs; /* its user, each object */
 	struct krdma_ctx *ctx;
 };
 
-struct krdma_peer {
+struct krdma_session_handle {
 	struct krdma_client *client;
 	struct krdma_session *sess; /* one of its users */
 };
 
-struct krdma_remote {
+struct krdma_region_handle {
 	struct krdma_client *client;
 	struct krdma_region *region; /* one of its users, and of its session */
 	refcount_t ios;              /* transfers under way; and 1 until it is closed */
@@ -40,7 +39,7 @@ struct krdma_remote {
 	void *priv;
 };
 
-struct krdma_publication {
+struct krdma_export_handle {
 	struct krdma_client *client;
 	struct krdma_export *export;
 	krdma_message_fn message;
@@ -50,7 +49,7 @@ struct krdma_publication {
 /* ->own of a krdma_io. */
 struct krdma_io_own {
 	struct krdma_transfer x;
-	struct krdma_remote *remote;
+	struct krdma_region_handle *handle;
 };
 
 static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own));
@@ -115,7 +114,7 @@ void krdma_client_destroy(struct krdma_client *client)
 }
 EXPORT_SYMBOL_GPL(krdma_client_destroy);
 
-/* ---- peers ---- */
+/* ---- sessions ---- */
 
 /* What rdma_cm takes, and nothing beside it. */
 static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_storage *out,
@@ -134,20 +133,20 @@ static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_sto
 			     in->ss_family);
 }
 
-struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
-				      const struct sockaddr_storage *dst,
-				      const struct sockaddr_storage *src, unsigned int flags,
-				      unsigned int timeout_ms)
+struct krdma_session_handle *krdma_connect(struct krdma_client *client,
+					   const struct sockaddr_storage *dst,
+					   const struct sockaddr_storage *src, unsigned int flags,
+					   unsigned int timeout_ms)
 {
 	struct sockaddr_storage to, from = {};
 	struct krdma_error error = {};
-	struct krdma_peer *peer;
+	struct krdma_session_handle *handle;
 	int rc;
 
 	if (flags & ~(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES))
 		return ERR_PTR(-EOPNOTSUPP);
-	peer = kzalloc(sizeof(*peer), GFP_KERNEL);
-	if (!peer)
+	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
+	if (!handle)
 		return ERR_PTR(-ENOMEM);
 	rc = krdma_api_addr(dst, &to, &error);
 	if (!rc && src)
@@ -155,117 +154,118 @@ struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
 	if (rc)
 		goto out;
 	krdma_addr_default_port(&to);
-	peer->sess = krdma_session_connect(client->ctx, &to, &from, flags,
-					   krdma_default_ms(timeout_ms), &error);
-	rc = PTR_ERR_OR_ZERO(peer->sess);
+	handle->sess = krdma_session_connect(client->ctx, &to, &from, flags,
+					     krdma_default_ms(timeout_ms), &error);
+	rc = PTR_ERR_OR_ZERO(handle->sess);
 	if (rc)
 		goto out;
-	peer->client = krdma_client_get(client);
-	return peer;
+	handle->client = krdma_client_get(client);
+	return handle;
 
 out:
 	krdma_api_say(&error);
-	kfree(peer);
+	kfree(handle);
 	return ERR_PTR(rc);
 }
-EXPORT_SYMBOL_GPL(krdma_peer_connect);
+EXPORT_SYMBOL_GPL(krdma_connect);
 
-void krdma_peer_disconnect(struct krdma_peer *peer)
+void krdma_disconnect(struct krdma_session_handle *handle)
 {
-	if (IS_ERR_OR_NULL(peer))
+	if (IS_ERR_OR_NULL(handle))
 		return;
-	krdma_session_leave(peer->sess);
-	krdma_client_put(peer->client);
-	kfree(peer);
+	krdma_session_leave(handle->sess);
+	krdma_client_put(handle->client);
+	kfree(handle);
 }
-EXPORT_SYMBOL_GPL(krdma_peer_disconnect);
+EXPORT_SYMBOL_GPL(krdma_disconnect);
 
 /* ---- remotes ---- */
 
-static void krdma_remote_event_work(struct work_struct *work)
+static void krdma_region_handle_event_work(struct work_struct *work)
 {
-	struct krdma_remote *remote = container_of(work, struct krdma_remote, event_work);
+	struct krdma_region_handle *handle =
+		container_of(work, struct krdma_region_handle, event_work);
 
-	remote->event(remote->priv, remote->happened);
+	handle->event(handle->priv, handle->happened);
 }
 
 /* Once; session->lock is held. */
-static void krdma_remote_stale(struct krdma_watch *watch, int err)
+static void krdma_region_handle_stale(struct krdma_watch *watch, int err)
 {
-	struct krdma_remote *remote = container_of(watch, struct krdma_remote, watch);
+	struct krdma_region_handle *handle = container_of(watch, struct krdma_region_handle, watch);
 
-	if (!remote->event)
+	if (!handle->event)
 		return;
-	remote->happened = err == -ESTALE ? KRDMA_EVENT_REVOKED : KRDMA_EVENT_LOST;
-	queue_work(krdma_event_wq, &remote->event_work);
+	handle->happened = err == -ESTALE ? KRDMA_EVENT_REVOKED : KRDMA_EVENT_LOST;
+	queue_work(krdma_event_wq, &handle->event_work);
 }
 
-struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name,
+struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, const char *name,
 				       unsigned int rights, unsigned int timeout_ms,
 				       krdma_event_fn event, void *priv)
 {
 	char padded[KRDMA_NAME_MAX] = {};
-	struct krdma_remote *remote;
+	struct krdma_region_handle *handle;
 	struct krdma_error error = {};
 	int rc;
 
 	if (strscpy(padded, name, sizeof(padded)) < 0 ||
 	    !krdma_proto_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_RIGHT_ALL))
 		return ERR_PTR(-EINVAL);
-	remote = kzalloc(sizeof(*remote), GFP_KERNEL);
-	if (!remote)
+	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
+	if (!handle)
 		return ERR_PTR(-ENOMEM);
-	refcount_set(&remote->ios, 1);
-	init_completion(&remote->idle);
-	INIT_WORK(&remote->event_work, krdma_remote_event_work);
-	remote->event = event;
-	remote->priv = priv;
-	remote->region =
-		krdma_region_open(peer->sess, padded, rights, krdma_default_ms(timeout_ms), &error);
-	if (IS_ERR(remote->region)) {
-		rc = PTR_ERR(remote->region);
+	refcount_set(&handle->ios, 1);
+	init_completion(&handle->idle);
+	INIT_WORK(&handle->event_work, krdma_region_handle_event_work);
+	handle->event = event;
+	handle->priv = priv;
+	handle->region = krdma_region_open(session->sess, padded, rights,
+					   krdma_default_ms(timeout_ms), &error);
+	if (IS_ERR(handle->region)) {
+		rc = PTR_ERR(handle->region);
 		krdma_api_say(&error);
-		kfree(remote);
+		kfree(handle);
 		return ERR_PTR(rc);
 	}
-	krdma_session_join(peer->sess);
-	remote->client = krdma_client_get(peer->client);
-	remote->watch.stale = krdma_remote_stale;
-	krdma_region_watch(remote->region, &remote->watch);
-	return remote;
+	krdma_session_join(session->sess);
+	handle->client = krdma_client_get(session->client);
+	handle->watch.stale = krdma_region_handle_stale;
+	krdma_region_watch(handle->region, &handle->watch);
+	return handle;
 }
-EXPORT_SYMBOL_GPL(krdma_remote_open);
+EXPORT_SYMBOL_GPL(krdma_open);
 
-static void krdma_remote_io_put(struct krdma_remote *remote)
+static void krdma_region_handle_io_put(struct krdma_region_handle *handle)
 {
-	if (refcount_dec_and_test(&remote->ios))
-		complete(&remote->idle);
+	if (refcount_dec_and_test(&handle->ios))
+		complete(&handle->idle);
 }
 
-void krdma_remote_close(struct krdma_remote *remote)
+void krdma_close(struct krdma_region_handle *handle)
 {
 	struct krdma_session *sess;
 
-	if (IS_ERR_OR_NULL(remote))
+	if (IS_ERR_OR_NULL(handle))
 		return;
 	might_sleep();
-	WRITE_ONCE(remote->closing, true);
-	krdma_remote_io_put(remote);
+	WRITE_ONCE(handle->closing, true);
+	krdma_region_handle_io_put(handle);
 	/* Bounded by their deadlines; what is on the wire ends, or the session does. */
-	wait_for_completion(&remote->idle);
-	krdma_region_unwatch(remote->region, &remote->watch);
-	cancel_work_sync(&remote->event_work);
-	sess = remote->region->sess;
-	krdma_region_close(remote->region);
+	wait_for_completion(&handle->idle);
+	krdma_region_unwatch(handle->region, &handle->watch);
+	cancel_work_sync(&handle->event_work);
+	sess = handle->region->sess;
+	krdma_region_close(handle->region);
 	krdma_session_leave(sess);
-	krdma_client_put(remote->client);
-	kfree(remote);
+	krdma_client_put(handle->client);
+	kfree(handle);
 }
-EXPORT_SYMBOL_GPL(krdma_remote_close);
+EXPORT_SYMBOL_GPL(krdma_close);
 
-int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits)
+int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits *limits)
 {
-	struct krdma_region *region = remote->region;
+	struct krdma_region *region = handle->region;
 	struct krdma_device *dev = krdma_session_device(region->sess);
 
 	if (!dev)
@@ -283,7 +283,7 @@ int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits
 	krdma_device_put(dev);
 	return 0;
 }
-EXPORT_SYMBOL_GPL(krdma_remote_limits);
+EXPORT_SYMBOL_GPL(krdma_region_limits);
 
 /* ---- transfers ---- */
 
@@ -296,19 +296,19 @@ static void krdma_io_done(struct krdma_transfer *x, struct krdma_queue *more)
 {
 	struct krdma_io_own *own = container_of(x, struct krdma_io_own, x);
 	struct krdma_io *io = container_of((void *)own, struct krdma_io, own);
-	struct krdma_remote *remote = own->remote;
+	struct krdma_region_handle *handle = own->handle;
 
 	io->status = x->status;
 	io->moved = x->moved;
 	io->pages_lost = x->lost;
 	io->done(io);
-	/* ORDER: when the remote is closed, the caller's code is not run any more. */
-	krdma_remote_io_put(remote);
+	/* ORDER: when the region is closed, the caller's code is not run any more. */
+	krdma_region_handle_io_put(handle);
 }
 
-void krdma_remote_cancel(struct krdma_remote *remote)
+void krdma_region_cancel(struct krdma_region_handle *handle)
 {
-	struct krdma_session *sess = remote->region->sess;
+	struct krdma_session *sess = handle->region->sess;
 	struct hlist_node *next;
 	struct krdma_transfer *x;
 	struct krdma_queue done = KRDMA_QUEUE_INIT(done);
@@ -316,12 +316,12 @@ void krdma_remote_cancel(struct krdma_remote *remote)
 	spin_lock_bh(&sess->lock);
 	hlist_for_each_entry_safe(x, next, &sess->transfers, all)
 		if (x->done == krdma_io_done &&
-		    container_of(x, struct krdma_io_own, x)->remote == remote)
+		    container_of(x, struct krdma_io_own, x)->handle == handle)
 			krdma_transfer_end(x, -ECANCELED, &done);
 	spin_unlock_bh(&sess->lock);
 	krdma_transfers_finish(&done);
 }
-EXPORT_SYMBOL_GPL(krdma_remote_cancel);
+EXPORT_SYMBOL_GPL(krdma_region_cancel);
 
 /* Entries of ->bvec that are needed; 0 if they are too few. */
 static u32 krdma_io_bvecs(const struct krdma_io *io)
@@ -411,14 +411,14 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
 static bool krdma_io_prepare(struct krdma_io *io)
 {
 	struct krdma_io_own *own = krdma_io_own(io);
-	struct krdma_remote *remote = io->remote;
+	struct krdma_region_handle *handle = io->region;
 	struct krdma_transfer *x = &own->x;
 
-	refcount_inc(&remote->ios);
+	refcount_inc(&handle->ios);
 	krdma_transfer_init(x);
-	own->remote = remote;
-	x->region = remote->region;
-	x->sess = remote->region->sess;
+	own->handle = handle;
+	x->region = handle->region;
+	x->sess = handle->region->sess;
 	x->done = krdma_io_done;
 	x->bvec = io->bvec;
 	x->length = io->length;
@@ -430,7 +430,7 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	x->uid = GLOBAL_ROOT_UID;
 	x->timeout = io->timeout ?: ns_to_ktime(KRDMA_DEFAULT_TIMEOUT_NS);
 	x->status = krdma_io_check(io, x);
-	if (!x->status && READ_ONCE(remote->closing))
+	if (!x->status && READ_ONCE(handle->closing))
 		x->status = -ECANCELED;
 	if (x->status) {
 		x->ended = true;
@@ -476,11 +476,11 @@ void krdma_io_cancel(struct krdma_io *io)
 }
 EXPORT_SYMBOL_GPL(krdma_io_cancel);
 
-/* ---- publications ---- */
+/* ---- exports ---- */
 
 static void krdma_api_message(void *priv, const struct krdma_message *message)
 {
-	struct krdma_publication *pub = priv;
+	struct krdma_export_handle *handle = priv;
 	struct krdma_received received = {
 		.value = message->value,
 		.session = message->session,
@@ -492,55 +492,56 @@ static void krdma_api_message(void *priv, const struct krdma_message *message)
 	};
 
 	krdma_addr_from_user(&message->peer, &received.peer, false, NULL);
-	pub->message(pub->priv, &received);
+	handle->message(handle->priv, &received);
 }
 
-struct krdma_publication *krdma_publish(struct krdma_client *client, const char *name,
-					struct page *const *pages, u64 length, unsigned int rights,
-					krdma_message_fn message, void *priv)
+struct krdma_export_handle *krdma_export(struct krdma_client *client, const char *name,
+					 struct page *const *pages, u64 length, unsigned int rights,
+					 krdma_message_fn message, void *priv)
 {
 	struct krdma_ioc_export cmd = { .length = length, .rights = rights };
-	struct krdma_publication *pub;
+	struct krdma_export_handle *handle;
 	struct krdma_error error = {};
 	int rc;
 
 	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
 	    (rights & ~KRDMA_RIGHT_ALL) || !message != !(rights & KRDMA_RIGHT_MESSAGE))
 		return ERR_PTR(-EINVAL);
-	pub = kzalloc(sizeof(*pub), GFP_KERNEL);
-	if (!pub)
+	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
+	if (!handle)
 		return ERR_PTR(-ENOMEM);
-	pub->message = message;
-	pub->priv = priv;
-	pub->export = krdma_export_new(client->ctx, &cmd, pages, krdma_api_message, pub, &error);
-	rc = PTR_ERR_OR_ZERO(pub->export);
+	handle->message = message;
+	handle->priv = priv;
+	handle->export =
+		krdma_export_new(client->ctx, &cmd, pages, krdma_api_message, handle, &error);
+	rc = PTR_ERR_OR_ZERO(handle->export);
 	if (!rc) {
-		rc = krdma_export_publish(pub->export, &error);
+		rc = krdma_export_publish(handle->export, &error);
 		if (rc)
-			krdma_export_put(pub->export);
+			krdma_export_put(handle->export);
 	}
 	if (rc) {
 		krdma_api_say(&error);
-		kfree(pub);
+		kfree(handle);
 		return ERR_PTR(rc);
 	}
-	pub->client = krdma_client_get(client);
-	return pub;
+	handle->client = krdma_client_get(client);
+	return handle;
 }
-EXPORT_SYMBOL_GPL(krdma_publish);
+EXPORT_SYMBOL_GPL(krdma_export);
 
-int krdma_unpublish(struct krdma_publication *pub)
+int krdma_unexport(struct krdma_export_handle *handle)
 {
 	struct krdma_export_end end = { .done = COMPLETION_INITIALIZER_ONSTACK(end.done) };
 
-	if (IS_ERR_OR_NULL(pub))
+	if (IS_ERR_OR_NULL(handle))
 		return 0;
-	pub->export->end = &end;
-	krdma_export_unpublish(pub->export);
+	handle->export->end = &end;
+	krdma_export_unpublish(handle->export);
 	/* Bounded: who does not give its keys back loses its session. */
 	wait_for_completion(&end.done);
-	krdma_client_put(pub->client);
-	kfree(pub);
+	krdma_client_put(handle->client);
+	kfree(handle);
 	return end.lost ? -EIO : 0;
 }
-EXPORT_SYMBOL_GPL(krdma_unpublish);
+EXPORT_SYMBOL_GPL(krdma_unexport);

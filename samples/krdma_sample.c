@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that uses krdma_mover: it publishes a page; and, given an address, writes
- * another into memory that the host there publishes, reads it back, and compares.
+ * A module that uses krdma_mover: it exports a page; given an address, it also writes
+ * another page into an export of the host there, reads it back, and compares.
  */
 #include <linux/bvec.h>
 #include <linux/inet.h>
@@ -35,9 +35,9 @@ static bool lost;  /* a device may reach the page in spite of all */
 static void *page;
 static struct page *published;
 static struct krdma_client *client;
-static struct krdma_publication *publication;
-static struct krdma_peer *peer;
-static struct krdma_remote *remote;
+static struct krdma_export_handle *export;
+static struct krdma_session_handle *session;
+static struct krdma_region_handle *region;
 
 /* Mostly in softirq: must not sleep. */
 static void sample_done(struct krdma_io *io)
@@ -68,7 +68,7 @@ static int sample_transfer(enum krdma_opcode op)
 
 		r->bvec = (struct bio_vec){ virt_to_page(page), PIECE, i * PIECE };
 		r->io = (struct krdma_io){
-			.remote = remote,
+			.region = region,
 			.op = op,
 			.bvec = &r->bvec,
 			.nr_bvecs = 1,
@@ -88,13 +88,13 @@ static int sample_move(void)
 	struct sockaddr_storage dst;
 	int rc = inet_pton_with_scope(&init_net, AF_UNSPEC, address, NULL, &dst);
 
-	peer = rc ? ERR_PTR(rc) : krdma_peer_connect(client, &dst, NULL, 0, 0);
-	if (IS_ERR(peer))
-		return PTR_ERR(peer);
-	remote = krdma_remote_open(peer, name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
-				   sample_event, NULL);
-	if (IS_ERR(remote))
-		return PTR_ERR(remote);
+	session = rc ? ERR_PTR(rc) : krdma_connect(client, &dst, NULL, 0, 0);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	region = krdma_open(session, name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0, sample_event,
+			    NULL);
+	if (IS_ERR(region))
+		return PTR_ERR(region);
 	memset(page, 'k', PAGE_SIZE);
 	rc = sample_transfer(KRDMA_OP_WRITE);
 	memset(page, 0, PAGE_SIZE);
@@ -104,9 +104,9 @@ static int sample_move(void)
 
 static void sample_exit(void)
 {
-	krdma_remote_close(remote); /* any order would do */
-	krdma_peer_disconnect(peer);
-	if (!krdma_unpublish(publication) && published) {
+	krdma_close(region); /* any order would do */
+	krdma_disconnect(session);
+	if (!krdma_unexport(export) && published) {
 		pr_info("krdma_sample: left with '%*pE'\n", 25, page_address(published));
 		__free_page(published);
 	}
@@ -127,9 +127,9 @@ static int __init sample_init(void)
 	client = krdma_client_create(NULL);
 	rc = PTR_ERR_OR_ZERO(client);
 	if (!rc)
-		publication = krdma_publish(client, "krdma_sample", &published, PAGE_SIZE,
-					    KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, NULL, NULL);
-	rc = rc ?: PTR_ERR_OR_ZERO(publication);
+		export = krdma_export(client, "krdma_sample", &published, PAGE_SIZE,
+				      KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, NULL, NULL);
+	rc = rc ?: PTR_ERR_OR_ZERO(export);
 	if (!rc && address)
 		rc = sample_move();
 out:

@@ -25,35 +25,35 @@ struct page;
 
 /* Opaque, from the functions below. */
 struct krdma_client;
-struct krdma_peer;
-struct krdma_remote;
-struct krdma_publication;
+struct krdma_session_handle;
+struct krdma_region_handle;
+struct krdma_export_handle;
 
 /**
- * enum krdma_event - why a remote is of no use any more
- * @KRDMA_EVENT_REVOKED: its owner has taken it back
- * @KRDMA_EVENT_LOST: there is no path to its owner any more, or this host, or the
- *	owner, has ended the session
+ * enum krdma_event - the end of a region, as its holder sees it
+ * @KRDMA_EVENT_REVOKED: the target has ended the export
+ * @KRDMA_EVENT_LOST: the path to the target is lost, or either host has ended the session
  *
- * Either is for good: open it anew.
+ * Either is final: open the export anew.
  */
 enum krdma_event {
 	KRDMA_EVENT_REVOKED = 1,
 	KRDMA_EVENT_LOST,
 };
 
-/* Process context, may sleep; see krdma_remote_open. */
+/* Process context, may sleep; see krdma_open. */
 typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
 
 /**
- * struct krdma_received - a message to published memory
+ * struct krdma_received - a message to an export
  * @value: as the sender gave it
  * @session: number of the sender's session on this host
- * @region: tells the remotes of a session apart in which messages keep their order
+ * @region: number of the sender's region in that session; messages keep their order
+ *	within a region
  * @uid: of the sender, as its kernel asserts
- * @written: it came with a WRITE, of which the bytes are in memory
+ * @written: the message follows a WRITE, whose bytes are in memory
  * @length: bytes
- * @data: the bytes, until the function returns
+ * @data: the bytes, valid until the function returns
  * @peer: address of the sender's host
  */
 struct krdma_received {
@@ -67,49 +67,49 @@ struct krdma_received {
 	struct sockaddr_storage peer;
 };
 
-/* Process context, may sleep; see krdma_publish. */
+/* Process context, may sleep; see krdma_export. */
 typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *message);
 
 /**
  * struct krdma_io - one operation, part of the submitter's own request
  * @node: the submitter's, for krdma_io_submit_batch(), until then
- * @remote: the other side
+ * @region: the peer's memory
  * @bvec: the local pages: runs, contiguous in physical memory, of any offset and
  *	length. The array, too, stays until @done
  * @nr_bvecs: entries of @bvec; there may be more than @length needs
  * @skip: bytes at the start of @bvec that do not count, as in a bio that has been
  *	advanced
- * @op: what is done. The two atomic operations put the value that the remote had before
- *	into the local pages: 8 bytes on either side, at multiples of 8, in the byte
- *	order of the owner's host; a digest puts a number there in the same way
+ * @op: the operation. An atomic operation puts the old value of the region into the local
+ *	pages: 8 bytes on either side, at multiples of 8, in the byte order of the
+ *	target's host. A digest puts a u64 there in the same way
  * @flags: KRDMA_OP_VERIFY, KRDMA_OP_UNPLACED, KRDMA_OP_PLACED, KRDMA_OP_MESSAGE
  * @operand: of an atomic operation, or the value of a message
  * @compare: of KRDMA_OP_CMP_SWAP
- * @offset: where in the remote
- * @length: bytes, not 0 but for KRDMA_OP_SEND
+ * @offset: first byte in the region; 0 for KRDMA_OP_SEND
+ * @length: bytes, at least 1; 0 to KRDMA_MESSAGE_MAX for KRDMA_OP_SEND
  * @timeout: from the submission; 0 for 30 s, KTIME_MAX for as long as the path lives
- * @done: it has ended; called exactly once for each submission
+ * @done: called exactly once for each submission, when the operation has ended
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
  * @moved: out: bytes that have arrived, from the start
- * @pages_lost: out: a device may reach the pages in spite of all: never free them, nor
- *	use them again. Only after the RDMA driver failed to give up a registration,
- *	and with a @status other than 0
+ * @pages_lost: out: the device may still reach the pages: never free nor use them
+ *	again. Only after the RDMA driver failed to give up a registration, and with a
+ *	@status other than 0
  * @own: krdma_mover's
  *
- * Needs no initialisation other than of the fields above that are not marked with
- * out; submission allocates nothing. It is krdma_mover's from the submission until
- * @done is called, and must neither move nor change meanwhile.
+ * The submitter sets the fields that are not marked with out; submission allocates
+ * nothing. The struct belongs to krdma_mover from the submission until @done is called, and
+ * must neither move nor change meanwhile.
  *
- * Context of @done: any but hard interrupts. Mostly softirq; also inside of
- * krdma_io_submit(), krdma_io_cancel() and krdma_remote_cancel(), of this transfer or
- * another one: so hold no lock there that @done takes. It must not sleep. It may
- * submit, also what it was called for, and it may free it. Softirqs may be enabled in it,
- * or not: a lock that it takes is taken with spin_lock_bh() there, too. After an error it had
- * better leave that to a work, as the next one may fail in the submission.
+ * Context of @done: any but hard interrupts, mostly softirq. krdma_io_submit(),
+ * krdma_io_cancel() and krdma_region_cancel() may call it as well, for this operation or
+ * another one: their callers must hold no lock that @done takes. @done must not sleep. It may
+ * submit any operation, this one included, and may free this one. Softirqs may be on or off:
+ * @done takes its locks with spin_lock_bh(). After an error a work should submit again, because
+ * the next operation may fail within its submission.
  */
 struct krdma_io {
 	struct list_head node;
-	struct krdma_remote *remote;
+	struct krdma_region_handle *region;
 	const struct bio_vec *bvec;
 	u32 nr_bvecs;
 	u32 skip;
@@ -130,17 +130,16 @@ struct krdma_io {
 };
 
 /**
- * struct krdma_limits - what is good to know about a remote
- * @length: bytes that it has
- * @rights: KRDMA_RIGHT_*
- * @segment_size: bytes that one key of the owner covers: a transfer across segments is
- *	cut there
- * @request_bytes: bytes of one work request: longer transfers are cut
- * @read_bvecs: entries of @bvec in one work request of a READ; more are cut. On iWARP a
- *	READ is cut instead where two entries do not meet at the ends of pages
+ * struct krdma_limits - properties of a region that matter for speed
+ * @length: bytes of the export
+ * @rights: KRDMA_RIGHT_* of the region
+ * @segment_size: bytes that one key covers; a transfer is cut at its multiples
+ * @request_bytes: most bytes of one work request; longer transfers are cut
+ * @read_bvecs: most entries of @bvec in one work request of a READ; more are cut. On
+ *	iWARP a READ is cut instead where two entries do not meet at the ends of pages
  * @write_bvecs: the same of a WRITE
- * @inflight_requests: work requests on the wire, of all who share the session
- * @inflight_bytes: bytes on the wire, of all who share the session
+ * @inflight_requests: work requests on the wire, of all users of the session
+ * @inflight_bytes: bytes on the wire, of all users of the session
  *
  * None of them limits what may be submitted.
  */
@@ -157,11 +156,11 @@ struct krdma_limits {
 
 /**
  * krdma_client_create - become a user of krdma_mover
- * @net: network namespace for all that the client does, which the caller holds; held
- *	here until the client is gone and its sessions have ended, 10 s later at the
- *	latest. NULL for init_net
+ * @net: network namespace of the client's objects, held by the caller; NULL for
+ *	init_net. The client and its sessions hold it, too, until 10 s after the last of them
+ *	has ended
  *
- * A client acts as root. As long as it exists krdma_mover can't be unloaded.
+ * A client acts as root. krdma_mover can't be unloaded while a client exists.
  *
  * Context: process, may sleep.
  * Return: the client, for krdma_client_destroy(); or an ERR_PTR
@@ -170,17 +169,17 @@ struct krdma_client *krdma_client_create(struct net *net);
 
 /**
  * krdma_client_destroy - end a client
- * @client: the client; NULL or an ERR_PTR does no harm
+ * @client: the client; NULL or an ERR_PTR is ignored
  *
- * What it has connected, opened or published lives on, and keeps what it needs, until
- * it is ended by itself.
+ * Its sessions, regions and exports stay, with all that they need, until each is ended by
+ * its own function.
  *
  * Context: process, may sleep.
  */
 void krdma_client_destroy(struct krdma_client *client);
 
 /**
- * krdma_peer_connect - get a session with another host
+ * krdma_connect - get a session with another host
  * @client: the client
  * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
  * @src: local address to connect from; NULL for any
@@ -188,112 +187,114 @@ void krdma_client_destroy(struct krdma_client *client);
  *	this network namespace; KRDMA_CONNECT_MESSAGES to send messages in it
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
  *
- * Why it failed is in the kernel's log.
+ * The kernel's log has the error text of a failed call.
  *
  * Context: process, may sleep; a fatal signal ends the wait.
- * Return: the peer, for krdma_peer_disconnect(); or an ERR_PTR
+ * Return: the session, for krdma_disconnect(); or an ERR_PTR
  */
-struct krdma_peer *krdma_peer_connect(struct krdma_client *client,
-				      const struct sockaddr_storage *dst,
-				      const struct sockaddr_storage *src, unsigned int flags,
-				      unsigned int timeout_ms);
+struct krdma_session_handle *krdma_connect(struct krdma_client *client,
+					   const struct sockaddr_storage *dst,
+					   const struct sockaddr_storage *src, unsigned int flags,
+					   unsigned int timeout_ms);
 
 /**
- * krdma_peer_disconnect - end the use of a session
- * @peer: the peer; NULL or an ERR_PTR does no harm
+ * krdma_disconnect - end the use of a session
+ * @session: the session; NULL or an ERR_PTR is ignored
  *
- * Remotes of it live on. With its last user a session lingers for 10 s, a private one
- * ends.
+ * Regions of the session stay. Without users a shared session lingers for 10 s; a private one
+ * ends at once.
  *
  * Context: process, may sleep; waits for no peer.
  */
-void krdma_peer_disconnect(struct krdma_peer *peer);
+void krdma_disconnect(struct krdma_session_handle *session);
 
 /**
- * krdma_remote_open - open memory that a peer publishes
- * @peer: the peer
- * @name: of the memory
- * @rights: wanted, KRDMA_RIGHT_*; 0 for all that it has. On iWARP who may write needs
- *	to read as well, and there are no atomics (-EOPNOTSUPP)
+ * krdma_open - open an export of the peer
+ * @session: the session
+ * @name: of the export
+ * @rights: KRDMA_RIGHT_*, all of which must be available; 0 for every one there is. On
+ *	iWARP KRDMA_RIGHT_WRITE needs KRDMA_RIGHT_READ, and there are no atomics
+ *	(-EOPNOTSUPP)
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
- * @event: called once when the memory is of no use any more; may be NULL
+ * @event: called when the region has ended; may be NULL
  * @priv: for @event
  *
- * @event is called at most once, perhaps before this returns, never after
- * krdma_remote_close(), and not because of that. It is called by a work and may
- * sleep, but must not close this remote: that would wait for itself. Transfers
- * under way end with an error, before @event or after it.
+ * @event is called at most once, possibly before this function returns, never after
+ * krdma_close(), and never because of krdma_close(). A work calls it; it may sleep, but must
+ * not close this region, which would wait for itself. Operations under way end with an error,
+ * before @event or after it.
  *
- * Why opening failed is in the kernel's log.
+ * The kernel's log has the error text of a failed call.
  *
  * Context: process, may sleep; a fatal signal ends the wait.
- * Return: the remote, for krdma_remote_close(); or an ERR_PTR
+ * Return: the region, for krdma_close(); or an ERR_PTR
  */
-struct krdma_remote *krdma_remote_open(struct krdma_peer *peer, const char *name,
+struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, const char *name,
 				       unsigned int rights, unsigned int timeout_ms,
 				       krdma_event_fn event, void *priv);
 
 /**
- * krdma_remote_close - end a remote
- * @remote: the remote, which nobody submits to any more; NULL or an ERR_PTR does no harm
+ * krdma_close - close a region
+ * @region: the region, to which nothing is submitted any more; NULL or an ERR_PTR is
+ *	ignored
  *
- * Waits until all transfers on it have ended and their ->done has returned, and @event,
- * too: after this none of the caller's code is run. To be quick, call
- * krdma_remote_cancel() before.
+ * Waits until all operations on the region have ended, and until their ->done and @event
+ * have returned: none of the caller's code runs after this. krdma_region_cancel() before
+ * this call makes it quick.
  *
- * Context: process, may sleep; neither in a ->done nor in the @event of this remote.
+ * Context: process, may sleep; neither in a ->done nor in the @event of this region.
  */
-void krdma_remote_close(struct krdma_remote *remote);
+void krdma_close(struct krdma_region_handle *region);
 
 /**
- * krdma_remote_limits - what is good to know about a remote
- * @remote: the remote
+ * krdma_region_limits - properties of a region that matter for speed
+ * @region: the region
  * @limits: out
  *
  * Context: any but hard interrupts.
  * Return: 0, or -ENOTCONN if the path to it is lost
  */
-int krdma_remote_limits(struct krdma_remote *remote, struct krdma_limits *limits);
+int krdma_region_limits(struct krdma_region_handle *region, struct krdma_limits *limits);
 
 /**
- * krdma_remote_cancel - cancel all transfers on a remote
- * @remote: the remote
+ * krdma_region_cancel - cancel all operations on a region
+ * @region: the region
  *
- * Those that are submitted at the same time may be missed. See krdma_io_cancel().
+ * Operations that are submitted at the same time may be missed. See krdma_io_cancel().
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */
-void krdma_remote_cancel(struct krdma_remote *remote);
+void krdma_region_cancel(struct krdma_region_handle *region);
 
 /**
- * krdma_io_submit - start a transfer
- * @io: the transfer
+ * krdma_io_submit - start an operation
+ * @io: the operation
  *
- * What is wrong with it is told by ->done, too, which may have been called when this
- * returns. Transfers have no order among each other.
+ * ->done reports every error, and may have been called when this returns. Operations have no
+ * order among each other.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that ->done takes.
  */
 void krdma_io_submit(struct krdma_io *io);
 
 /**
- * krdma_io_submit_batch - start many transfers
- * @batch: transfers by ->node; empty on return
+ * krdma_io_submit_batch - start many operations
+ * @batch: operations by ->node; empty on return
  *
- * Those that follow each other and are for the same peer have one doorbell.
+ * Operations that follow each other and are for the same session share a doorbell.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */
 void krdma_io_submit_batch(struct list_head *batch);
 
 /**
- * krdma_io_cancel - let a transfer end soon
- * @io: a transfer that was submitted. It may have ended, but must still be there, must
- *	not be submitted again at the same time, and its remote must not be closed
- *	before this returns
+ * krdma_io_cancel - end an operation soon
+ * @io: an operation that was submitted. It may have ended, but the struct must still
+ *	exist, must not be submitted again at the same time, and its region must not be
+ *	closed before this returns
  *
- * Nothing more of it is put on the wire. It ends with -ECANCELED, or with what it came
- * to meanwhile, when what is there has completed: ->done is called as always, perhaps
+ * No further work request of it is posted. When the posted ones have completed it ends with
+ * -ECANCELED, or with the status that it had reached: ->done is called as always, possibly
  * before this returns.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that ->done takes.
@@ -301,51 +302,46 @@ void krdma_io_submit_batch(struct list_head *batch);
 void krdma_io_cancel(struct krdma_io *io);
 
 /**
- * krdma_publish - let peers use memory of this host
+ * krdma_export - publish memory of this host under a name
  * @client: the client
- * @name: for peers: 1 to 63 of A-Z a-z 0-9 . _ - : + =, not in use in the client's
- *	network namespace
- * @pages: the memory, in the kernel's map; the array is copied. A page is not to be in
- *	it twice
+ * @name: 1 to 63 of A-Z a-z 0-9 . _ - : + =, not in use in the client's network namespace
+ * @pages: the memory, in the kernel's map; the array is copied. No page may be in it twice
  * @length: bytes; the last page may be used in part
- * @rights: KRDMA_RIGHT_*
- * @message: called with each message, one at a time, if @rights has
- *	KRDMA_RIGHT_MESSAGE; else NULL
+ * @rights: KRDMA_RIGHT_* of peers
+ * @message: called with each message, one at a time; required with KRDMA_RIGHT_MESSAGE in
+ *	@rights, else NULL
  * @priv: for @message
  *
- * @message is called by a work and may sleep; while it does, up to 256 messages wait,
- * and then their senders. It must not unpublish anything, and may be called before this
+ * A work calls @message, which may sleep; meanwhile up to 256 messages wait, and behind them
+ * their senders. @message must not end an export, and may be called before this function
  * returns.
  *
- * Takes no reference on the pages: they are the caller's, and stay until
- * krdma_unpublish() has returned. A peer that may write may do so at any time; nobody
- * is told.
+ * The pages stay the caller's, without a reference of krdma_mover, and must stay until
+ * krdma_unexport() has returned. A peer that may write does so at any time, unnoticed.
  *
- * Peers reach it where an administrator has made this host listen: krdma listen.
+ * Peers reach the export where an administrator has made this host listen: krdma listen.
  *
- * Why it failed is in the kernel's log.
+ * The kernel's log has the error text of a failed call.
  *
  * Context: process, may sleep.
- * Return: the publication, for krdma_unpublish(); or an ERR_PTR
+ * Return: the export, for krdma_unexport(); or an ERR_PTR
  */
-struct krdma_publication *krdma_publish(struct krdma_client *client, const char *name,
-					struct page *const *pages, u64 length, unsigned int rights,
-					krdma_message_fn message, void *priv);
+struct krdma_export_handle *krdma_export(struct krdma_client *client, const char *name,
+					 struct page *const *pages, u64 length, unsigned int rights,
+					 krdma_message_fn message, void *priv);
 
 /**
- * krdma_unpublish - take memory back
- * @pub: the publication; NULL or an ERR_PTR does no harm
+ * krdma_unexport - end an export
+ * @export: the export; NULL or an ERR_PTR is ignored
  *
- * Messages that were not delivered are dropped, and none is after this.
+ * Messages that were not delivered are dropped; none is delivered after this.
  *
- * Waits until no peer can reach the pages: a round trip where peers answer; where
- * one does not, until its session is taken down, after 20 s (iWARP: 60 s);
- * longer with the parameter timeout_scale.
+ * Waits until no peer can reach the pages: a round trip if the peer answers, else until its
+ * session is taken down, after 20 s (iWARP: 60 s), times the parameter timeout_scale.
  *
  * Context: process, may sleep.
- * Return: 0; or -EIO: a device may reach the pages in spite of all, never free them nor
- *	use them again
+ * Return: 0; or -EIO: a device may still reach the pages, never free nor use them again
  */
-int krdma_unpublish(struct krdma_publication *pub);
+int krdma_unexport(struct krdma_export_handle *export);
 
 #endif /* _LINUX_KRDMA_MOVER_H */

@@ -45,8 +45,8 @@ struct kbench_slot {
 static struct {
 	bool ready; /* between init and exit, for parameters may be written before and after */
 	struct krdma_client *client;
-	struct krdma_peer *peer;
-	struct krdma_remote *remote;
+	struct krdma_session_handle *session;
+	struct krdma_region_handle *region;
 	struct kbench_slot slot[RUN_SLOTS];
 
 	struct run run;
@@ -138,10 +138,10 @@ static int kbench_run(void)
 
 static void kbench_disconnect(void)
 {
-	krdma_remote_close(kb.remote);
-	krdma_peer_disconnect(kb.peer);
-	kb.remote = NULL;
-	kb.peer = NULL;
+	krdma_close(kb.region);
+	krdma_disconnect(kb.session);
+	kb.region = NULL;
+	kb.session = NULL;
 }
 
 static int kbench_connect(void)
@@ -155,15 +155,15 @@ static int kbench_connect(void)
 		rc = inet_pton_with_scope(&init_net, AF_UNSPEC, kbench_dst, NULL, &dst);
 	if (rc)
 		return rc;
-	kb.peer = krdma_peer_connect(kb.client, &dst, &src, 0, 0);
-	if (IS_ERR(kb.peer))
-		return PTR_ERR(kb.peer);
-	kb.remote = krdma_remote_open(kb.peer, kbench_name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
-				      NULL, NULL);
-	if (IS_ERR(kb.remote))
-		return PTR_ERR(kb.remote);
+	kb.session = krdma_connect(kb.client, &dst, &src, 0, 0);
+	if (IS_ERR(kb.session))
+		return PTR_ERR(kb.session);
+	kb.region = krdma_open(kb.session, kbench_name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
+			       NULL, NULL);
+	if (IS_ERR(kb.region))
+		return PTR_ERR(kb.region);
 	for (i = 0; i < RUN_SLOTS; i++)
-		kb.slot[i].io.remote = kb.remote;
+		kb.slot[i].io.region = kb.region;
 	return 0;
 }
 
@@ -179,7 +179,7 @@ static int kbench_run_set(const char *val, const struct kernel_param *kp)
 	/* Its places are pages; single times are for krdma_raw. */
 	if (kb.run.size != PAGE_SIZE || kb.run.way == RUN_TIME || kb.run.op == RUN_SEND)
 		return -EINVAL;
-	if (!kb.remote)
+	if (!kb.region)
 		rc = kbench_connect();
 	if (!rc)
 		rc = kbench_run();

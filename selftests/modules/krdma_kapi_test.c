@@ -80,8 +80,8 @@ struct slot {
 static struct slot *slots, big;
 static struct bio_vec big_bvec[BIG_PIECES];
 static struct krdma_client *client;
-static struct krdma_peer *peer;
-static struct krdma_remote *remote;
+static struct krdma_session_handle *session;
+static struct krdma_region_handle *region;
 static struct task_struct *thread;
 static atomic_t pending;
 static DECLARE_COMPLETION(all_done);
@@ -147,7 +147,7 @@ static void slot_fill(struct slot *s, enum krdma_opcode op)
 	for (i = 0; i < PAGES; i++)
 		s->bvec[i] = (struct bio_vec){ s->page[i], PAGE_SIZE, 0 };
 	s->io = (struct krdma_io){
-		.remote = remote,
+		.region = region,
 		.bvec = s->bvec,
 		.nr_bvecs = PAGES,
 		.op = op,
@@ -203,7 +203,7 @@ static void slot_big(void)
 	for (i = 0; i < BIG_PIECES; i++)
 		big_bvec[i] = (struct bio_vec){ big.page[0], PAGE_SIZE, 0 };
 	big.io = (struct krdma_io){
-		.remote = remote,
+		.region = region,
 		.bvec = big_bvec,
 		.nr_bvecs = BIG_PIECES,
 		.op = KRDMA_OP_WRITE,
@@ -314,7 +314,7 @@ static int disturber(void *unused)
 			if (s->submitted)
 				krdma_io_cancel(&s->io);
 			if (!below(32))
-				krdma_remote_cancel(remote);
+				krdma_region_cancel(region);
 		}
 		mutex_unlock(&cancel_lock);
 		usleep_range(50, 2000);
@@ -350,7 +350,7 @@ static bool stress_round(void)
 		if (!below(4) && slots[j].single)
 			krdma_io_cancel(&slots[j].io);
 		if (!below(32))
-			krdma_remote_cancel(remote);
+			krdma_region_cancel(region);
 		if (!below(3))
 			usleep_range(10, 500);
 	}
@@ -403,9 +403,9 @@ static bool stress(void)
 		for (i = 0; i < depth; i++)
 			krdma_io_submit(&slots[i].io);
 		if (below(2))
-			krdma_remote_cancel(remote);
-		krdma_remote_close(remote);
-		remote = NULL;
+			krdma_region_cancel(region);
+		krdma_close(region);
+		region = NULL;
 		ok &= want(!atomic_read(&pending));
 		for (i = 0; i < depth; i++)
 			ok &= want(atomic_read(&slots[i].calls) == 1);
@@ -434,7 +434,7 @@ static bool errors_of_io(void)
 	struct krdma_limits limits;
 	bool ok = true;
 
-	ok &= want(!krdma_remote_limits(remote, &limits));
+	ok &= want(!krdma_region_limits(region, &limits));
 	ok &= want(limits.length >= depth * SLOT_BYTES && limits.rights == RW &&
 		   limits.segment_size >= PAGE_SIZE && limits.read_bvecs && limits.write_bvecs);
 
@@ -478,74 +478,73 @@ static bool errors_of_io(void)
 
 static bool errors_of_open(void)
 {
-	struct krdma_remote *r, *keep = remote;
+	struct krdma_region_handle *r, *keep = region;
 	struct sockaddr_storage nowhere = {};
 	bool ok = true;
 
-	r = krdma_remote_open(peer, "there-is-no-such", 0, 0, NULL, NULL);
+	r = krdma_open(session, "there-is-no-such", 0, 0, NULL, NULL);
 	ok &= want(r == ERR_PTR(-ENOENT));
-	krdma_remote_close(r);
-	ok &= want(krdma_remote_open(peer, "no name", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_remote_open(peer, "", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_remote_open(peer, name, 64, 0, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_peer_connect(client, &nowhere, NULL, 0, 0) == ERR_PTR(-EAFNOSUPPORT));
-	ok &= want(krdma_peer_connect(client, &nowhere, NULL, 64, 0) == ERR_PTR(-EOPNOTSUPP));
+	krdma_close(r);
+	ok &= want(krdma_open(session, "no name", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_open(session, "", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_open(session, name, 64, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_connect(client, &nowhere, NULL, 0, 0) == ERR_PTR(-EAFNOSUPPORT));
+	ok &= want(krdma_connect(client, &nowhere, NULL, 64, 0) == ERR_PTR(-EOPNOTSUPP));
 	inet_pton_with_scope(&init_net, AF_UNSPEC, address, "7999", &nowhere);
-	ok &= want(IS_ERR(krdma_peer_connect(client, &nowhere, NULL, 0, 0)));
+	ok &= want(IS_ERR(krdma_connect(client, &nowhere, NULL, 0, 0)));
 
-	r = krdma_remote_open(peer, name, KRDMA_RIGHT_READ, 0, NULL, NULL);
+	r = krdma_open(session, name, KRDMA_RIGHT_READ, 0, NULL, NULL);
 	if (!want(!IS_ERR(r)))
 		return false;
-	remote = r;
+	region = r;
 	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	ok &= want(one() == -EACCES);
 	slot_fill(&slots[0], KRDMA_OP_READ);
 	ok &= want(one() == 0);
-	remote = keep;
-	krdma_remote_close(r);
+	region = keep;
+	krdma_close(r);
 	return ok;
 }
 
-static bool errors_of_publish(void)
+static bool errors_of_export(void)
 {
-	struct krdma_publication *p, *q;
+	struct krdma_export_handle *p, *q;
 	bool ok = true;
 
-	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES - 5, RW, NULL, NULL);
+	p = krdma_export(client, "kapi-test", slots[0].page, SLOT_BYTES - 5, RW, NULL, NULL);
 	if (!want(!IS_ERR(p)))
 		return false;
-	q = krdma_publish(client, "kapi-test", slots[1].page, SLOT_BYTES, RW, NULL, NULL);
+	q = krdma_export(client, "kapi-test", slots[1].page, SLOT_BYTES, RW, NULL, NULL);
 	ok &= want(q == ERR_PTR(-EEXIST));
-	ok &= want(!krdma_unpublish(q));
-	ok &= want(krdma_publish(client, "", slots[1].page, 1, RW, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "x", slots[1].page, 0, RW, NULL, NULL) ==
+	ok &= want(!krdma_unexport(q));
+	ok &= want(krdma_export(client, "", slots[1].page, 1, RW, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_export(client, "x", slots[1].page, 0, RW, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_export(client, "x", slots[1].page, 1, 0, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_export(client, "x", slots[1].page, U64_MAX, RW, NULL, NULL) ==
 		   ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "x", slots[1].page, 1, 0, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "x", slots[1].page, U64_MAX, RW, NULL, NULL) ==
-		   ERR_PTR(-EINVAL));
-	ok &= want(!krdma_unpublish(p));
-	p = krdma_publish(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_RIGHT_READ, NULL,
-			  NULL);
-	ok &= want(!IS_ERR(p) && !krdma_unpublish(p));
+	ok &= want(!krdma_unexport(p));
+	p = krdma_export(client, "kapi-test", slots[0].page, SLOT_BYTES, KRDMA_RIGHT_READ, NULL,
+			 NULL);
+	ok &= want(!IS_ERR(p) && !krdma_unexport(p));
 	return ok;
 }
 
 static bool errors(void)
 {
-	struct krdma_remote *other;
+	struct krdma_region_handle *other;
 	bool ok;
 
-	ok = errors_of_io() && errors_of_open() && errors_of_publish();
+	ok = errors_of_io() && errors_of_open() && errors_of_export();
 	/* Objects end in any order. */
-	other = krdma_remote_open(peer, name, RW, 0, on_event, NULL);
+	other = krdma_open(session, name, RW, 0, on_event, NULL);
 	ok &= want(!IS_ERR(other));
 	krdma_client_destroy(client);
 	client = NULL;
-	krdma_peer_disconnect(peer);
-	peer = NULL;
+	krdma_disconnect(session);
+	session = NULL;
 	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	ok &= want(one() == 0);
-	krdma_remote_close(other);
+	krdma_close(other);
 	slot_fill(&slots[0], KRDMA_OP_READ);
 	ok &= want(one() == 0);
 	return ok && want(!atomic_read(&events));
@@ -575,15 +574,15 @@ static int number(enum krdma_opcode op, u64 offset, u64 length, u64 operand, u64
 	return want(all[0] == 1 && all[2] == 3) ? rc : 1;
 }
 
-static bool numbers_atomic(struct krdma_remote *r)
+static bool numbers_atomic(struct krdma_region_handle *r)
 {
-	struct krdma_remote *keep = remote;
+	struct krdma_region_handle *keep = region;
 	struct krdma_limits limits;
 	u64 first, told;
 	bool ok;
 
-	remote = r;
-	ok = want(!krdma_remote_limits(r, &limits) && (limits.rights & KRDMA_RIGHT_ATOMIC));
+	region = r;
+	ok = want(!krdma_region_limits(r, &limits) && (limits.rights & KRDMA_RIGHT_ATOMIC));
 	ok &= want(!number(KRDMA_OP_FETCH_ADD, 4096, 8, 5, 0, &first));
 	ok &= want(!number(KRDMA_OP_FETCH_ADD, 4096, 8, 0, 0, &told) && told == first + 5);
 	ok &= want(!number(KRDMA_OP_CMP_SWAP, 4096, 8, 77, told, &told) && told == first + 5);
@@ -591,22 +590,22 @@ static bool numbers_atomic(struct krdma_remote *r)
 	ok &= want(!number(KRDMA_OP_FETCH_ADD, 4096, 8, 0, 0, &told) && told == 77);
 	ok &= want(number(KRDMA_OP_FETCH_ADD, 4100, 8, 0, 0, &told) == -EINVAL);
 	ok &= want(number(KRDMA_OP_FETCH_ADD, 4096, 4, 0, 0, &told) == -EINVAL);
-	remote = keep;
+	region = keep;
 	ok &= want(number(KRDMA_OP_FETCH_ADD, 4096, 8, 0, 0, &told) == -EACCES);
-	krdma_remote_close(r);
+	krdma_close(r);
 	return ok;
 }
 
 static bool numbers(void)
 {
 	struct krdma_io *io = &slots[0].io;
-	struct krdma_remote *r;
+	struct krdma_region_handle *r;
 	u64 told;
 	bool ok = true;
 	u32 crc;
 	u8 *at;
 
-	r = krdma_remote_open(peer, name, KRDMA_RIGHT_ATOMIC, 0, NULL, NULL);
+	r = krdma_open(session, name, KRDMA_RIGHT_ATOMIC, 0, NULL, NULL);
 	if (r == ERR_PTR(-EOPNOTSUPP))
 		pr_info("krdma_kapi_test: no atomics\n");
 	else
@@ -683,7 +682,7 @@ static void mail_received(void *priv, const struct krdma_received *m)
 	wake_up(&mails_wait);
 }
 
-static void mail_fill(struct krdma_remote *r, u32 n)
+static void mail_fill(struct krdma_region_handle *r, u32 n)
 {
 	struct slot *s = &slots[n % depth];
 	u32 i, length = n * 37 % 4097;
@@ -693,7 +692,7 @@ static void mail_fill(struct krdma_remote *r, u32 n)
 		at[i] = pattern(n, 0, i);
 	kunmap_local(at);
 	slot_fill(s, KRDMA_OP_SEND);
-	s->io.remote = r;
+	s->io.region = r;
 	s->io.offset = 0;
 	s->io.length = length;
 	s->io.operand = n;
@@ -711,7 +710,7 @@ static bool mails_arrive(u32 n)
 	return want(wait_event_timeout(mails_wait, atomic_read(&mails_got) == n, PATIENCE));
 }
 
-static bool mails_send(struct krdma_remote *r, u32 total)
+static bool mails_send(struct krdma_region_handle *r, u32 total)
 {
 	u32 i, k, n = 0;
 	bool ok = true;
@@ -734,10 +733,10 @@ static bool mails_send(struct krdma_remote *r, u32 total)
 	return ok && mails_arrive(total) && want(!atomic_read(&mails_bad));
 }
 
-static int mail_one(struct krdma_remote *r, enum krdma_opcode op, u64 length, bool message)
+static int mail_one(struct krdma_region_handle *r, enum krdma_opcode op, u64 length, bool message)
 {
 	slot_fill(&slots[0], op);
-	slots[0].io.remote = r;
+	slots[0].io.region = r;
 	slots[0].io.offset = 0;
 	slots[0].io.length = length;
 	slots[0].io.flags = message ? KRDMA_OP_MESSAGE : 0;
@@ -746,28 +745,28 @@ static int mail_one(struct krdma_remote *r, enum krdma_opcode op, u64 length, bo
 
 static bool mails(void)
 {
-	struct krdma_remote *r = NULL, *w = NULL;
-	struct krdma_publication *pub;
-	struct krdma_peer *p = NULL;
+	struct krdma_region_handle *r = NULL, *w = NULL;
+	struct krdma_export_handle *export;
+	struct krdma_session_handle *p = NULL;
 	struct sockaddr_storage dst;
 	bool ok = true;
 	u32 i, got;
 
-	ok &= want(krdma_publish(client, "kapi-mail", slots[0].page, SLOT_BYTES,
-				 KRDMA_RIGHT_MESSAGE, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_publish(client, "kapi-mail", slots[0].page, SLOT_BYTES, RW, mail_received,
-				 NULL) == ERR_PTR(-EINVAL));
-	pub = krdma_publish(client, "kapi-mail", big.page, PAGE_SIZE, RW | KRDMA_RIGHT_MESSAGE,
-			    mail_received, &mails_got);
-	ok &= want(!IS_ERR(pub)) &&
+	ok &= want(krdma_export(client, "kapi-mail", slots[0].page, SLOT_BYTES, KRDMA_RIGHT_MESSAGE,
+				NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_export(client, "kapi-mail", slots[0].page, SLOT_BYTES, RW, mail_received,
+				NULL) == ERR_PTR(-EINVAL));
+	export = krdma_export(client, "kapi-mail", big.page, PAGE_SIZE, RW | KRDMA_RIGHT_MESSAGE,
+			      mail_received, &mails_got);
+	ok &= want(!IS_ERR(export)) &&
 	      want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst));
 	if (ok)
-		p = krdma_peer_connect(client, &dst, NULL,
-				       KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
+		p = krdma_connect(client, &dst, NULL,
+				  KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
 	ok = ok && want(!IS_ERR_OR_NULL(p));
 	if (ok) {
-		r = krdma_remote_open(p, "kapi-mail", 0, 0, NULL, NULL);
-		w = krdma_remote_open(p, "kapi-mail", RW, 0, NULL, NULL);
+		r = krdma_open(p, "kapi-mail", 0, 0, NULL, NULL);
+		w = krdma_open(p, "kapi-mail", RW, 0, NULL, NULL);
 		ok = want(!IS_ERR(r)) && want(!IS_ERR(w));
 	}
 	if (!ok)
@@ -777,9 +776,9 @@ static bool mails(void)
 	ok &= want(mail_one(r, KRDMA_OP_READ, 8, true) == -EINVAL);
 	ok &= want(mail_one(w, KRDMA_OP_SEND, 8, false) == -EACCES);
 	ok &= want(mail_one(w, KRDMA_OP_WRITE, 8, true) == -EACCES);
-	ok &= want(krdma_remote_open(peer, name, KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
+	ok &= want(krdma_open(session, name, KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
 		   ERR_PTR(-EOPNOTSUPP));
-	ok &= want(krdma_remote_open(p, "krdma-none", KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
+	ok &= want(krdma_open(p, "krdma-none", KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
 		   ERR_PTR(-ENOENT));
 	/* A WRITE that had to ask for its key would come late. */
 	ok &= want(!mail_one(r, KRDMA_OP_WRITE, 8, false));
@@ -793,8 +792,8 @@ static bool mails(void)
 		mail_fill(r, i);
 	for (i = 0; i < depth; i++)
 		krdma_io_submit(&slots[i].io);
-	ok &= want(!krdma_unpublish(pub));
-	pub = NULL;
+	ok &= want(!krdma_unexport(export));
+	export = NULL;
 	got = atomic_read(&mails_got);
 	ok &= slots_wait();
 	for (i = 0; i < depth; i++)
@@ -802,19 +801,19 @@ static bool mails(void)
 	ok &= want(atomic_read(&mails_got) == got && got < depth);
 	ok &= want(!atomic_read(&mails_bad));
 out:
-	krdma_remote_close(w);
-	krdma_remote_close(r);
-	krdma_peer_disconnect(p);
-	krdma_unpublish(pub);
+	krdma_close(w);
+	krdma_close(r);
+	krdma_disconnect(p);
+	krdma_unexport(export);
 	return ok;
 }
 
 /* ---- crowd ---- */
 
 static struct krdma_io *crowd_ios;
-static struct krdma_publication *crowd_pub;
-static struct krdma_peer *crowd_peer;
-static struct krdma_remote *crowd_remote;
+static struct krdma_export_handle *crowd_pub;
+static struct krdma_session_handle *crowd_session;
+static struct krdma_region_handle *crowd_region;
 static atomic_t crowd_ended;
 
 static void crowd_received(void *priv, const struct krdma_received *message)
@@ -831,9 +830,9 @@ static void crowd_done(struct krdma_io *io)
 
 static void crowd_end(void)
 {
-	krdma_remote_close(crowd_remote);
-	krdma_peer_disconnect(crowd_peer);
-	krdma_unpublish(crowd_pub);
+	krdma_close(crowd_region);
+	krdma_disconnect(crowd_session);
+	krdma_unexport(crowd_pub);
 	kvfree(crowd_ios);
 }
 
@@ -843,22 +842,22 @@ static bool crowd_begin(void)
 	LIST_HEAD(batch);
 	u32 i;
 
-	crowd_pub = krdma_publish(client, "kapi-crowd", big.page, PAGE_SIZE,
-				  RW | KRDMA_RIGHT_MESSAGE, crowd_received, NULL);
+	crowd_pub = krdma_export(client, "kapi-crowd", big.page, PAGE_SIZE,
+				 RW | KRDMA_RIGHT_MESSAGE, crowd_received, NULL);
 	if (!want(!IS_ERR(crowd_pub)) ||
 	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
 		return false;
-	crowd_peer = krdma_peer_connect(client, &dst, NULL,
-					KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
-	if (!want(!IS_ERR(crowd_peer)))
+	crowd_session = krdma_connect(client, &dst, NULL,
+				      KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
+	if (!want(!IS_ERR(crowd_session)))
 		return false;
-	crowd_remote = krdma_remote_open(crowd_peer, "kapi-crowd", 0, 0, NULL, NULL);
+	crowd_region = krdma_open(crowd_session, "kapi-crowd", 0, 0, NULL, NULL);
 	crowd_ios = kvcalloc(crowd, sizeof(*crowd_ios), GFP_KERNEL);
-	if (!want(!IS_ERR(crowd_remote)) || !want(crowd_ios))
+	if (!want(!IS_ERR(crowd_region)) || !want(crowd_ios))
 		return false;
 	for (i = 0; i < crowd; i++) {
 		crowd_ios[i] = (struct krdma_io){
-			.remote = crowd_remote,
+			.region = crowd_region,
 			.op = KRDMA_OP_SEND,
 			.timeout = KTIME_MAX,
 			.done = crowd_done,
@@ -907,8 +906,8 @@ static void test_exit(void)
 	if (thread)
 		kthread_stop(thread);
 	crowd_end();
-	krdma_remote_close(remote);
-	krdma_peer_disconnect(peer);
+	krdma_close(region);
+	krdma_disconnect(session);
 	krdma_client_destroy(client);
 	if (big.page[0])
 		__free_page(big.page[0]);
@@ -941,11 +940,11 @@ static int test_setup(void)
 	client = krdma_client_create(&init_net);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	peer = krdma_peer_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE, 0);
-	if (IS_ERR(peer))
-		return PTR_ERR(peer);
-	remote = krdma_remote_open(peer, name, RW, 0, on_event, NULL);
-	return PTR_ERR_OR_ZERO(remote);
+	session = krdma_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE, 0);
+	if (IS_ERR(session))
+		return PTR_ERR(session);
+	region = krdma_open(session, name, RW, 0, on_event, NULL);
+	return PTR_ERR_OR_ZERO(region);
 }
 
 static int __init test_init(void)

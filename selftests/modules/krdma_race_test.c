@@ -6,8 +6,8 @@
  *
  * Both ends are this module, over the address @self, where this host has to listen. What may
  * not be done at the same time by the rules of include/linux/krdma_mover.h is not: nobody submits
- * to a remote that is being closed (world.lock). It loads if
- *  - each transfer has ended, once, and none after its remote was closed
+ * to a region that is being closed (world.lock). It loads if
+ *  - each transfer has ended, once, and none after its region was closed
  *  - what was reported as moved has the right bytes, and those that nobody writes are as before
  *  - all could be made to work again behind each pair
  * else the kernel's log tells the pair, for @first and @second.
@@ -29,7 +29,7 @@
 
 #include <linux/krdma_mover.h>
 
-/* What is published: bytes that nobody writes, a page of each thread, and one for anybody. */
+/* What is exported: bytes that nobody writes, a page of each thread, and one for anybody. */
 #define PAGES       16
 #define STILL_PAGES 8
 #define OWN_PAGE    STILL_PAGES
@@ -64,8 +64,8 @@ module_param(pairs, uint, 0444);
 module_param(done, uint, 0444);
 module_param(good, uint, 0444);
 
-struct remote {
-	struct krdma_remote *krdma;
+struct region {
+	struct krdma_region_handle *krdma;
 	atomic_t events;
 	bool closed;
 };
@@ -75,7 +75,7 @@ struct transfer {
 	struct bio_vec bvec;
 	struct page *page;
 	struct mutex lock; /* what follows */
-	bool cancellable;  /* its remote is not being closed */
+	bool cancellable;  /* its region is not being closed */
 	atomic_t busy;
 	atomic_t submitted, ended;
 };
@@ -84,9 +84,9 @@ static struct {
 	/* Held to submit and to cancel; for writing to take what is to be ended. */
 	struct rw_semaphore lock;
 	struct krdma_client *client;
-	struct krdma_peer *peer;
-	struct remote *remote;
-	struct krdma_publication *pub;
+	struct krdma_session_handle *session;
+	struct region *region;
+	struct krdma_export_handle *export;
 	struct transfer pool[POOL];
 	struct page *pages[PAGES];
 	struct sockaddr_storage dst;
@@ -157,13 +157,13 @@ static bool still_is(u32 from, const u8 *at, u32 length)
 
 static void on_event(void *priv, enum krdma_event event)
 {
-	struct remote *remote = priv;
+	struct region *region = priv;
 
 	might_sleep();
-	if (READ_ONCE(remote->closed))
-		fail("an event of a remote that is closed");
-	if (atomic_inc_return(&remote->events) > 1)
-		fail("a second event of a remote");
+	if (READ_ONCE(region->closed))
+		fail("an event of a region that is closed");
+	if (atomic_inc_return(&region->events) > 1)
+		fail("a second event of a region");
 }
 
 static void on_message(void *priv, const struct krdma_received *message)
@@ -171,94 +171,94 @@ static void on_message(void *priv, const struct krdma_received *message)
 	might_sleep();
 }
 
-static struct remote *remote_open(struct krdma_peer *peer)
+static struct region *region_open(struct krdma_session_handle *session)
 {
-	struct remote *remote = kzalloc(sizeof(*remote), GFP_KERNEL);
+	struct region *region = kzalloc(sizeof(*region), GFP_KERNEL);
 
-	if (!remote || IS_ERR_OR_NULL(peer)) {
-		kfree(remote);
+	if (!region || IS_ERR_OR_NULL(session)) {
+		kfree(region);
 		return NULL;
 	}
-	remote->krdma = krdma_remote_open(peer, RACE_NAME, 0, 2000, on_event, remote);
-	if (!IS_ERR(remote->krdma))
-		return remote;
-	kfree(remote);
+	region->krdma = krdma_open(session, RACE_NAME, 0, 2000, on_event, region);
+	if (!IS_ERR(region->krdma))
+		return region;
+	kfree(region);
 	return NULL;
 }
 
-static void remote_close(struct remote *remote)
+static void region_close(struct region *region)
 {
-	if (!remote)
+	if (!region)
 		return;
-	krdma_remote_close(remote->krdma);
-	WRITE_ONCE(remote->closed, true);
-	kfree(remote);
+	krdma_close(region->krdma);
+	WRITE_ONCE(region->closed, true);
+	kfree(region);
 }
 
-static struct krdma_peer *connect(unsigned int flags)
+static struct krdma_session_handle *connect(unsigned int flags)
 {
-	struct krdma_peer *peer = krdma_peer_connect(world.client, &world.dst, NULL,
-						     flags | KRDMA_CONNECT_MESSAGES, 2000);
+	struct krdma_session_handle *session =
+		krdma_connect(world.client, &world.dst, NULL, flags | KRDMA_CONNECT_MESSAGES, 2000);
 
-	return IS_ERR(peer) ? NULL : peer;
+	return IS_ERR(session) ? NULL : session;
 }
 
 /* In the place of the one before, which is the caller's then. Nobody submits to that any more. */
-static struct remote *swap_remote(struct remote *remote)
+static struct region *swap_region(struct region *region)
 {
 	int i;
 
 	down_write(&world.lock);
-	swap(world.remote, remote);
+	swap(world.region, region);
 	for (i = 0; i < POOL; i++)
 		world.pool[i].cancellable = false;
 	up_write(&world.lock);
-	return remote;
+	return region;
 }
 
-static struct krdma_peer *swap_peer(struct krdma_peer *peer)
+static struct krdma_session_handle *swap_session(struct krdma_session_handle *session)
 {
 	down_write(&world.lock);
-	swap(world.peer, peer);
+	swap(world.session, session);
 	up_write(&world.lock);
-	return peer;
+	return session;
 }
 
-static void unpublish(void)
+static void unexport(void)
 {
-	struct krdma_publication *pub = NULL;
+	struct krdma_export_handle *export = NULL;
 
 	down_write(&world.lock);
-	swap(world.pub, pub);
+	swap(world.export, export);
 	up_write(&world.lock);
-	if (krdma_unpublish(pub))
+	if (krdma_unexport(export))
 		fail("memory can't be taken back");
 }
 
 /* The name may be taken by the other thread's. */
-static void publish(void)
+static void export_again(void)
 {
-	struct krdma_publication *pub = krdma_publish(world.client, RACE_NAME, world.pages,
-						      PAGES * PAGE_SIZE, RIGHTS, on_message, NULL);
+	struct krdma_export_handle *export = krdma_export(
+		world.client, RACE_NAME, world.pages, PAGES * PAGE_SIZE, RIGHTS, on_message, NULL);
 
-	if (IS_ERR(pub))
+	if (IS_ERR(export))
 		return;
 	down_write(&world.lock);
-	swap(world.pub, pub);
+	swap(world.export, export);
 	up_write(&world.lock);
-	krdma_unpublish(pub);
+	krdma_unexport(export);
 }
 
-/* The remote of a peer that may be ended meanwhile, so that one stays. */
+/* The region of a session that may be ended meanwhile, so that one stays. */
 static void reopen(void)
 {
-	struct remote *remote;
+	struct region *region;
 
 	down_read(&world.lock);
-	remote = remote_open(world.peer);
+	region = region_open(world.session);
 	up_read(&world.lock);
-	if (remote)
-		remote_close(swap_remote(remote));
+	if (region)
+		region_close(swap_region(region));
 }
 
 /* ---- transfers that are waited for ---- */
@@ -270,7 +270,7 @@ static void racer_done(struct krdma_io *io)
 	complete(&r->io_done);
 }
 
-/* Its status, and -ENODEV if there is no remote. */
+/* Its status, and -ENODEV if there is no region. */
 static int racer_io(struct racer *r, enum krdma_opcode op, u64 offset, u64 length)
 {
 	r->bvec = (struct bio_vec){ r->page, PAGE_SIZE, 0 };
@@ -289,13 +289,13 @@ static int racer_io(struct racer *r, enum krdma_opcode op, u64 offset, u64 lengt
 		r->io.flags = below(r, 4) ? 0 : KRDMA_OP_VERIFY;
 	reinit_completion(&r->io_done);
 	down_read(&world.lock);
-	if (!world.remote) {
+	if (!world.region) {
 		up_read(&world.lock);
 		return -ENODEV;
 	}
-	r->io.remote = world.remote->krdma;
+	r->io.region = world.region->krdma;
 	krdma_io_submit(&r->io);
-	/* Its remote may be closed with it on the wire. */
+	/* Its region may be closed with it on the wire. */
 	up_read(&world.lock);
 	wait_for_completion(&r->io_done);
 	if (!r->io.status && op != KRDMA_OP_SEND && op != KRDMA_OP_DIGEST && r->io.moved != length)
@@ -327,7 +327,7 @@ static bool run_read(struct racer *r)
 	if (racer_io(r, KRDMA_OP_READ, at, length))
 		return false;
 	if (!still_is(at, page_address(r->page), length))
-		fail("other bytes than were published");
+		fail("other bytes than were exported");
 	return true;
 }
 
@@ -361,7 +361,7 @@ static bool start(struct racer *r)
 	LIST_HEAD(batch);
 
 	down_read(&world.lock);
-	for (i = 0; world.remote && i < n; i++) {
+	for (i = 0; world.region && i < n; i++) {
 		u32 reads = below(r, 2), length = 1 + below(r, PAGE_SIZE);
 		struct transfer *t = &world.pool[below(r, POOL)];
 
@@ -369,7 +369,7 @@ static bool start(struct racer *r)
 		if (!atomic_cmpxchg(&t->busy, 0, 1)) {
 			t->bvec = (struct bio_vec){ t->page, PAGE_SIZE, 0 };
 			t->io = (struct krdma_io){
-				.remote = world.remote->krdma,
+				.region = world.region->krdma,
 				.bvec = &t->bvec,
 				.nr_bvecs = 1,
 				.op = reads ? KRDMA_OP_READ : KRDMA_OP_WRITE,
@@ -418,9 +418,9 @@ static bool run_cancel_all(struct racer *r)
 
 	start(r);
 	down_read(&world.lock);
-	some = world.remote;
+	some = world.region;
 	if (some)
-		krdma_remote_cancel(world.remote->krdma);
+		krdma_region_cancel(world.region->krdma);
 	up_read(&world.lock);
 	return some;
 }
@@ -431,55 +431,55 @@ static bool run_limits(struct racer *r)
 	bool some;
 
 	down_read(&world.lock);
-	some = world.remote && !krdma_remote_limits(world.remote->krdma, &limits);
+	some = world.region && !krdma_region_limits(world.region->krdma, &limits);
 	up_read(&world.lock);
 	return some;
 }
 
 /* ---- ends ---- */
 
-static bool run_end_remote(struct racer *r)
+static bool run_end_region(struct racer *r)
 {
 	start(r);
-	remote_close(swap_remote(NULL));
+	region_close(swap_region(NULL));
 	reopen();
 	return true;
 }
 
-static bool run_end_peer(struct racer *r)
+static bool run_end_session(struct racer *r)
 {
-	struct krdma_peer *peer = connect(below(r, 2) ? KRDMA_CONNECT_PRIVATE : 0);
+	struct krdma_session_handle *session = connect(below(r, 2) ? KRDMA_CONNECT_PRIVATE : 0);
 
-	krdma_peer_disconnect(swap_peer(peer));
+	krdma_disconnect(swap_session(session));
 	reopen();
-	return peer;
+	return session;
 }
 
-static bool run_end_publication(struct racer *r)
+static bool run_end_export(struct racer *r)
 {
-	unpublish();
-	publish();
+	unexport();
+	export_again();
 	reopen();
 	return true;
 }
 
 static bool run_connect(struct racer *r)
 {
-	struct krdma_peer *peer = connect(below(r, 4) ? KRDMA_CONNECT_PRIVATE : 0);
+	struct krdma_session_handle *session = connect(below(r, 4) ? KRDMA_CONNECT_PRIVATE : 0);
 
-	krdma_peer_disconnect(peer);
-	return peer;
+	krdma_disconnect(session);
+	return session;
 }
 
 static bool run_open(struct racer *r)
 {
-	struct remote *remote;
+	struct region *region;
 
 	down_read(&world.lock);
-	remote = remote_open(world.peer);
+	region = region_open(world.session);
 	up_read(&world.lock);
-	remote_close(remote);
-	return remote;
+	region_close(region);
+	return region;
 }
 
 static bool run_client(struct racer *r)
@@ -499,9 +499,9 @@ static const struct operation operations[] = {
 	{ "cancel", run_cancel, 20 },
 	{ "cancel-all", run_cancel_all, 20 },
 	{ "limits", run_limits, 20 },
-	{ "end-remote", run_end_remote, 8 },
-	{ "end-peer", run_end_peer, 4 },
-	{ "end-publication", run_end_publication, 4 },
+	{ "end-region", run_end_region, 8 },
+	{ "end-session", run_end_session, 4 },
+	{ "end-export", run_end_export, 4 },
 	{ "connect", run_connect, 4 },
 	{ "open", run_open, 8 },
 	{ "client", run_client, 20 },
@@ -535,9 +535,9 @@ static void pool_check(void)
 
 static void end_world(void)
 {
-	remote_close(swap_remote(NULL));
-	krdma_peer_disconnect(swap_peer(NULL));
-	unpublish();
+	region_close(swap_region(NULL));
+	krdma_disconnect(swap_session(NULL));
+	unexport();
 }
 
 /* The device, or the listener, may be away for a moment. */
@@ -552,10 +552,10 @@ static void mend(void)
 			return;
 		}
 		end_world();
-		publish();
-		krdma_peer_disconnect(swap_peer(connect(0)));
+		export_again();
+		krdma_disconnect(swap_session(connect(0)));
 		reopen();
-		if (!world.remote)
+		if (!world.region)
 			msleep(20);
 	}
 }
@@ -622,8 +622,8 @@ static bool run_pair(const struct operation *a, const struct operation *b, u32 n
 	}
 	mend();
 	down_read(&world.lock);
-	if (world.remote)
-		krdma_remote_cancel(world.remote->krdma);
+	if (world.region)
+		krdma_region_cancel(world.region->krdma);
 	up_read(&world.lock);
 	pool_check();
 	for (i = 0; i < STILL_PAGES; i++)
