@@ -102,6 +102,7 @@ RACE_TESTS ?= uring users message ends placement share mail recall bye chaos
 test-race: ## data races: what runs beside each other, on one machine of four processors and two of two (RDMA=, RACE_ALONE=, RACE_TESTS=)
 	@selftests/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
+	@test -n '$(RACE_ALONE)$(RACE_TESTS)' || { echo "RACE_ALONE or RACE_TESTS: which tests?" >&2; exit 2; }
 	@ALONE='$(RACE_ALONE)' TESTS='$(RACE_TESTS)' \
 		selftests/matrix $(if $(RACE_ALONE),$(RDMA:%=race:%:1x4)) $(if $(RACE_TESTS),$(RDMA:%=race:%:2x2))
 

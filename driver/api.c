@@ -55,8 +55,9 @@ struct krdma_io_own {
 static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own));
 static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
 
-/* What may be asked for and published. */
-#define KRDMA_RIGHT_ALL \
+#define KRDMA_IO_FLAGS (KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_PLACED | KRDMA_OP_MESSAGE)
+/* Rights of a region or an export that may be given. */
+#define KRDMA_API_RIGHTS \
 	(KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_MESSAGE)
 
 /* Who calls from the kernel reads its log. */
@@ -179,7 +180,7 @@ void krdma_disconnect(struct krdma_session_handle *handle)
 }
 EXPORT_SYMBOL_GPL(krdma_disconnect);
 
-/* ---- remotes ---- */
+/* ---- regions ---- */
 
 static void krdma_region_handle_event_work(struct work_struct *work)
 {
@@ -210,7 +211,7 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 	int rc;
 
 	if (strscpy(padded, name, sizeof(padded)) < 0 ||
-	    !krdma_proto_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_RIGHT_ALL))
+	    !krdma_proto_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_API_RIGHTS))
 		return ERR_PTR(-EINVAL);
 	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
 	if (!handle)
@@ -360,8 +361,6 @@ static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer 
 {
 	const u32 place = KRDMA_OP_UNPLACED | KRDMA_OP_PLACED;
 
-	if (io->flags & ~(KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE | place))
-		return -EOPNOTSUPP;
 	if ((io->flags & (KRDMA_OP_MESSAGE | place)) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
 	if ((io->flags & place) == place)
@@ -381,7 +380,7 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
 	const struct krdma_region *region = x->region;
 	u32 right = io->op <= U8_MAX ? krdma_opcode_right(io->op) : 0;
 
-	if (!right)
+	if (!right || (io->flags & ~KRDMA_IO_FLAGS))
 		return -EOPNOTSUPP;
 	x->opcode = io->op;
 	x->nlocal = krdma_io_bvecs(io);
@@ -505,7 +504,7 @@ struct krdma_export_handle *krdma_export(struct krdma_client *client, const char
 	int rc;
 
 	if (!pages || strscpy(cmd.name, name, sizeof(cmd.name)) < 0 ||
-	    (rights & ~KRDMA_RIGHT_ALL) || !message != !(rights & KRDMA_RIGHT_MESSAGE))
+	    (rights & ~KRDMA_API_RIGHTS) || !message != !(rights & KRDMA_RIGHT_MESSAGE))
 		return ERR_PTR(-EINVAL);
 	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
 	if (!handle)

@@ -184,7 +184,7 @@ void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit)
  * @msg: what to ask; the tag is set here
  *
  * An answer that does not come within KRDMA_QUESTION_MS, or KRDMA_SERVICE_MS
- * where the owner's service gives it, times the patience, ends the session.
+ * where the owner's service gives it, times the timeout_scale, ends the session.
  *
  * Context: process.
  * Return: 0 or -ENOTCONN

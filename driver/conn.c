@@ -18,7 +18,7 @@
 #include "krdma.h"
 #include "trace.h"
 
-/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s, with no patience. */
+/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s, with timeout_scale 1. */
 #define KRDMA_ACK_TIMEOUT 17
 #define KRDMA_RETRIES     6
 #define KRDMA_ENDLESS     7

@@ -360,7 +360,7 @@ static void krdma_shedding_end(struct krdma_shedding *wait)
 
 /*
  * Wait until another session has given a segment of the export back, since
- * exp->released was @released. Notes for this session are served meanwhile, so that
+ * export->released was @released. Notes for this session are served meanwhile, so that
  * two services can't wait for each other. Return: 1, or -EDQUOT if nobody has one, or
  * gives one until @until, or why it is over
  */
@@ -417,7 +417,7 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 release
 }
 
 /*
- * Have some of the export given back, or be content with what has been since exp->released
+ * Have some of the export given back, or be content with what has been since export->released
  * was @released. Who is slow to give back makes nobody slow who has some to give itself.
  * Return: >0, or a negative errno
  */

@@ -105,7 +105,7 @@
 
 /*
  * Times, milliseconds. DEAD, QUESTION, SERVICE, CONNECT, ALONE and SHED are for peers, and
- * longer by the patience of the session or channel.
+ * longer by the timeout_scale of the session or channel.
  */
 #define KRDMA_HEARTBEAT_MS 2000
 #define KRDMA_DEAD_MS      8000

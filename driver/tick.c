@@ -153,7 +153,7 @@ out:
  * krdma_session_tick_init - begin with the times of a session
  * @sess: session, new
  *
- * Its patience is what it is now, and stays.
+ * It keeps the timeout_scale of now.
  *
  * Context: process.
  */

@@ -82,7 +82,9 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * @op: the operation. An atomic operation puts the old value of the region into the local
  *	pages: 8 bytes on either side, at multiples of 8, in the byte order of the
  *	target's host. A digest puts a u64 there in the same way
- * @flags: KRDMA_OP_VERIFY, KRDMA_OP_UNPLACED, KRDMA_OP_PLACED, KRDMA_OP_MESSAGE
+ * @flags: KRDMA_OP_VERIFY of a READ or WRITE; KRDMA_OP_UNPLACED or KRDMA_OP_PLACED, and
+ *	KRDMA_OP_MESSAGE with @operand, of a WRITE. The rights that they need are in the
+ *	uapi header. Its other flags are refused with -EOPNOTSUPP
  * @operand: of an atomic operation, or the value of a message
  * @compare: of KRDMA_OP_CMP_SWAP
  * @offset: first byte in the region; 0 for KRDMA_OP_SEND
@@ -157,8 +159,8 @@ struct krdma_limits {
 /**
  * krdma_client_create - become a user of krdma_mover
  * @net: network namespace of the client's objects, held by the caller; NULL for
- *	init_net. The client and its sessions hold it, too, until 10 s after the last of them
- *	has ended
+ *	init_net. The client and its sessions hold it, too; a shared session lingers for 10 s
+ *	without a user
  *
  * A client acts as root. krdma_mover can't be unloaded while a client exists.
  *
@@ -337,7 +339,8 @@ struct krdma_export_handle *krdma_export(struct krdma_client *client, const char
  * Messages that were not delivered are dropped; none is delivered after this.
  *
  * Waits until no peer can reach the pages: a round trip if the peer answers, else until its
- * session is taken down, after 20 s (iWARP: 60 s), times the parameter timeout_scale.
+ * session is taken down, after 20 s (iWARP: 60 s; both longer with the parameter
+ * timeout_scale).
  *
  * Context: process, may sleep.
  * Return: 0; or -EIO: a device may still reach the pages, never free nor use them again

@@ -642,6 +642,9 @@ static bool numbers(void)
 	slot_fill(&slots[0], KRDMA_OP_WRITE);
 	io->flags |= KRDMA_OP_BUFFER;
 	ok &= want(one() == -EOPNOTSUPP);
+	slot_fill(&slots[0], KRDMA_OP_SEND);
+	io->flags |= KRDMA_OP_AFTER;
+	ok &= want(one() == -EOPNOTSUPP);
 	slot_fill(&slots[0], KRDMA_OP_DIGEST);
 	io->flags |= KRDMA_OP_VERIFY;
 	ok &= want(one() == -EINVAL);
@@ -811,7 +814,7 @@ out:
 /* ---- crowd ---- */
 
 static struct krdma_io *crowd_ios;
-static struct krdma_export_handle *crowd_pub;
+static struct krdma_export_handle *crowd_export;
 static struct krdma_session_handle *crowd_session;
 static struct krdma_region_handle *crowd_region;
 static atomic_t crowd_ended;
@@ -832,7 +835,7 @@ static void crowd_end(void)
 {
 	krdma_close(crowd_region);
 	krdma_disconnect(crowd_session);
-	krdma_unexport(crowd_pub);
+	krdma_unexport(crowd_export);
 	kvfree(crowd_ios);
 }
 
@@ -842,9 +845,9 @@ static bool crowd_begin(void)
 	LIST_HEAD(batch);
 	u32 i;
 
-	crowd_pub = krdma_export(client, "kapi-crowd", big.page, PAGE_SIZE,
-				 RW | KRDMA_RIGHT_MESSAGE, crowd_received, NULL);
-	if (!want(!IS_ERR(crowd_pub)) ||
+	crowd_export = krdma_export(client, "kapi-crowd", big.page, PAGE_SIZE,
+				    RW | KRDMA_RIGHT_MESSAGE, crowd_received, NULL);
+	if (!want(!IS_ERR(crowd_export)) ||
 	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
 		return false;
 	crowd_session = krdma_connect(client, &dst, NULL,
