@@ -653,7 +653,7 @@ struct krdma_session {
 	struct hlist_head transfers; /* all under way, the last first */
 	struct list_head ready;      /* can be posted */
 	struct list_head unmapped;   /* could not be mapped for DMA; to be tried again */
-	struct hlist_node *scan;     /* the next of ->transfers for who looks at all of them */
+	struct hlist_node *scan;     /* where the walk of ->transfers goes on */
 	u32 ntransfers;
 	struct list_head recalls;
 	struct list_head mail; /* regions with messages to send */

@@ -177,7 +177,7 @@ void krdma_seg_free(struct krdma_seg *seg)
 		pr_err("krdma_mover: %s keeps a registration (%pe), its memory is lost\n",
 		       dev_name(&sess->dev->ib->dev), ERR_PTR(rc));
 		if (grant->export->pages)
-			WRITE_ONCE(grant->export->lost, true); /* so its owner is told */
+			WRITE_ONCE(grant->export->lost, true); /* krdma_unexport(): -EIO */
 		else
 			kref_get(&grant->export->ref);
 		return;

@@ -30,7 +30,7 @@ listen_on A
 export_on A scratch --size 16M
 
 CROWD=${CROWD:-$((TIME_FACTOR > 1 ? 10000 : 100000))}
-BATCH=128 # KRDMA_XFER_BATCH
+BATCH=128 # KRDMA_TRANSFER_BATCH
 tracing=/sys/kernel/tracing
 check "$CROWD messages are under way, whose receiver is slow" insmod "$TEST" what=crowd \
 	address=10.77.0.1 crowd="$CROWD" depth=8

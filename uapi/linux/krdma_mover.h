@@ -598,7 +598,7 @@ struct krdma_ioc_cancel {
 };
 
 /**
- * struct krdma_ioc_eventfd - KRDMA_IOC_EVENTFD, be told of completions
+ * struct krdma_ioc_eventfd - KRDMA_IOC_EVENTFD, signal an eventfd at completions
  * @size: sizeof(struct krdma_ioc_eventfd)
  * @flags: must be 0
  * @fd: an eventfd(2), of which the counter goes up by 1 for each asynchronous
