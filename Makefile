@@ -60,129 +60,127 @@ uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= an
 
 clean: ## remove what was built
 	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; for dir in samples selftests/modules \
-		selftests/kunit selftests/bench; do $(KBUILD)/$$dir clean; done; }
+		selftests/kunit selftests/tools/bench; do $(KBUILD)/$$dir clean; done; }
 	@-$(MAKE) -C userspace clean
-	@for m in $(wildcard selftests/*/Makefile selftests/tests/*/Makefile); do \
-		$(MAKE) -C $$(dirname $$m) clean || exit; done
+	@$(MAKE) -C selftests clean
 
 deps: ## install the Debian packages that building, testing and the lab need
-	@selftests/setup build lab check
+	@selftests/tools/setup build lab check
 
 # The virtual machines boot a kernel of their own choice, so that is built for.
-lab-kernel = $$(selftests/vm/lab kernels -k '$(KERNEL)')
+lab-kernel = $$(selftests/tools/vm/lab kernels -k '$(KERNEL)')
 
 test: ## all tests: unit tests here, the rest in two virtual machines (TESTS="name ...", KERNEL=6.1)
-	@selftests/setup build lab check
+	@selftests/tools/setup build lab check
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
-	@selftests/run-vm --unit -k '$(KERNEL)' $(TESTS)
+	@selftests/tools/run-vm --unit -k '$(KERNEL)' $(TESTS)
 
 MATRIX ?= 6.1 6.12 7.2
 
 test-matrix: ## the tests in virtual machines on each of several kernels (MATRIX="6.1 6.12 7.2")
-	@selftests/setup build lab check stock
+	@selftests/tools/setup build lab check stock
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@TESTS='$(TESTS)' selftests/matrix $(MATRIX)
+	@TESTS='$(TESTS)' selftests/tools/matrix $(MATRIX)
 
 # What the tests in the machines run; for those who run them beside each other.
 test-programs: userspace
-	@for m in $(wildcard selftests/tests/*/Makefile selftests/fuzz/Makefile); do \
-		$(MAKE) -s -C $$(dirname $$m) || exit; done
+	@$(MAKE) -s -C selftests
 
 test-debug: ## the tests on a kernel built to find faults, with RoCE and with iWARP (RDMA="rxe siw")
-	@selftests/setup build lab check debug
+	@selftests/tools/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@COVERAGE='$(COVERAGE)' TESTS='$(TESTS)' selftests/matrix $(RDMA:%=debug:%)
+	@COVERAGE='$(COVERAGE)' TESTS='$(TESTS)' selftests/tools/matrix $(RDMA:%=debug:%)
 
 RDMA ?= rxe siw
 
 # Where two processors meet in the module.
 RACE_ALONE ?= uring ioctl_async placement ends stress
-RACE_TESTS ?= uring users message ends placement share mail recall bye chaos
+RACE_TESTS ?= uring users message ends placement share message_cli recall bye chaos
 
 test-race: ## data races: what runs beside each other, on one machine of four processors and two of two (RDMA=, RACE_ALONE=, RACE_TESTS=)
-	@selftests/setup build lab check debug
+	@selftests/tools/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 	@test -n '$(RACE_ALONE)$(RACE_TESTS)' || { echo "RACE_ALONE or RACE_TESTS: which tests?" >&2; exit 2; }
 	@ALONE='$(RACE_ALONE)' TESTS='$(RACE_TESTS)' \
-		selftests/matrix $(if $(RACE_ALONE),$(RDMA:%=race:%:1x4)) $(if $(RACE_TESTS),$(RDMA:%=race:%:2x2))
+		selftests/tools/matrix $(if $(RACE_ALONE),$(RDMA:%=race:%:1x4)) $(if $(RACE_TESTS),$(RDMA:%=race:%:2x2))
 
 test-uml: ## every fault point in user-mode Linux, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
-	@selftests/setup build lab check debug
+	@selftests/tools/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@PART='$(or $(PART),0/1)' TESTS='$(or $(TESTS),unanswered faults)' selftests/matrix $(RDMA:%=uml:%)
+	@PART='$(or $(PART),0/1)' TESTS='$(or $(TESTS),unanswered faults)' selftests/tools/matrix $(RDMA:%=uml:%)
 
 coverage: ## how much of driver/ test-debug runs, by file
 	@rm -rf build/coverage
 	@$(MAKE) test-debug COVERAGE=build/coverage; status=$$?; \
-		selftests/coverage report build/coverage 85 && exit $$status
+		selftests/tools/coverage report build/coverage 85 && exit $$status
 
 FUZZ_SECONDS ?= 600
 
 fuzz: ## fuzz the wire decoder here, then the device in machines with the debug kernel (FUZZ_SECONDS=600)
-	@selftests/setup build lab check debug
+	@selftests/tools/setup build lab check debug
 	@$(MAKE) -C selftests/unit fuzz FUZZ_SECONDS=$(FUZZ_SECONDS)
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 	@mkdir -p build/fuzz/found
-	@kernel=$$(selftests/kernels debug) && \
-		KDIR=$$kernel/build BUILD_DIR=$(CURDIR)/build/fuzz/tree selftests/check build && \
+	@kernel=$$(selftests/tools/kernels debug) && \
+		KDIR=$$kernel/build BUILD_DIR=$(CURDIR)/build/fuzz/tree selftests/tools/check build && \
 		KRDMA_MODULE=$(CURDIR)/build/fuzz/tree/driver/krdma_mover.ko TIME_FACTOR=5 \
 			FUZZ_SECONDS=$(FUZZ_SECONDS) VM_TIMEOUT=$$(($(FUZZ_SECONDS) + 7200)) \
-			selftests/run-vm -k $$kernel --out build/fuzz fuzz
+			selftests/tools/run-vm -k $$kernel --out build/fuzz fuzz
 	@tar -C build/fuzz/found -xf build/fuzz/found.tar
 
 fuzz-uml: ## fuzz the device in user-mode Linux, which is faster (FUZZ_SECONDS=600)
-	@selftests/setup build lab check debug
+	@selftests/tools/setup build lab check debug
 	@selftests/fuzz/uml $(FUZZ_SECONDS)
 
-fuzz-corpus: ## what `make fuzz` and `make fuzz-uml` have found, as few as will do, to selftests/fuzz/corpus
-	@selftests/setup build lab check debug
+fuzz-corpus: ## what `make fuzz` and `make fuzz-uml` have found, as few as will do, to selftests/fuzz/corpus.tar
+	@selftests/tools/setup build lab check debug
 	@mkdir -p build/fuzz/found build/fuzz-uml/found
 	@selftests/fuzz/uml --merge build/fuzz/found build/fuzz-uml/found
 
-# KERNEL: debug, uml or race, as selftests/kernels has them.
+# KERNEL: debug, uml or race, as selftests/tools/kernels has them.
 stress: SECONDS ?= 3600
 stress: ## every pair of operations of the interfaces against each other, with RoCE and with iWARP (SECONDS=3600, KERNEL=debug, RDMA=, SEED=)
-	@selftests/setup build lab check debug
+	@selftests/tools/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
-	@kernel=$$(selftests/kernels $(or $(KERNEL),debug)) && tree=$(CURDIR)/build/stress/tree && \
-		rm -rf $$tree && KDIR=$$kernel/build BUILD_DIR=$$tree selftests/check build && \
+	@kernel=$$(selftests/tools/kernels $(or $(KERNEL),debug)) && tree=$(CURDIR)/build/stress/tree && \
+		rm -rf $$tree && KDIR=$$kernel/build BUILD_DIR=$$tree selftests/tools/check build && \
 		export KRDMA_MODULE=$$tree/driver/krdma_mover.ko STRESS_SECONDS=$(SECONDS) && \
 		export VM_TIMEOUT=$$(($(SECONDS) + 7200)) && \
 		if [ '$(KERNEL)' = uml ]; then machine=--uml; else machine="-n 1 -c 4"; export TIME_FACTOR=5; fi && \
 		for rdma in $(RDMA); do \
-			selftests/run-vm $$machine -k $$kernel --rdma $$rdma stress || exit; \
+			selftests/tools/run-vm $$machine -k $$kernel --rdma $$rdma stress || exit; \
 		done
 
 soak: ## all tests on all kernels, planted faults, long loops: hours
-	@selftests/setup all
-	@selftests/soak
+	@selftests/tools/setup all
+	@selftests/tools/soak
 
-demo: ## two virtual machines that move bytes between them, in a minute
-	@selftests/setup build lab
+demo: ## two virtual machines that move bytes between them
+	@selftests/tools/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
-	@selftests/vm/demo
+	@selftests/tools/vm/demo
 
 bench: ## krdma beside perftest and the kernel's verbs in two virtual machines, ten pairs: ten minutes
-	@selftests/setup build lab
+	@selftests/tools/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all bench-modules KVER=$$kver KDIR=/lib/modules/$$kver/build
-	@selftests/vm/compare
+	@selftests/tools/vm/compare
 
 bench-modules: module
-	@$(KBUILD)/selftests/bench KBUILD_EXTRA_SYMBOLS=$(CURDIR)/Module.symvers modules
+	@$(KBUILD)/selftests/tools/bench KBUILD_EXTRA_SYMBOLS=$(CURDIR)/Module.symvers modules
 
 bench-insn: ## instructions of a 4 KiB operation, by each way in, above the kernel's verbs alone
-	@selftests/setup build lab
-	@selftests/bench/insn -k '$(KERNEL)' $(INSN)
+	@selftests/tools/setup build lab
+	@selftests/tools/bench/insn -k '$(KERNEL)' $(INSN)
 
 check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ...
-	@selftests/setup build check
-	@selftests/check
+	@selftests/tools/setup build check
+	@selftests/tools/check
 
 help: ## this list
 	@echo "Targets:"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1|/p' $(firstword $(MAKEFILE_LIST)) | \
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
-	@echo "In virtual machines, without RDMA hardware: selftests/vm/lab --help"
+	@echo "In virtual machines, without RDMA hardware: selftests/tools/vm/lab --help"
 
 .PHONY: all module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
 	test-uml test-race coverage fuzz fuzz-uml fuzz-corpus stress soak demo bench bench-modules bench-insn check help

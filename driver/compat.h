@@ -16,16 +16,16 @@
 #include <linux/io_uring.h>
 #endif
 
-#include "fault_points.h"
+#include "inject.h"
 #include <uapi/linux/krdma_mover.h>
 
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)
 {
 #ifdef HAVE_PIN_USER_PAGES_WITHOUT_VMAS
-	return pin_user_pages(start, n, flags, pages);
+	return krdma_inject(pin_user_pages(start, n, flags, pages), -ENOMEM);
 #else
-	return pin_user_pages(start, n, flags, pages, NULL);
+	return krdma_inject(pin_user_pages(start, n, flags, pages, NULL), -ENOMEM);
 #endif
 }
 
@@ -39,14 +39,12 @@ static inline void krdma_eventfd_signal(struct eventfd_ctx *eventfd)
 }
 
 /* Are pages of the file what its file system has of it? Then they can be mapped, too. */
-static inline bool krdma_file_can_mmap(struct file *file)
+#ifndef HAVE_CAN_MMAP_FILE
+static inline bool can_mmap_file(struct file *file)
 {
-#ifdef HAVE_CAN_MMAP_FILE
-	return can_mmap_file(file);
-#else
 	return file->f_op->mmap;
-#endif
 }
+#endif
 
 /* ---- io_uring ---- */
 
@@ -64,9 +62,10 @@ static inline int krdma_uring_import(struct io_uring_cmd *cmd, u64 addr, unsigne
 				     struct iov_iter *iter, unsigned int issue_flags)
 {
 #ifdef HAVE_URING_IMPORT_ISSUE_FLAGS
-	return io_uring_cmd_import_fixed(addr, len, rw, iter, cmd, issue_flags);
+	return krdma_inject(io_uring_cmd_import_fixed(addr, len, rw, iter, cmd, issue_flags),
+			    -ENOMEM);
 #else
-	return io_uring_cmd_import_fixed(addr, len, rw, iter, cmd);
+	return krdma_inject(io_uring_cmd_import_fixed(addr, len, rw, iter, cmd), -ENOMEM);
 #endif
 }
 
@@ -88,31 +87,15 @@ static inline void krdma_uring_done(struct io_uring_cmd *cmd, s32 res, u64 moved
  * The longest that a command may last, nanoseconds: where io_uring can't ask for its end,
  * execve() and the end of a ring wait for it in vain, and the kernel warns after 120 s.
  */
-static inline u64 krdma_uring_longest(void)
-{
 #ifdef HAVE_URING_CANCEL
-	return KTIME_MAX;
+#define KRDMA_URING_LONGEST ((u64)KTIME_MAX)
 #else
-	return KRDMA_URING_TIMEOUT_NS;
-#endif
-}
-
-/* Is io_uring asking for the end of a command? */
-static inline bool krdma_uring_is_cancel(unsigned int issue_flags)
+#define KRDMA_URING_LONGEST KRDMA_URING_TIMEOUT_NS
+#define IO_URING_F_CANCEL   0
+static inline void io_uring_cmd_mark_cancelable(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-#ifdef HAVE_URING_CANCEL
-	return issue_flags & IO_URING_F_CANCEL;
-#else
-	return false;
-#endif
 }
-
-static inline void krdma_uring_cancelable(struct io_uring_cmd *cmd, unsigned int issue_flags)
-{
-#ifdef HAVE_URING_CANCEL
-	io_uring_cmd_mark_cancelable(cmd, issue_flags);
 #endif
-}
 
 /* KRDMA_URING_TASK(name, cmd, flags): head of a function for io_uring_cmd_complete_in_task. */
 #ifdef HAVE_URING_TW_REQ

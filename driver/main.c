@@ -9,15 +9,15 @@
 #include <linux/module.h>
 #include <linux/random.h>
 
-#include "ctx.h"
-#include "fault.h"
+#include "frontend/ctx.h"
+#include "inject.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
 u64 krdma_incarnation;
 struct workqueue_struct *krdma_wq;
-struct workqueue_struct *krdma_ask_wq;
+struct workqueue_struct *krdma_rpc_wq;
 struct workqueue_struct *krdma_tick_wq;
 struct workqueue_struct *krdma_down_wq;
 struct workqueue_struct *krdma_close_wq;
@@ -57,7 +57,7 @@ static const struct {
 	const char *name;
 } krdma_wqs[] = {
 	{ &krdma_wq, "krdma" },
-	{ &krdma_ask_wq, "krdma_ask" },
+	{ &krdma_rpc_wq, "krdma_rpc" },
 	{ &krdma_tick_wq, "krdma_tick" },
 	{ &krdma_down_wq, "krdma_down" },
 	{ &krdma_close_wq, "krdma_close" },
@@ -78,12 +78,22 @@ static int krdma_wqs_create(void)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(krdma_wqs); i++) {
-		*krdma_wqs[i].wq =
-			alloc_workqueue(krdma_wqs[i].name, WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+		*krdma_wqs[i].wq = krdma_inject(alloc_workqueue(krdma_wqs[i].name, WQ_UNBOUND,
+								WQ_UNBOUND_MAX_ACTIVE),
+						NULL);
 		if (!*krdma_wqs[i].wq)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+/* What krdma_init begins before there are devices, as far as it got. */
+static void krdma_end(void)
+{
+	krdma_listeners_exit();
+	krdma_wqs_destroy();
+	krdma_fault_exit();
+	krdma_op_exit();
 }
 
 static int __init krdma_init(void)
@@ -94,34 +104,28 @@ static int __init krdma_init(void)
 		krdma_incarnation = get_random_u64();
 	} while (!krdma_incarnation);
 
+	krdma_stats_init();
 	krdma_digest_init();
+	krdma_session_roles(&krdma_initiator_ops, &krdma_target_ops);
 	rc = krdma_op_init();
 	if (rc)
 		return rc;
 	krdma_fault_init();
-	rc = krdma_wqs_create();
+	rc = krdma_wqs_create() ?: krdma_device_init(&krdma_session_device_ops);
 	if (rc)
-		goto out_wqs;
-
-	rc = krdma_device_init();
-	if (rc)
-		goto out_listeners;
+		goto out;
 
 	rc = krdma_cdev_register();
-	if (rc)
-		goto out_device;
+	if (rc) {
+		krdma_device_exit();
+		goto out;
+	}
 
 	pr_info("krdma_mover: version %s, incarnation %016llx\n", KRDMA_VERSION, krdma_incarnation);
 	return 0;
 
-out_device:
-	krdma_device_exit();
-out_listeners:
-	krdma_listeners_exit();
-out_wqs:
-	krdma_wqs_destroy();
-	krdma_fault_exit();
-	krdma_op_exit();
+out:
+	krdma_end();
 	return rc;
 }
 
@@ -134,10 +138,7 @@ static void __exit krdma_exit(void)
 	krdma_sessions_exit();
 	/* No session is left, so that no device is in use. */
 	krdma_device_exit();
-	krdma_listeners_exit();
-	krdma_wqs_destroy();
-	krdma_fault_exit();
-	krdma_op_exit();
+	krdma_end();
 	krdma_stats_exit();
 }
 

@@ -14,7 +14,7 @@
 #include <linux/types.h>
 #include <asm/page.h>
 #else
-#include "wire_user.h" /* the same in userspace, where proto.c is tested alone */
+#include "wire_user.h" /* the same in userspace, where wire.c is tested alone */
 #endif
 
 /**

@@ -4,14 +4,11 @@
 #include <linux/percpu.h>
 #include <linux/sysfs.h>
 
-#include "krdma.h"
+#include "stats.h"
 
 DEFINE_PER_CPU(struct krdma_stats, krdma_stats);
 
-struct krdma_stat_attr {
-	struct device_attribute attr;
-	enum krdma_stat stat;
-};
+static struct device_attribute krdma_stat_attrs[KRDMA_STATS];
 
 static u64 krdma_stat_sum(enum krdma_stat stat)
 {
@@ -24,9 +21,7 @@ static u64 krdma_stat_sum(enum krdma_stat stat)
 
 static ssize_t krdma_stat_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	enum krdma_stat stat = container_of(attr, struct krdma_stat_attr, attr)->stat;
-
-	return sysfs_emit(buf, "%llu\n", krdma_stat_sum(stat));
+	return sysfs_emit(buf, "%llu\n", krdma_stat_sum(attr - krdma_stat_attrs));
 }
 
 /**
@@ -45,80 +40,42 @@ void krdma_stats_exit(void)
 	     "krdma_mover: messages are still there\n");
 }
 
-#define KRDMA_STAT_ATTR(_name, _stat)                               \
-	static struct krdma_stat_attr krdma_stat_##_name = {        \
-		.attr = __ATTR(_name, 0444, krdma_stat_show, NULL), \
-		.stat = _stat,                                      \
-	}
-
-KRDMA_STAT_ATTR(reads, KRDMA_STAT_READS);
-KRDMA_STAT_ATTR(writes, KRDMA_STAT_WRITES);
-KRDMA_STAT_ATTR(atomics, KRDMA_STAT_ATOMICS);
-KRDMA_STAT_ATTR(digests, KRDMA_STAT_DIGESTS);
-KRDMA_STAT_ATTR(sends, KRDMA_STAT_SENDS);
-KRDMA_STAT_ATTR(deliveries, KRDMA_STAT_DELIVERIES);
-KRDMA_STAT_ATTR(mismatches, KRDMA_STAT_MISMATCHES);
-KRDMA_STAT_ATTR(flips, KRDMA_STAT_FLIPS);
-KRDMA_STAT_ATTR(read_bytes, KRDMA_STAT_READ_BYTES);
-KRDMA_STAT_ATTR(write_bytes, KRDMA_STAT_WRITE_BYTES);
-KRDMA_STAT_ATTR(transfers_failed, KRDMA_STAT_TRANSFERS_FAILED);
-KRDMA_STAT_ATTR(transfers_timed_out, KRDMA_STAT_TRANSFERS_TIMED_OUT);
-KRDMA_STAT_ATTR(chunks, KRDMA_STAT_CHUNKS);
-KRDMA_STAT_ATTR(doorbells, KRDMA_STAT_DOORBELLS);
-KRDMA_STAT_ATTR(placements, KRDMA_STAT_PLACEMENTS);
-KRDMA_STAT_ATTR(messages_sent, KRDMA_STAT_MESSAGES_SENT);
-KRDMA_STAT_ATTR(messages_received, KRDMA_STAT_MESSAGES_RECEIVED);
-KRDMA_STAT_ATTR(protocol_errors, KRDMA_STAT_PROTOCOL_ERRORS);
-KRDMA_STAT_ATTR(sessions_made, KRDMA_STAT_SESSIONS_MADE);
-KRDMA_STAT_ATTR(sessions_lost, KRDMA_STAT_SESSIONS_LOST);
-KRDMA_STAT_ATTR(sessions_refused, KRDMA_STAT_SESSIONS_REFUSED);
-KRDMA_STAT_ATTR(segments_registered, KRDMA_STAT_SEGMENTS_REGISTERED);
-KRDMA_STAT_ATTR(segments_released, KRDMA_STAT_SEGMENTS_RELEASED);
-KRDMA_STAT_ATTR(recalls, KRDMA_STAT_RECALLS);
-KRDMA_STAT_ATTR(revokes, KRDMA_STAT_REVOKES);
-KRDMA_STAT_ATTR(heartbeats, KRDMA_STAT_HEARTBEATS);
-KRDMA_STAT_ATTR(segment_pages, KRDMA_STAT_SEGMENT_PAGES);
-KRDMA_STAT_ATTR(pinned_bytes, KRDMA_STAT_PINNED_BYTES);
-KRDMA_STAT_ATTR(peer_bytes, KRDMA_STAT_PEER_BYTES);
-KRDMA_STAT_ATTR(dma_mappings, KRDMA_STAT_DMA_MAPPINGS);
-KRDMA_STAT_ATTR(messages_queued, KRDMA_STAT_MESSAGES_QUEUED);
-KRDMA_STAT_ATTR(messages_held, KRDMA_STAT_MESSAGES_HELD);
-
-static struct attribute *krdma_stats_attrs[] = {
-	&krdma_stat_reads.attr.attr,
-	&krdma_stat_writes.attr.attr,
-	&krdma_stat_atomics.attr.attr,
-	&krdma_stat_digests.attr.attr,
-	&krdma_stat_sends.attr.attr,
-	&krdma_stat_deliveries.attr.attr,
-	&krdma_stat_mismatches.attr.attr,
-	&krdma_stat_flips.attr.attr,
-	&krdma_stat_read_bytes.attr.attr,
-	&krdma_stat_write_bytes.attr.attr,
-	&krdma_stat_transfers_failed.attr.attr,
-	&krdma_stat_transfers_timed_out.attr.attr,
-	&krdma_stat_chunks.attr.attr,
-	&krdma_stat_doorbells.attr.attr,
-	&krdma_stat_placements.attr.attr,
-	&krdma_stat_messages_sent.attr.attr,
-	&krdma_stat_messages_received.attr.attr,
-	&krdma_stat_protocol_errors.attr.attr,
-	&krdma_stat_sessions_made.attr.attr,
-	&krdma_stat_sessions_lost.attr.attr,
-	&krdma_stat_sessions_refused.attr.attr,
-	&krdma_stat_segments_registered.attr.attr,
-	&krdma_stat_segments_released.attr.attr,
-	&krdma_stat_recalls.attr.attr,
-	&krdma_stat_revokes.attr.attr,
-	&krdma_stat_heartbeats.attr.attr,
-	&krdma_stat_segment_pages.attr.attr,
-	&krdma_stat_pinned_bytes.attr.attr,
-	&krdma_stat_peer_bytes.attr.attr,
-	&krdma_stat_dma_mappings.attr.attr,
-	&krdma_stat_messages_queued.attr.attr,
-	&krdma_stat_messages_held.attr.attr,
-	NULL,
+static struct device_attribute krdma_stat_attrs[KRDMA_STATS] = {
+	[KRDMA_STAT_READS] = __ATTR(reads, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_WRITES] = __ATTR(writes, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_ATOMICS] = __ATTR(atomics, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_DIGESTS] = __ATTR(digests, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SENDS] = __ATTR(sends, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_MESSAGES_DELIVERED] = __ATTR(messages_delivered, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_MISMATCHES] = __ATTR(mismatches, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_FLIPS] = __ATTR(flips, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_READ_BYTES] = __ATTR(read_bytes, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_WRITE_BYTES] = __ATTR(write_bytes, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_TRANSFERS_FAILED] = __ATTR(transfers_failed, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_TRANSFERS_TIMED_OUT] = __ATTR(transfers_timed_out, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_WORK_REQUESTS] = __ATTR(work_requests, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_DOORBELLS] = __ATTR(doorbells, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_PLACEMENTS] = __ATTR(placements, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_CONTROL_SENT] = __ATTR(control_sent, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_CONTROL_RECEIVED] = __ATTR(control_received, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_PROTOCOL_ERRORS] = __ATTR(protocol_errors, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SESSIONS_MADE] = __ATTR(sessions_made, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SESSIONS_LOST] = __ATTR(sessions_lost, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SESSIONS_REFUSED] = __ATTR(sessions_refused, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SEGMENTS_REGISTERED] = __ATTR(segments_registered, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SEGMENTS_RELEASED] = __ATTR(segments_released, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_RECALLS] = __ATTR(recalls, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_REVOKES] = __ATTR(revokes, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_HEARTBEATS] = __ATTR(heartbeats, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SEGMENT_PAGES] = __ATTR(segment_pages, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_PINNED_BYTES] = __ATTR(pinned_bytes, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_PEER_BYTES] = __ATTR(peer_bytes, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_DMA_MAPPINGS] = __ATTR(dma_mappings, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_MESSAGES_QUEUED] = __ATTR(messages_queued, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_MESSAGES_HELD] = __ATTR(messages_held, 0444, krdma_stat_show, NULL),
 };
+
+static struct attribute *krdma_stats_attrs[KRDMA_STATS + 1];
 
 static const struct attribute_group krdma_stats_group = {
 	.name = "counters",
@@ -126,3 +83,16 @@ static const struct attribute_group krdma_stats_group = {
 };
 
 const struct attribute_group *krdma_stats_groups[] = { &krdma_stats_group, NULL };
+
+/**
+ * krdma_stats_init - list the files of the counters
+ *
+ * Context: process; before krdma_stats_groups is used.
+ */
+void __init krdma_stats_init(void)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_STATS; i++)
+		krdma_stats_attrs[i] = &krdma_stat_attrs[i].attr;
+}

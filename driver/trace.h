@@ -9,7 +9,9 @@
 #include <linux/tracepoint.h>
 #include <rdma/rdma_cm.h>
 
-#include "krdma.h"
+#include "wire/wire.h"
+
+struct krdma_transfer;
 
 /* The macros below have a layout of their own. */
 /* clang-format off */
@@ -68,24 +70,24 @@ TRACE_EVENT(krdma_cm_event,
 );
 
 TRACE_EVENT(krdma_message,
-	TP_PROTO(u64 session, bool out, u8 type, bool answer, u32 tag),
-	TP_ARGS(session, out, type, answer, tag),
+	TP_PROTO(u64 session, bool out, const struct krdma_wire_hdr *hdr),
+	TP_ARGS(session, out, hdr),
 	TP_STRUCT__entry(
 		__field(u64, session)
 		__field(u32, tag)
 		__field(u8, type)
 		__field(bool, out)
-		__field(bool, answer)
+		__field(bool, reply)
 	),
 	TP_fast_assign(
 		__entry->session = session;
-		__entry->tag = tag;
-		__entry->type = type;
+		__entry->tag = le32_to_cpu(hdr->tag);
+		__entry->type = hdr->type & ~KRDMA_WIRE_REPLY;
 		__entry->out = out;
-		__entry->answer = answer;
+		__entry->reply = hdr->type & KRDMA_WIRE_REPLY;
 	),
 	TP_printk("session=%llu %s %s type=%#x tag=%u", __entry->session,
-		  __entry->out ? "sent" : "received", __entry->answer ? "answer" : "question",
+		  __entry->out ? "sent" : "received", __entry->reply ? "reply" : "request",
 		  __entry->type, __entry->tag)
 );
 
@@ -108,7 +110,7 @@ TRACE_EVENT(krdma_segment,
 		  __entry->index, __entry->registered ? "registered" : "released")
 );
 
-DECLARE_EVENT_CLASS(krdma_chunk_class,
+DECLARE_EVENT_CLASS(krdma_wr_class,
 	TP_PROTO(u64 session, const struct krdma_transfer *x, u32 bytes, int arg),
 	TP_ARGS(session, x, bytes, arg),
 	TP_STRUCT__entry(
@@ -128,13 +130,13 @@ DECLARE_EVENT_CLASS(krdma_chunk_class,
 );
 
 /* The last number: entries of the scatter/gather list. */
-DEFINE_EVENT(krdma_chunk_class, krdma_post,
+DEFINE_EVENT(krdma_wr_class, krdma_post,
 	TP_PROTO(u64 session, const struct krdma_transfer *x, u32 bytes, int arg),
 	TP_ARGS(session, x, bytes, arg)
 );
 
 /* The last number: status of the work completion. */
-DEFINE_EVENT(krdma_chunk_class, krdma_complete,
+DEFINE_EVENT(krdma_wr_class, krdma_complete,
 	TP_PROTO(u64 session, const struct krdma_transfer *x, u32 bytes, int arg),
 	TP_ARGS(session, x, bytes, arg)
 );

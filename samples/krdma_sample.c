@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that uses krdma_mover: it exports a page; given an address, it also writes
- * another page into an export of the host there, reads it back, and compares.
+ * A module that uses krdma_mover. It exports a page; if it has an address, it also writes
+ * another page into an export of that host, reads it back, and compares.
  */
 #include <linux/bvec.h>
 #include <linux/inet.h>
@@ -31,7 +31,7 @@ static struct sample_request requests[PIECES];
 static DECLARE_COMPLETION(all_done);
 static atomic_t pending;
 static int failed; /* status */
-static bool lost;  /* a device may reach the page in spite of all */
+static bool lost;  /* a device may still access the page */
 static void *page;
 static struct page *published;
 static struct krdma_client *client;
@@ -54,7 +54,7 @@ static void sample_event(void *priv, enum krdma_event event)
 	pr_info("krdma_sample: '%s' is %s\n", name, event == KRDMA_EVENT_LOST ? "lost" : "revoked");
 }
 
-/* All pieces of the page with one doorbell. */
+/* Move all pieces of the page with one doorbell. */
 static int sample_transfer(enum krdma_opcode op)
 {
 	LIST_HEAD(batch);
@@ -104,7 +104,7 @@ static int sample_move(void)
 
 static void sample_exit(void)
 {
-	krdma_close(region); /* any order would do */
+	krdma_close(region); /* any order is possible */
 	krdma_disconnect(session);
 	if (!krdma_unexport(export) && published) {
 		pr_info("krdma_sample: left with '%*pE'\n", 25, page_address(published));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * krdma_mover for other kernel modules: bytes between this host's pages and the
- * memory of another one, over RDMA. Documentation/kapi.rst has an example, and
- * describes contexts, ownership, errors, limits and the order of teardown.
+ * krdma_mover for other kernel modules: move bytes between pages of this host and the
+ * memory of another host over RDMA. Documentation/kapi.rst has an example, and describes
+ * contexts, ownership, errors, limits and the order of teardown.
  *
- * Rights, operations and their flags are those of the uapi header. A module outside of the
- * kernel's tree is built with -I for this project's folder and for include/ in it.
+ * The uapi header has the rights, operations and flags. Build a module outside of the kernel's
+ * tree with -I for this project's folder and for its include/.
  */
 #ifndef _LINUX_KRDMA_MOVER_H
 #define _LINUX_KRDMA_MOVER_H
@@ -23,18 +23,18 @@ struct bio_vec;
 struct net;
 struct page;
 
-/* Opaque, from the functions below. */
+/* Opaque; the functions below return them. */
 struct krdma_client;
 struct krdma_session_handle;
 struct krdma_region_handle;
 struct krdma_export_handle;
 
 /**
- * enum krdma_event - the end of a region, as its holder sees it
+ * enum krdma_event - why a region has ended
  * @KRDMA_EVENT_REVOKED: the target has ended the export
  * @KRDMA_EVENT_LOST: the path to the target is lost, or either host has ended the session
  *
- * Either is final: open the export anew.
+ * Both are final: open the export anew.
  */
 enum krdma_event {
 	KRDMA_EVENT_REVOKED = 1,
@@ -52,8 +52,8 @@ typedef void (*krdma_event_fn)(void *priv, enum krdma_event event);
  *	within a region
  * @uid: of the sender, as its kernel asserts
  * @written: the message follows a WRITE, whose bytes are in memory
- * @length: bytes
- * @data: the bytes, valid until the function returns
+ * @length: bytes of @data
+ * @data: valid until the function returns
  * @peer: address of the sender's host
  */
 struct krdma_received {
@@ -71,32 +71,31 @@ struct krdma_received {
 typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *message);
 
 /**
- * struct krdma_io - one operation, part of the submitter's own request
+ * struct krdma_io - one operation, embedded in the submitter's own request
  * @node: the submitter's, for krdma_io_submit_batch(), until then
  * @region: the peer's memory
- * @bvec: the local pages: runs, contiguous in physical memory, of any offset and
- *	length. The array, too, stays until @done
- * @nr_bvecs: entries of @bvec; there may be more than @length needs
- * @skip: bytes at the start of @bvec that do not count, as in a bio that has been
- *	advanced
+ * @bvec: the local pages: runs of physically contiguous memory, of any offset and
+ *	length. The array must stay until @done as well
+ * @nr_bvecs: entries of @bvec, possibly more than @length needs
+ * @skip: bytes to skip at the start of @bvec, as in a bio that has been advanced
  * @op: the operation. An atomic operation puts the old value of the region into the local
  *	pages: 8 bytes on either side, at multiples of 8, in the byte order of the
  *	target's host. A digest puts a u64 there in the same way
  * @flags: KRDMA_OP_VERIFY of a READ or WRITE; KRDMA_OP_UNPLACED or KRDMA_OP_PLACED, and
  *	KRDMA_OP_MESSAGE with @operand, of a WRITE. The rights that they need are in the
- *	uapi header. Its other flags are refused with -EOPNOTSUPP
- * @operand: of an atomic operation, or the value of a message
- * @compare: of KRDMA_OP_CMP_SWAP
+ *	uapi header. Other flags of that header are refused with -EOPNOTSUPP
+ * @operand: operand of an atomic operation, or value of a message
+ * @compare: with KRDMA_OP_CMP_SWAP
  * @offset: first byte in the region; 0 for KRDMA_OP_SEND
  * @length: bytes, at least 1; 0 to KRDMA_MESSAGE_MAX for KRDMA_OP_SEND
- * @timeout: from the submission; 0 for 30 s, KTIME_MAX for as long as the path lives
+ * @timeout: from the submission; 0 for 30 s, KTIME_MAX for no deadline
  * @done: called exactly once for each submission, when the operation has ended
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
- * @moved: out: bytes that have arrived, from the start
- * @pages_lost: out: the device may still reach the pages: never free nor use them
- *	again. Only after the RDMA driver failed to give up a registration, and with a
+ * @moved: out: bytes that have arrived without a gap from the start
+ * @pages_lost: out: the device may still access the pages: never free nor use them
+ *	again. Only after the RDMA driver has failed to release a registration, and with a
  *	@status other than 0
- * @own: krdma_mover's
+ * @own: private to krdma_mover
  *
  * The submitter sets the fields that are not marked with out; submission allocates
  * nothing. The struct belongs to krdma_mover from the submission until @done is called, and
@@ -106,8 +105,8 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * krdma_io_cancel() and krdma_region_cancel() may call it as well, for this operation or
  * another one: their callers must hold no lock that @done takes. @done must not sleep. It may
  * submit any operation, this one included, and may free this one. Softirqs may be on or off:
- * @done takes its locks with spin_lock_bh(). After an error a work should submit again, because
- * the next operation may fail within its submission.
+ * @done takes its locks with spin_lock_bh(). After an error let a work submit again: the next
+ * operation may fail within its submission, which would recurse.
  */
 struct krdma_io {
 	struct list_head node;
@@ -136,12 +135,12 @@ struct krdma_io {
  * @length: bytes of the export
  * @rights: KRDMA_RIGHT_* of the region
  * @segment_size: bytes that one key covers; a transfer is cut at its multiples
- * @request_bytes: most bytes of one work request; longer transfers are cut
+ * @wr_bytes: most bytes of one work request; longer transfers are cut
  * @read_bvecs: most entries of @bvec in one work request of a READ; more are cut. On
  *	iWARP a READ is cut instead where two entries do not meet at the ends of pages
- * @write_bvecs: the same of a WRITE
- * @inflight_requests: work requests on the wire, of all users of the session
- * @inflight_bytes: bytes on the wire, of all users of the session
+ * @write_bvecs: the same for a WRITE
+ * @inflight_wrs: most work requests posted at a time, of all users of the session
+ * @inflight_bytes: most bytes posted at a time, of all users of the session
  *
  * None of them limits what may be submitted.
  */
@@ -149,18 +148,18 @@ struct krdma_limits {
 	u64 length;
 	u32 rights;
 	u64 segment_size;
-	u32 request_bytes;
+	u32 wr_bytes;
 	u32 read_bvecs;
 	u32 write_bvecs;
-	u32 inflight_requests;
+	u32 inflight_wrs;
 	u32 inflight_bytes;
 };
 
 /**
  * krdma_client_create - become a user of krdma_mover
  * @net: network namespace of the client's objects, held by the caller; NULL for
- *	init_net. The client and its sessions hold it, too; a shared session lingers for 10 s
- *	without a user
+ *	init_net. The client and its sessions hold it as well; a shared session lingers for
+ *	10 s without a user
  *
  * A client acts as root. krdma_mover can't be unloaded while a client exists.
  *
@@ -185,8 +184,9 @@ void krdma_client_destroy(struct krdma_client *client);
  * @client: the client
  * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
  * @src: local address to connect from; NULL for any
- * @flags: KRDMA_CONNECT_PRIVATE, not to share the session of another user who is root in
- *	this network namespace; KRDMA_CONNECT_MESSAGES to send messages in it
+ * @flags: KRDMA_CONNECT_PRIVATE for a session that is not shared with other clients and
+ *	processes of root in this network namespace; KRDMA_CONNECT_MESSAGES for one that can
+ *	carry messages
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
  *
  * The kernel's log has the error text of a failed call.
@@ -214,7 +214,7 @@ void krdma_disconnect(struct krdma_session_handle *session);
  * krdma_open - open an export of the peer
  * @session: the session
  * @name: of the export
- * @rights: KRDMA_RIGHT_*, all of which must be available; 0 for every one there is. On
+ * @rights: KRDMA_RIGHT_*, all of which must be available; 0 for every right of the export. On
  *	iWARP KRDMA_RIGHT_WRITE needs KRDMA_RIGHT_READ, and there are no atomics
  *	(-EOPNOTSUPP)
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
@@ -237,7 +237,7 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 
 /**
  * krdma_close - close a region
- * @region: the region, to which nothing is submitted any more; NULL or an ERR_PTR is
+ * @region: the region, to which no operation is submitted any more; NULL or an ERR_PTR is
  *	ignored
  *
  * Waits until all operations on the region have ended, and until their ->done and @event
@@ -254,7 +254,7 @@ void krdma_close(struct krdma_region_handle *region);
  * @limits: out
  *
  * Context: any but hard interrupts.
- * Return: 0, or -ENOTCONN if the path to it is lost
+ * Return: 0, or -ENOTCONN if the path is lost
  */
 int krdma_region_limits(struct krdma_region_handle *region, struct krdma_limits *limits);
 
@@ -283,21 +283,21 @@ void krdma_io_submit(struct krdma_io *io);
  * krdma_io_submit_batch - start many operations
  * @batch: operations by ->node; empty on return
  *
- * Operations that follow each other and are for the same session share a doorbell.
+ * Consecutive operations of the same session share a doorbell.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */
 void krdma_io_submit_batch(struct list_head *batch);
 
 /**
- * krdma_io_cancel - end an operation soon
+ * krdma_io_cancel - cancel an operation
  * @io: an operation that was submitted. It may have ended, but the struct must still
  *	exist, must not be submitted again at the same time, and its region must not be
  *	closed before this returns
  *
- * No further work request of it is posted. When the posted ones have completed it ends with
- * -ECANCELED, or with the status that it had reached: ->done is called as always, possibly
- * before this returns.
+ * No further work request of the operation is posted. When the posted ones have completed, it
+ * ends with -ECANCELED, or with the status that it had reached: ->done is called as usual,
+ * possibly before this returns.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that ->done takes.
  */
@@ -307,21 +307,21 @@ void krdma_io_cancel(struct krdma_io *io);
  * krdma_export - publish memory of this host under a name
  * @client: the client
  * @name: 1 to 63 of A-Z a-z 0-9 . _ - : + =, not in use in the client's network namespace
- * @pages: the memory, in the kernel's map; the array is copied. No page may be in it twice
+ * @pages: pages in the kernel's direct map, each at most once; the array is copied
  * @length: bytes; the last page may be used in part
  * @rights: KRDMA_RIGHT_* of peers
  * @message: called with each message, one at a time; required with KRDMA_RIGHT_MESSAGE in
  *	@rights, else NULL
  * @priv: for @message
  *
- * A work calls @message, which may sleep; meanwhile up to 256 messages wait, and behind them
- * their senders. @message must not end an export, and may be called before this function
- * returns.
+ * A work calls @message, which may sleep. Meanwhile up to 256 messages wait in the message
+ * queue; if it is full, senders wait. @message must not end an export, and may be called before
+ * this function returns.
  *
- * The pages stay the caller's, without a reference of krdma_mover, and must stay until
- * krdma_unexport() has returned. A peer that may write does so at any time, unnoticed.
+ * The pages belong to the caller; krdma_mover takes no reference. They must stay until
+ * krdma_unexport() has returned. A peer with KRDMA_RIGHT_WRITE may change them at any time.
  *
- * Peers reach the export where an administrator has made this host listen: krdma listen.
+ * Peers connect to a listener, which an administrator makes: krdma listen.
  *
  * The kernel's log has the error text of a failed call.
  *
@@ -338,12 +338,12 @@ struct krdma_export_handle *krdma_export(struct krdma_client *client, const char
  *
  * Messages that were not delivered are dropped; none is delivered after this.
  *
- * Waits until no peer can reach the pages: a round trip if the peer answers, else until its
+ * Waits until no peer can access the pages: a round trip if the peer replies, else until its
  * session is taken down, after 20 s (iWARP: 60 s; both longer with the parameter
  * timeout_scale).
  *
  * Context: process, may sleep.
- * Return: 0; or -EIO: a device may still reach the pages, never free nor use them again
+ * Return: 0; or -EIO: a device may still access the pages, never free nor use them again
  */
 int krdma_unexport(struct krdma_export_handle *export);
 

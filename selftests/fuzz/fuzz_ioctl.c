@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libFuzzer target: the whole interface of /dev/krdma_mover, with a live peer.
+ * libFuzzer target: the interface of /dev/krdma_mover, with a live peer.
  *
- * An input is a sequence of calls: a byte says which, the bytes behind it what is in its
- * struct. Most of that is right (ids that calls before have given, memory that is there,
- * names that the peer has); then some words may be overwritten. Pointers alone are never
- * what the input says, so that the kernel writes to no memory of the fuzzer's own.
+ * An input is a sequence of calls: a byte selects the call, the following bytes its struct. Most
+ * of the struct is valid (ids of earlier calls, mapped memory, names of the peer's exports); then
+ * some words may be overwritten. Pointers never come from the input, so the kernel writes only to
+ * memory that the fuzzer assigns.
  *
- * To connect is slow, so file 0 has a session with the peer and one with this host, with
- * regions and a buffer, which stay from input to input; all else is ended with the input.
- * The coverage of the module by the calling thread (KCOV, where the kernel has it) goes
- * to libFuzzer's extra counters, as does which call ended with which errno.
+ * Connecting is slow, so file 0 keeps a session with the peer and one with this host, with regions
+ * and a buffer, from input to input. All other objects end with the input. libFuzzer's extra
+ * counters are the module's coverage of the calling thread (KCOV, if the kernel has it), and the
+ * errnos of each call.
  *
- * An input fails if a call gives an errno that the header does not name, if an operation
- * has not one completion, or if the kernel is tainted: KASAN and warnings do that.
+ * An input fails if a call returns an errno that the header does not name, if an operation does
+ * not have exactly one completion, or if the kernel is tainted, as by KASAN and warnings.
  *
  * The environment:
- *	FUZZ_PEER, FUZZ_SELF	addresses of the owner and of this host
- *	FUZZ_CURRENT		a file that always has the input that is run
- *	FUZZ_BLOCKS		a file to write the offsets of the covered blocks to
- *	FUZZ_VERBOSE		each call is told
- *	TIME_FACTOR		how much longer things may take
- * The peer exports "fuzz", with all rights but messages, and "fuzz-mail", which reads them.
+ *	FUZZ_PEER, FUZZ_SELF	addresses of the target and of this host
+ *	FUZZ_CURRENT		a file for the input that runs
+ *	FUZZ_BLOCKS		a file for the offsets of the covered blocks
+ *	FUZZ_VERBOSE		prints each call
+ *	TIME_FACTOR		factor of the time limits
+ * The peer exports "fuzz", with all rights except messages, and "fuzz-messages", which
+ * takes messages.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -65,15 +66,15 @@ enum step {
 	STEP_SUBMIT,
 	STEP_CANCEL,
 	STEP_EVENTFD,
-	STEP_INBOX,
+	STEP_QUEUE,
 	STEP_RAW,
 	STEP_READ,
 	STEP_POLL,
 	STEP_CLOSE,
 	STEP_DUP,
 	STEP_NONBLOCK,
-	STEP_MAIL_READ,
-	STEP_MAIL_CLOSE,
+	STEP_QUEUE_READ,
+	STEP_QUEUE_CLOSE,
 	STEP_URING_OP,
 	STEP_URING_OTHER,
 	STEP_URING_FLUSH,
@@ -379,14 +380,14 @@ struct file {
 };
 
 #define FILES     4
-#define MAILS     4
+#define QUEUES    4
 #define LISTENERS 4
 /* Of this host, for the input's own listeners; others are never touched. */
 #define PORT 43000
 
 static struct file files[FILES] = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } };
-static int mails[MAILS] = { -1, -1, -1, -1 };
-static struct krdma_sockaddr listeners[LISTENERS];
+static int queues[QUEUES] = { -1, -1, -1, -1 };
+static struct __kernel_sockaddr_storage listeners[LISTENERS];
 static unsigned int nlisteners;
 static const char *peer_address, *self_address;
 static unsigned int slow; /* TIME_FACTOR */
@@ -394,10 +395,10 @@ static bool verbose;
 
 /* What file 0 keeps: ids[][] begins with them. */
 static unsigned int kept[KINDS];
-static int live_mail = -1;        /* of its export */
+static int live_queue = -1;       /* of its export */
 static bool live_lost, live_poor; /* one of them is gone, or may be */
 static bool have_self;
-static bool mail_sent, nonblock_set;
+static bool message_sent, nonblock_set;
 /* Asynchronous operations of file 0, and completions of them; if all of these were seen. */
 static __u64 live_accepted, live_reaped;
 static bool live_counted;
@@ -420,14 +421,14 @@ static const char *const step_names[STEPS] = {
 	[STEP_SUBMIT] = "SUBMIT",
 	[STEP_CANCEL] = "CANCEL",
 	[STEP_EVENTFD] = "EVENTFD",
-	[STEP_INBOX] = "INBOX",
+	[STEP_QUEUE] = "MESSAGE_QUEUE",
 	[STEP_RAW] = "raw ioctl",
 	[STEP_READ] = "read",
 	[STEP_POLL] = "poll",
 	[STEP_DUP] = "dup",
 	[STEP_NONBLOCK] = "O_NONBLOCK",
-	[STEP_MAIL_READ] = "inbox",
-	[STEP_MAIL_CLOSE] = "inbox close",
+	[STEP_QUEUE_READ] = "queue",
+	[STEP_QUEUE_CLOSE] = "queue close",
 	[STEP_URING_OP] = "uring op",
 	[STEP_URING_OTHER] = "uring other",
 	[STEP_CLOSE] = "close",
@@ -529,14 +530,14 @@ static void close_file(struct file *f)
 	}
 }
 
-static int *any_mail(void)
+static int *any_queue(void)
 {
 	unsigned int first = byte(), i;
 
-	for (i = 0; i < MAILS; i++)
-		if (mails[(first + i) % MAILS] >= 0)
+	for (i = 0; i < QUEUES; i++)
+		if (queues[(first + i) % QUEUES] >= 0)
 			break;
-	return &mails[(first + i) % MAILS];
+	return &queues[(first + i) % QUEUES];
 }
 
 /* The file itself if it has what a call wants, else mostly file 0, which has. */
@@ -552,7 +553,7 @@ static struct file *who_has(struct file *f, enum kind kind)
 
 union call {
 	__u32 size;
-	__u32 words[64];
+	__u32 words[72]; /* as many as the longest has, or more */
 	struct krdma_ioc_query query;
 	struct krdma_ioc_last_error last_error;
 	struct krdma_ioc_destroy destroy;
@@ -567,7 +568,7 @@ union call {
 	struct krdma_ioc_submit submit;
 	struct krdma_ioc_cancel cancel;
 	struct krdma_ioc_eventfd eventfd;
-	struct krdma_ioc_inbox inbox;
+	struct krdma_ioc_message_queue queue;
 };
 
 static const struct {
@@ -588,7 +589,7 @@ static const struct {
 	[STEP_SUBMIT] = { KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit) },
 	[STEP_CANCEL] = { KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel) },
 	[STEP_EVENTFD] = { KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd) },
-	[STEP_INBOX] = { KRDMA_IOC_INBOX, sizeof(struct krdma_ioc_inbox) },
+	[STEP_QUEUE] = { KRDMA_IOC_MESSAGE_QUEUE, sizeof(struct krdma_ioc_message_queue) },
 };
 
 /* One ioctl; the other thread does it beside what comes next if there is one at a time. */
@@ -603,7 +604,7 @@ struct job {
 	int rc;
 };
 
-static void answer(struct job *job)
+static void reply(struct job *job)
 {
 	struct file *f = job->file;
 	union call *c = &job->call;
@@ -647,11 +648,11 @@ static void answer(struct job *job)
 		if (job->live && c->submit.flags & KRDMA_SUBMIT_ASYNC)
 			live_accepted += c->submit.accepted;
 		break;
-	case STEP_INBOX: {
-		int *at = &mails[c->inbox.fd % MAILS];
+	case STEP_QUEUE: {
+		int *at = &queues[c->queue.fd % QUEUES];
 
 		close(*at);
-		*at = c->inbox.fd;
+		*at = c->queue.fd;
 		/* This program waits for nothing that need not come. */
 		fcntl(*at, F_SETFL, O_NONBLOCK);
 		break;
@@ -702,7 +703,7 @@ static void worker_wait(void)
 	worker_state = WORKER_IDLE;
 	pthread_mutex_unlock(&worker_lock);
 	if (ended)
-		answer(&worker_job);
+		reply(&worker_job);
 }
 
 /* The head of each call: the file, who calls it, how many words are overwritten. */
@@ -754,11 +755,11 @@ static void go(struct head *head, enum step step, union call *call)
 	*job = here;
 	job->arg = &job->call;
 	/* A pointer to nothing, where nothing can be made that would have to be ended. */
-	if (step != STEP_LISTEN && step != STEP_INBOX && step != STEP_SUBMIT && rarely(3))
+	if (step != STEP_LISTEN && step != STEP_QUEUE && step != STEP_SUBMIT && rarely(3))
 		job->arg = (void *)(uintptr_t)any_pointer();
 	if (!head->aside) {
 		run(job);
-		answer(job);
+		reply(job);
 		return;
 	}
 	pthread_mutex_lock(&worker_lock);
@@ -767,23 +768,38 @@ static void go(struct head *head, enum step step, union call *call)
 	pthread_mutex_unlock(&worker_lock);
 }
 
-static struct krdma_sockaddr any_address(void)
+static struct __kernel_sockaddr_storage any_address(void)
 {
-	struct krdma_sockaddr addr =
+	struct __kernel_sockaddr_storage addr =
 		kst_ipv4(byte() & 1 ? self_address : "0.0.0.0", PORT + byte() % 4);
 
 	if (rarely(16)) {
-		addr.family = AF_INET6;
-		memset(addr.addr, 0, sizeof(addr.addr));
+		addr.ss_family = AF_INET6;
+		/* The port is where it is for IPv4. */
+		memset((char *)&addr + offsetof(struct sockaddr_in, sin_addr), 0,
+		       sizeof(struct in_addr));
 	}
 	return addr;
 }
 
-/* After words of it were overwritten: only ports that are the input's own. */
-static void own_port(struct krdma_sockaddr *addr)
+/* Of IPv4 or IPv6: it is in the same place. */
+static __u16 port_of(const struct __kernel_sockaddr_storage *addr)
 {
-	if (addr->port < PORT || addr->port > PORT + 7)
-		addr->port = PORT + addr->port % 4;
+	struct sockaddr_in in;
+
+	memcpy(&in, addr, sizeof(in));
+	return ntohs(in.sin_port);
+}
+
+/* After words of it were overwritten: only ports that are the input's own. */
+static void own_port(struct __kernel_sockaddr_storage *addr)
+{
+	struct sockaddr_in in;
+
+	memcpy(&in, addr, sizeof(in));
+	if (port_of(addr) < PORT || port_of(addr) > PORT + 7)
+		in.sin_port = htons(PORT + port_of(addr) % 4);
+	memcpy(addr, &in, sizeof(in));
 }
 
 static void step_simple(enum step step)
@@ -820,7 +836,7 @@ static void step_simple(enum step step)
 		c.open.rights = rarely(96) ? byte() & 31 : 0;
 		c.open.timeout_ms = rarely(16) ? 1 : 2000 * slow;
 		snprintf(c.open.name, sizeof(c.open.name), "fuzz%s",
-			 ((const char *[]){ "", "", "-mail", "-own", "-0", "-1", "-2",
+			 ((const char *[]){ "", "", "-messages", "-own", "-0", "-1", "-2",
 					    "-none" })[byte() % 8]);
 		break;
 	case STEP_CANCEL:
@@ -829,10 +845,10 @@ static void step_simple(enum step step)
 		else
 			c.cancel.user_data = byte() % 8;
 		break;
-	case STEP_INBOX:
+	case STEP_QUEUE:
 		head.file = who_has(head.file, KIND_EXPORT);
-		c.inbox.flags = byte() & 1;
-		c.inbox.id = any_id(head.file, KIND_EXPORT);
+		c.queue.flags = byte() & 1;
+		c.queue.id = any_id(head.file, KIND_EXPORT);
 		break;
 	default:
 		break;
@@ -874,7 +890,7 @@ static void step_listen(enum step step)
 			c.listen.allow_count = 0;
 		for (i = 0; i < c.listen.allow_count; i++)
 			head.area->allow[i % 4] = (struct krdma_prefix){
-				.addr = kst_ipv4(self_address, 0),
+				.addr = kst_small_ipv4(self_address, 0),
 				.prefix_len = byte() % 34,
 			};
 		change(&head, step, &c);
@@ -898,7 +914,7 @@ static void step_connect(void)
 	cmd = &c.connect;
 	cmd->flags = byte() & KRDMA_CONNECT_MESSAGES;
 	if (to >= 248 && nlisteners)
-		cmd->dst = kst_ipv4(self_address, listeners[to % nlisteners].port);
+		cmd->dst = kst_ipv4(self_address, port_of(&listeners[to % nlisteners]));
 	else if (to >= 240)
 		cmd->dst = kst_ipv4("203.0.113.1", to % 4);
 	else if (to >= 236)
@@ -911,7 +927,7 @@ static void step_connect(void)
 		cmd->src = kst_ipv4(self_address, byte() & 1 ? PORT + 6 : 0);
 	cmd->timeout_ms = 2000 * slow;
 	/* What is not shared, or leads to nobody, takes its time: one of an input. */
-	if (head.changes || to >= 236 || cmd->src.family || cmd->flags & KRDMA_CONNECT_PRIVATE) {
+	if (head.changes || to >= 236 || cmd->src.ss_family || cmd->flags & KRDMA_CONNECT_PRIVATE) {
 		if (costly++) {
 			head.changes = 0;
 			cmd->flags &= ~KRDMA_CONNECT_PRIVATE;
@@ -1056,7 +1072,7 @@ static void any_op(struct file *f, struct krdma_op *op, struct area *area, unsig
 	/* There may be nobody who makes room: that must not take long. */
 	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OP_MESSAGE) {
 		op->timeout_ns = 1 + op->timeout_ns % (20000000ULL * slow);
-		mail_sent = true;
+		message_sent = true;
 	}
 }
 
@@ -1242,11 +1258,11 @@ static void step_uring_other(void)
 		ring_cancel(sqe);
 		break;
 	case 1:
-		io_uring_prep_poll_add(sqe, what & 4 ? *any_mail() : f->fd,
+		io_uring_prep_poll_add(sqe, what & 4 ? *any_queue() : f->fd,
 				       what & 8 ? POLLIN : POLLOUT);
 		break;
 	case 2:
-		io_uring_prep_read(sqe, *any_mail(), (void *)(uintptr_t)any_pointer(), 512, 0);
+		io_uring_prep_read(sqe, *any_queue(), (void *)(uintptr_t)any_pointer(), 512, 0);
 		break;
 	case 3:
 		io_uring_prep_read(sqe, f->fd, (void *)(uintptr_t)any_pointer(), 128, 0);
@@ -1306,14 +1322,14 @@ static void step_read(void)
 
 static void step_poll(void)
 {
-	struct pollfd fds[FILES + MAILS + 1];
+	struct pollfd fds[FILES + QUEUES + 1];
 	unsigned int i;
 
 	for (i = 0; i < FILES; i++)
 		fds[i] = (struct pollfd){ files[i].fd, POLLIN | POLLOUT, 0 };
-	for (i = 0; i < MAILS; i++)
-		fds[FILES + i] = (struct pollfd){ mails[i], POLLIN, 0 };
-	fds[FILES + MAILS] = (struct pollfd){ event_fd, POLLIN, 0 };
+	for (i = 0; i < QUEUES; i++)
+		fds[FILES + i] = (struct pollfd){ queues[i], POLLIN, 0 };
+	fds[FILES + QUEUES] = (struct pollfd){ event_fd, POLLIN, 0 };
 	result(STEP_POLL, poll(fds, KST_ARRAY_SIZE(fds), 0));
 }
 
@@ -1355,22 +1371,22 @@ static void step_nonblock(void)
 	result(STEP_NONBLOCK, 0);
 }
 
-static void step_mail(bool end)
+static void step_queue(bool end)
 {
 	static unsigned char buf[KST_PAGE + sizeof(struct krdma_message)];
-	int *at = any_mail();
+	int *at = any_queue();
 	size_t size = byte() * 32;
 	ssize_t n;
 
 	if (*at < 0)
 		return;
 	if (end) {
-		result(STEP_MAIL_CLOSE, close(*at));
+		result(STEP_QUEUE_CLOSE, close(*at));
 		*at = -1;
 		return;
 	}
 	n = read(*at, buf, size < sizeof(buf) ? size : sizeof(buf));
-	result(STEP_MAIL_READ, n < 0 ? -errno : n);
+	result(STEP_QUEUE_READ, n < 0 ? -errno : n);
 }
 
 /* Any number of an ioctl, any bytes. */
@@ -1386,8 +1402,8 @@ static void step_raw(void)
 	c.size = byte();
 	for (i = 1; i <= n; i++)
 		c.words[i] = any_word();
-	/* Listeners outlive the file, inboxes are files themselves: not for this. */
-	if (nr == KRDMA_IOC_LISTEN || nr == KRDMA_IOC_UNLISTEN || nr == KRDMA_IOC_INBOX)
+	/* Listeners outlive the file, message queues are files themselves: not for this. */
+	if (nr == KRDMA_IOC_LISTEN || nr == KRDMA_IOC_UNLISTEN || nr == KRDMA_IOC_MESSAGE_QUEUE)
 		return;
 	/* Not to who knows where, for as long as it likes. */
 	if (nr == KRDMA_IOC_CONNECT)
@@ -1402,7 +1418,7 @@ static void step_raw(void)
 		return;
 	if (nr == KRDMA_IOC_SUBMIT)
 		live_counted = false;
-	/* Who has its id now? */
+	/* Which object has its id now? */
 	if (nr == KRDMA_IOC_BUFFER || nr == KRDMA_IOC_EXPORT || nr == KRDMA_IOC_OPEN)
 		live_lost = true;
 }
@@ -1464,8 +1480,8 @@ static void live_open(void)
 	__u32 id = 0;
 	int rc;
 
-	if (live_mail >= 0)
-		close(live_mail);
+	if (live_queue >= 0)
+		close(live_queue);
 	close_file(f);
 	open_file(f);
 	f->live = true;
@@ -1473,11 +1489,11 @@ static void live_open(void)
 	kst_wait(live_connect, &peer);
 	live_keep(KIND_SESSION, peer.id, peer.rc, "the peer");
 	live_region(peer.id, "fuzz");
-	live_region(peer.id, "fuzz-mail");
+	live_region(peer.id, "fuzz-messages");
 	if (!kst_wait(live_export, &id) || !id)
 		kst_bail("file 0: its export: %s", kst_last_error(f->fd, NULL));
 	live_keep(KIND_EXPORT, id, 0, "its export");
-	live_mail = kst_inbox(f->fd, id, KRDMA_INBOX_NONBLOCK);
+	live_queue = kst_message_queue(f->fd, id, KRDMA_MESSAGE_QUEUE_NONBLOCK);
 	have_self = live_connect(&self);
 	if (have_self) {
 		live_keep(KIND_SESSION, self.id, 0, "this host");
@@ -1510,7 +1526,7 @@ static bool live_works(void)
 static void live_reset(void)
 {
 	static struct krdma_completion comps[32];
-	static unsigned char mail[4 * KST_PAGE];
+	static unsigned char message[4 * KST_PAGE];
 	static unsigned int inputs;
 	struct file *f = &files[0];
 	unsigned int kind;
@@ -1534,7 +1550,7 @@ static void live_reset(void)
 		live_accepted = live_reaped = 0;
 		live_counted = true;
 	}
-	while (mail_sent && read(live_mail, mail, sizeof(mail)) > 0)
+	while (message_sent && read(live_queue, message, sizeof(message)) > 0)
 		;
 	for (kind = 0; kind < KINDS; kind++)
 		while (f->nids[kind] > kept[kind])
@@ -1547,19 +1563,19 @@ static void live_reset(void)
 /* ---- an input ---- */
 
 static const uint8_t menu[64] = {
-	STEP_SUBMIT,    STEP_SUBMIT,     STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,
-	STEP_SUBMIT,    STEP_SUBMIT,     STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,
-	STEP_SUBMIT,    STEP_SUBMIT,     STEP_URING_OP,    STEP_URING_OP,    STEP_URING_OP,
-	STEP_URING_OP,  STEP_URING_OP,   STEP_URING_FLUSH, STEP_URING_FLUSH, STEP_URING_OTHER,
-	STEP_URING_END, STEP_READ,       STEP_READ,        STEP_READ,        STEP_CONNECT,
-	STEP_CONNECT,   STEP_CONNECT,    STEP_OPEN,        STEP_OPEN,        STEP_OPEN,
-	STEP_EXPORT,    STEP_EXPORT,     STEP_EXPORT,      STEP_BUFFER,      STEP_BUFFER,
-	STEP_BUFFER,    STEP_DESTROY,    STEP_DESTROY,     STEP_DESTROY,     STEP_LIST,
-	STEP_LIST,      STEP_LIST,       STEP_INBOX,       STEP_INBOX,       STEP_MAIL_READ,
-	STEP_MAIL_READ, STEP_MAIL_CLOSE, STEP_CANCEL,      STEP_CANCEL,      STEP_LISTEN,
-	STEP_UNLISTEN,  STEP_PING,       STEP_EVENTFD,     STEP_POLL,        STEP_CLOSE,
-	STEP_CLOSE,     STEP_DUP,        STEP_NONBLOCK,    STEP_MEMORY,      STEP_MEMORY,
-	STEP_QUERY,     STEP_LAST_ERROR, STEP_RAW,         STEP_RAW,
+	STEP_SUBMIT,     STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,
+	STEP_SUBMIT,     STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,
+	STEP_SUBMIT,     STEP_SUBMIT,      STEP_URING_OP,    STEP_URING_OP,    STEP_URING_OP,
+	STEP_URING_OP,   STEP_URING_OP,    STEP_URING_FLUSH, STEP_URING_FLUSH, STEP_URING_OTHER,
+	STEP_URING_END,  STEP_READ,        STEP_READ,        STEP_READ,        STEP_CONNECT,
+	STEP_CONNECT,    STEP_CONNECT,     STEP_OPEN,        STEP_OPEN,        STEP_OPEN,
+	STEP_EXPORT,     STEP_EXPORT,      STEP_EXPORT,      STEP_BUFFER,      STEP_BUFFER,
+	STEP_BUFFER,     STEP_DESTROY,     STEP_DESTROY,     STEP_DESTROY,     STEP_LIST,
+	STEP_LIST,       STEP_LIST,        STEP_QUEUE,       STEP_QUEUE,       STEP_QUEUE_READ,
+	STEP_QUEUE_READ, STEP_QUEUE_CLOSE, STEP_CANCEL,      STEP_CANCEL,      STEP_LISTEN,
+	STEP_UNLISTEN,   STEP_PING,        STEP_EVENTFD,     STEP_POLL,        STEP_CLOSE,
+	STEP_CLOSE,      STEP_DUP,         STEP_NONBLOCK,    STEP_MEMORY,      STEP_MEMORY,
+	STEP_QUERY,      STEP_LAST_ERROR,  STEP_RAW,         STEP_RAW,
 };
 
 static void one_step(void)
@@ -1604,9 +1620,9 @@ static void one_step(void)
 	case STEP_NONBLOCK:
 		step_nonblock();
 		break;
-	case STEP_MAIL_READ:
-	case STEP_MAIL_CLOSE:
-		step_mail(step == STEP_MAIL_CLOSE);
+	case STEP_QUEUE_READ:
+	case STEP_QUEUE_CLOSE:
+		step_queue(step == STEP_QUEUE_CLOSE);
 		break;
 	case STEP_URING_OP:
 		step_uring_op();
@@ -1638,10 +1654,10 @@ static void reset(void)
 	ring_reset();
 	for (i = 1; i < FILES; i++)
 		close_file(&files[i]);
-	for (i = 0; i < MAILS; i++)
-		if (mails[i] >= 0) {
-			close(mails[i]);
-			mails[i] = -1;
+	for (i = 0; i < QUEUES; i++)
+		if (queues[i] >= 0) {
+			close(queues[i]);
+			queues[i] = -1;
 		}
 	live_reset();
 	while (nlisteners) {
@@ -1651,7 +1667,7 @@ static void reset(void)
 		kst_call(files[0].fd, KRDMA_IOC_UNLISTEN, &gone);
 	}
 	memory_reset();
-	mail_sent = nonblock_set = false;
+	message_sent = nonblock_set = false;
 	costly = 0;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of driver/quirks.c: what comes of a device's attributes, and of what is
- * known of its driver. Attributes are as the drivers of Linux 6.1 to 7.2 fill them in.
+ * KUnit tests of driver/rdma/quirks.c: the limits that follow from a device's attributes and from
+ * the table of its driver. The attributes are those that the drivers of Linux 6.1 to 7.2 report.
  */
 #include <linux/limits.h>
 #include <linux/sizes.h>
 
 #include <kunit/test.h>
 
-#include "quirks.c"
+#include "rdma/quirks.c"
 
 #define NO_DRIVER RDMA_DRIVER_UNKNOWN
 #define RW        (KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE)

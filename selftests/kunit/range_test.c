@@ -2,6 +2,7 @@
 /* KUnit tests of driver/range.h: ranges, segments, pages, shares. */
 #include <linux/bits.h>
 #include <linux/limits.h>
+#include <linux/module.h>
 #include <linux/overflow.h>
 #include <linux/prandom.h>
 #include <linux/sizes.h>
@@ -9,7 +10,7 @@
 #include <kunit/test.h>
 
 #include "range.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 #define ROUNDS 5000
 #define TOP    BIT_ULL(63)
@@ -445,3 +446,6 @@ static struct kunit_suite range_suite = {
 };
 
 kunit_test_suite(range_suite);
+
+MODULE_DESCRIPTION("KUnit tests of krdma_mover");
+MODULE_LICENSE("GPL");

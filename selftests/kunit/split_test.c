@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of driver/split.c: an operation cut into work requests and SGEs.
- * Tables of pages and of SGEs have exactly their size, so that KASAN sees a step
- * over their ends.
+ * KUnit tests of driver/mem/split.c, mem.h and initiator/wr.h: cutting an operation into work
+ * requests and SGEs. Tables of pages and SGEs have exactly their size, so that KASAN reports an
+ * access beyond their ends.
  */
 #include <linux/limits.h>
 #include <linux/prandom.h>
@@ -10,7 +10,10 @@
 
 #include <kunit/test.h>
 
-#include "split.c"
+#include "mem/split.c"
+#include "initiator/wr.h"
+#include "rdma/quirks.h"
+#include "wire/wire.h"
 
 #define ROUNDS 300
 #define LKEY   0x12345678
@@ -25,12 +28,12 @@ static const struct bytes_case {
 	{ "one byte", 1, 0, SZ_2M, 1 },
 	{ "the last byte of a segment", SZ_1G, SZ_2M - 1, SZ_2M, 1 },
 	{ "the last byte of both", 1, SZ_2M - 1, SZ_2M, 1 },
-	{ "one less than a chunk", KRDMA_CHUNK_MAX - 1, 0, SZ_2M, KRDMA_CHUNK_MAX - 1 },
-	{ "a chunk", KRDMA_CHUNK_MAX, 0, SZ_2M, KRDMA_CHUNK_MAX },
-	{ "one more than a chunk", KRDMA_CHUNK_MAX + 1, 0, SZ_2M, KRDMA_CHUNK_MAX },
-	{ "a chunk before the end", SZ_1G, SZ_2M - KRDMA_CHUNK_MAX, SZ_2M, KRDMA_CHUNK_MAX },
-	{ "less than a chunk before the end", SZ_1G, SZ_2M - KRDMA_CHUNK_MAX + 1, SZ_2M,
-	  KRDMA_CHUNK_MAX - 1 },
+	{ "one less than a work request", KRDMA_WR_MAX - 1, 0, SZ_2M, KRDMA_WR_MAX - 1 },
+	{ "a work request", KRDMA_WR_MAX, 0, SZ_2M, KRDMA_WR_MAX },
+	{ "one more than a work request", KRDMA_WR_MAX + 1, 0, SZ_2M, KRDMA_WR_MAX },
+	{ "a work request before the end", SZ_1G, SZ_2M - KRDMA_WR_MAX, SZ_2M, KRDMA_WR_MAX },
+	{ "less than a work request before the end", SZ_1G, SZ_2M - KRDMA_WR_MAX + 1, SZ_2M,
+	  KRDMA_WR_MAX - 1 },
 	{ "a page of a segment", SZ_1G, 0, SZ_4K, SZ_4K },
 	{ "a byte behind a segment of a page", SZ_4K + 1, 0, SZ_4K, SZ_4K },
 	{ "a byte before the end of that", SZ_4K - 1, 0, SZ_4K, SZ_4K - 1 },
@@ -39,9 +42,9 @@ static const struct bytes_case {
 	{ "2^32 bytes left", 1ULL << 32, 0, SZ_4K, SZ_4K },
 	{ "2^32 + 1 bytes left", (1ULL << 32) + 1, 0, SZ_4K, SZ_4K },
 	{ "2^63 bytes left", 1ULL << 63, 1, SZ_4K, SZ_4K - 1 },
-	{ "all numbers left", U64_MAX, 0, SZ_2M, KRDMA_CHUNK_MAX },
+	{ "all numbers left", U64_MAX, 0, SZ_2M, KRDMA_WR_MAX },
 	{ "a segment of 2^31", U64_MAX, (1ULL << 31) - 3, 1U << 31, 3 },
-	{ "a key of 2^32 - 1", U64_MAX, 0, U32_MAX, KRDMA_CHUNK_MAX },
+	{ "a key of 2^32 - 1", U64_MAX, 0, U32_MAX, KRDMA_WR_MAX },
 	{ "the end of a key of 2^32 - 1", U64_MAX, U32_MAX - 1, U32_MAX, 1 },
 };
 
@@ -216,9 +219,9 @@ static void sges_of_pages(struct kunit *test)
 }
 
 /* The most that the driver asks for: room for every page, and for as many as it has. */
-static void whole_chunks(struct kunit *test)
+static void whole_wrs(struct kunit *test)
 {
-	u32 i, used = 0, npages = KRDMA_CHUNK_MAX / PAGE_SIZE + 1;
+	u32 i, used = 0, npages = KRDMA_WR_MAX / PAGE_SIZE + 1;
 	struct ib_sge *sge = kunit_kmalloc(test, KRDMA_SGE_MAX * sizeof(*sge), GFP_KERNEL);
 	dma_addr_t *page = kunit_kmalloc(test, npages * sizeof(*page), GFP_KERNEL);
 
@@ -226,21 +229,20 @@ static void whole_chunks(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	for (i = 0; i < npages; i++)
 		page[i] = AT(i);
-	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, P - 1, KRDMA_CHUNK_MAX, LKEY, sge, 1, &used),
-			KRDMA_CHUNK_MAX);
+	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, P - 1, KRDMA_WR_MAX, LKEY, sge, 1, &used),
+			KRDMA_WR_MAX);
 	KUNIT_EXPECT_EQ(test, used, 1);
 	/* The work request is full: nothing more. */
 	KUNIT_EXPECT_EQ(test, krdma_split_sges(page, 0, 1, LKEY, sge, 1, &used), 0);
 	KUNIT_EXPECT_EQ(test, used, 1);
 	used = 0;
-	KUNIT_EXPECT_EQ(test, sge[0].length, KRDMA_CHUNK_MAX);
+	KUNIT_EXPECT_EQ(test, sge[0].length, KRDMA_WR_MAX);
 
 	for (i = 0; i < npages; i++)
 		page[i] = AT(2 * i);
-	KUNIT_EXPECT_EQ(test,
-			krdma_split_sges(page, P - 1, KRDMA_CHUNK_MAX, LKEY, sge, KRDMA_SGE_MAX,
-					 &used),
-			(KRDMA_SGE_MAX - 1) * P + 1);
+	KUNIT_EXPECT_EQ(
+		test, krdma_split_sges(page, P - 1, KRDMA_WR_MAX, LKEY, sge, KRDMA_SGE_MAX, &used),
+		(KRDMA_SGE_MAX - 1) * P + 1);
 	KUNIT_EXPECT_EQ(test, used, KRDMA_SGE_MAX);
 }
 
@@ -274,7 +276,7 @@ static void some_pages(struct op *op, struct rnd_state *rnd)
 
 static void some_op(struct kunit *test, struct op *op, struct rnd_state *rnd)
 {
-	static const u32 lengths[] = { 1, 8, SZ_4K, SZ_64K, KRDMA_CHUNK_MAX, SZ_4M };
+	static const u32 lengths[] = { 1, 8, SZ_4K, SZ_64K, KRDMA_WR_MAX, SZ_4M };
 	u64 most;
 
 	op->shift = KRDMA_WIRE_SHIFT_MIN + below(rnd, 13);
@@ -338,12 +340,12 @@ static void one_piece(struct kunit *test, struct op *op)
 				 &used);
 	KUNIT_ASSERT_GT(test, bytes, 0);
 	KUNIT_ASSERT_LE(test, bytes, left);
-	KUNIT_ASSERT_LE(test, bytes, KRDMA_CHUNK_MAX);
+	KUNIT_ASSERT_LE(test, bytes, KRDMA_WR_MAX);
 	KUNIT_ASSERT_EQ(test, (at + bytes - 1) >> op->shift, index);
 	sges_are_right(test, op, bytes, used);
 
 	end = at + bytes;
-	if (bytes == left || bytes == KRDMA_CHUNK_MAX || !(end & ((1ULL << op->shift) - 1)))
+	if (bytes == left || bytes == KRDMA_WR_MAX || !(end & ((1ULL << op->shift) - 1)))
 		goto out;
 	/* Then there was no room for the next page, which stands alone. */
 	KUNIT_ASSERT_EQ(test, used, op->max_sge);
@@ -433,7 +435,7 @@ static void steps(struct kunit *test)
 static struct kunit_case split_cases[] = { KUNIT_CASE_PARAM(bytes_of_work_request,
 							    bytes_gen_params),
 					   KUNIT_CASE_PARAM(sges_of_pages, sges_gen_params),
-					   KUNIT_CASE(whole_chunks),
+					   KUNIT_CASE(whole_wrs),
 					   KUNIT_CASE(pieces_of_work_request),
 					   KUNIT_CASE(steps),
 					   KUNIT_CASE(short_ones),

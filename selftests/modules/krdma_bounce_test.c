@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of this host for a device whose DMA is bounced, as by swiotlb=force, with
- * driver/mem.c itself and a device that is none: for selftests/tests/32-bounce.sh. What the
- * device does is done here, at the address that it was given.
+ * For selftests/data/bounce.sh: memory of this host for a device with bounce buffers, as with
+ * swiotlb=force. This module contains driver/mem/mem.c, and emulates the device: it performs the
+ * accesses at the addresses that a device would get.
  *
- * It loads if all is as it should be; else the kernel's log tells what is not.
+ * The module loads if all checks pass; otherwise the kernel's log names the failure.
  */
 #include <linux/module.h>
 #include <linux/platform_device.h>
 
-#define KRDMA_FAULT_POINTS_H /* nothing is made to fail here */
-#include "../../driver/mem.c"
+#include "../../driver/inject.h"
+/* Nothing is made to fail here. */
+#undef krdma_inject
+#define krdma_inject(_call, _value) (_call)
+#include "../../driver/mem/mem.c"
+#include "../../driver/mem/local.c"
+#include "../../driver/mem/split.c"
 
 #define PAGES  256
 #define BYTES  (PAGES * PAGE_SIZE)
@@ -32,14 +37,13 @@ module_param(bounced, bool, 0444);
 /* ---- what mem.c has of other files ---- */
 
 DEFINE_PER_CPU(struct krdma_stats, krdma_stats);
-DEFINE_MUTEX(krdma_devices_lock); /* list of mappings */
 
 int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...)
 {
 	return err;
 }
 
-struct krdma_account *krdma_account_new(struct krdma_ctx *ctx)
+struct krdma_account *krdma_account_new(struct krdma_payer *payer)
 {
 	return ERR_PTR(-EOPNOTSUPP);
 }
@@ -58,13 +62,13 @@ void krdma_account_uncharge(struct krdma_account *acct, unsigned long npages)
 {
 }
 
-int krdma_op_charge(struct krdma_req *r, unsigned long npages, bool longterm,
-		    struct krdma_error *error)
+int krdma_pins_charge(struct krdma_pins *pins, struct krdma_payer *payer, unsigned long npages,
+		      bool longterm, struct krdma_error *error)
 {
 	return -EOPNOTSUPP;
 }
 
-void krdma_op_uncharge(struct krdma_req *r)
+void krdma_pins_uncharge(struct krdma_pins *pins, struct krdma_payer *payer)
 {
 }
 
@@ -72,7 +76,7 @@ void krdma_op_uncharge(struct krdma_req *r)
 
 static struct platform_device *pdev;
 static struct ib_device *ib;
-static struct krdma_device dev;
+static struct krdma_dma_device dev;
 static struct page *block, *page[PAGES];
 static u8 *memory;
 
@@ -90,18 +94,17 @@ static bool all(const u8 *at, size_t n, u8 byte)
 /* ---- a registered buffer ---- */
 
 static struct krdma_mem mem;
-static struct krdma_vec local;
-static struct krdma_transfer x;
+static struct krdma_vec range;
+static struct krdma_local local;
 
 /* An operation on so many bytes of it, in the middle. */
-static void begin(u8 opcode, u64 at, u64 length)
+static void begin(bool fills, u64 at, u64 length)
 {
-	local = (struct krdma_vec){ .addr = at, .length = length };
-	x = (struct krdma_transfer){
-		.opcode = opcode,
-		.local = &local,
-		.nlocal = 1,
-		.length = length,
+	range = (struct krdma_vec){ .addr = at, .length = length };
+	local = (struct krdma_local){
+		.vec = &range,
+		.n = 1,
+		.fills = fills,
 		.map = list_first_entry(&mem.maps, struct krdma_mapping, mem_node),
 	};
 }
@@ -109,8 +112,8 @@ static void begin(u8 opcode, u64 at, u64 length)
 /* Bytes of the device's side: read or filled. */
 static bool device_moves(bool fill, u8 byte)
 {
-	struct krdma_transfer part = x;
-	u64 left = x.length, addr;
+	struct krdma_local part = local;
+	u64 left = range.length, addr;
 	bool ok = true;
 	u32 len;
 
@@ -128,7 +131,7 @@ static void sync_all(bool to_device)
 {
 	struct krdma_cursor at = {};
 
-	krdma_mapping_sync(&x, at, x.length, &dev, to_device);
+	krdma_local_sync(&local, at, range.length, to_device);
 }
 
 static bool buffer(void)
@@ -152,7 +155,7 @@ static bool buffer(void)
 	ok = want(map->need_sync == bounced);
 
 	/* What is written to the peer is what was there when it was posted. */
-	begin(KRDMA_OP_WRITE, 5000, 20000);
+	begin(false, 5000, 20000);
 	memset(first + 5000, 'b', 20000);
 	sync_all(true);
 	ok &= want(device_moves(false, 'b'));
@@ -165,7 +168,7 @@ static bool buffer(void)
 
 	/* What is read comes, and nothing beside it; and if nothing comes nothing changes. */
 	memset(first, 'd', LENGTH);
-	begin(KRDMA_OP_READ, 70001, 9999);
+	begin(true, 70001, 9999);
 	sync_all(true);
 	sync_all(false);
 	ok &= want(all(first, LENGTH, 'd'));
@@ -194,14 +197,14 @@ static bool chunk(void)
 	u64 addr;
 	bool ok;
 
-	x = (struct krdma_transfer){ .opcode = KRDMA_OP_READ, .bvec = &bvec, .nlocal = 1 };
+	local = (struct krdma_local){ .bvec = &bvec, .n = 1, .fills = true };
 	memset(at, 'g', PAGE_SIZE);
-	if (!want(krdma_local_next(&x, &dev, 100, &addr) == 100))
+	if (!want(krdma_local_next(&local, &dev, 100, &addr) == 100))
 		return false;
 	memset(device_at(addr), 'h', 100);
 	memset(at, 'i', 50);
 	memset(at + 150, 'i', PAGE_SIZE - 150);
-	krdma_local_unmap(&x, ib, addr, 100);
+	krdma_local_unmap(&local, &dev, addr, 100);
 	ok = want(all(at + 50, 100, 'h'));
 	return want(all(at, 50, 'i')) && want(all(at + 150, PAGE_SIZE - 150, 'i')) && ok;
 }
@@ -247,9 +250,7 @@ static int __init test_init(void)
 		goto out;
 	dma_set_max_seg_size(&pdev->dev, SZ_1G);
 	ib->dma_device = &pdev->dev;
-	dev.ib = ib;
-	INIT_LIST_HEAD(&dev.mappings);
-	dev.max_map = min_t(size_t, dma_max_mapping_size(&pdev->dev), U32_MAX);
+	krdma_dma_device_init(&dev, ib);
 	pr_info("krdma_bounce_test: %u bytes can be mapped at a time\n", dev.max_map);
 	rc = 0;
 	if (!buffer())

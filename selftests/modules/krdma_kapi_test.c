@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A consumer of krdma_mover that misbehaves as far as it may: for
- * selftests/tests/25-kapi.sh. "what" chooses:
+ * A consumer of krdma_mover's in-kernel API that uses its limits, for selftests/kapi/kapi.sh.
+ * "what" selects the test:
  *
- *	errors	what must be refused, and how; objects ended in any order
- *	numbers	atomics, where there are any, digests, transfers that are verified or unplaced
- *	mails	messages to this module itself, over the address @self
+ *	errors	invalid calls and their errors; objects ended in any order
+ *	numbers	atomic operations, if available, digests, verified and unplaced transfers
+ *	sends messages to this module itself, to the address @self
  *	stress	many transfers, cancelled and timed out at random, some submitted again
  *		from ->done; each has to end exactly once
- *	crowd	@crowd messages to this module itself, which takes them slowly; whoever loaded it
- *		ends the session, and sees in "ended" that each was told
- *	loop	transfers until one fails, in a thread; what came of it is in
+ *	crowd	@crowd messages to this module itself, which reads them slowly; the test
+ *		ends the session, and reads in "ended" that each message has ended
+ *	loop	transfers in a thread, until one fails; the result is in
  *		/sys/module/krdma_kapi_test/parameters
  *
- * It loads if all is as it should be; else the kernel's log tells what is not.
+ * The module loads if all checks pass; otherwise the kernel's log names the failure.
  */
 #include <linux/bvec.h>
 #include <linux/completion.h>
@@ -651,20 +651,20 @@ static bool numbers(void)
 	return ok;
 }
 
-/* ---- mails ---- */
+/* ---- messages ---- */
 
 /* More than the queue has room for. */
-#define MAILS 700
+#define MESSAGES 700
 
-static atomic_t mails_got, mails_bad;
-static DECLARE_WAIT_QUEUE_HEAD(mails_wait);
-static bool mails_slow;
+static atomic_t messages_got, messages_bad;
+static DECLARE_WAIT_QUEUE_HEAD(messages_wait);
+static bool messages_slow;
 
-static void mail_received(void *priv, const struct krdma_received *m)
+static void message_received(void *priv, const struct krdma_received *m)
 {
-	u32 n = atomic_read(&mails_got), i;
+	u32 n = atomic_read(&messages_got), i;
 	const u8 *data = m->data;
-	bool bad = priv != &mails_got || m->value != n || m->peer.ss_family != AF_INET ||
+	bool bad = priv != &messages_got || m->value != n || m->peer.ss_family != AF_INET ||
 		   !uid_eq(m->uid, GLOBAL_ROOT_UID) || !m->session;
 
 	might_sleep();
@@ -674,18 +674,18 @@ static void mail_received(void *priv, const struct krdma_received *m)
 		bad |= m->length != n * 37 % 4097;
 	for (i = 0; i < m->length; i++)
 		bad |= data[i] != pattern(n, 0, i);
-	if (bad && !atomic_inc_return(&mails_bad))
+	if (bad && !atomic_inc_return(&messages_bad))
 		pr_err("krdma_kapi_test: message %u has value %llu, length %u\n", n, m->value,
 		       m->length);
 	if (bad)
-		atomic_inc(&mails_bad);
-	if (mails_slow)
+		atomic_inc(&messages_bad);
+	if (messages_slow)
 		msleep(20);
-	atomic_inc(&mails_got);
-	wake_up(&mails_wait);
+	atomic_inc(&messages_got);
+	wake_up(&messages_wait);
 }
 
-static void mail_fill(struct krdma_region_handle *r, u32 n)
+static void message_fill(struct krdma_region_handle *r, u32 n)
 {
 	struct slot *s = &slots[n % depth];
 	u32 i, length = n * 37 % 4097;
@@ -708,12 +708,12 @@ static void mail_fill(struct krdma_region_handle *r, u32 n)
 	}
 }
 
-static bool mails_arrive(u32 n)
+static bool messages_arrive(u32 n)
 {
-	return want(wait_event_timeout(mails_wait, atomic_read(&mails_got) == n, PATIENCE));
+	return want(wait_event_timeout(messages_wait, atomic_read(&messages_got) == n, PATIENCE));
 }
 
-static bool mails_send(struct krdma_region_handle *r, u32 total)
+static bool messages_send(struct krdma_region_handle *r, u32 total)
 {
 	u32 i, k, n = 0;
 	bool ok = true;
@@ -722,7 +722,7 @@ static bool mails_send(struct krdma_region_handle *r, u32 total)
 		k = min(depth, total - n);
 		slots_begin(k);
 		for (i = 0; i < k; i++)
-			mail_fill(r, n + i);
+			message_fill(r, n + i);
 		for (i = 0; i < k; i++)
 			krdma_io_submit(&slots[(n + i) % depth].io);
 		ok = slots_wait();
@@ -733,10 +733,11 @@ static bool mails_send(struct krdma_region_handle *r, u32 total)
 		}
 		n += k;
 	}
-	return ok && mails_arrive(total) && want(!atomic_read(&mails_bad));
+	return ok && messages_arrive(total) && want(!atomic_read(&messages_bad));
 }
 
-static int mail_one(struct krdma_region_handle *r, enum krdma_opcode op, u64 length, bool message)
+static int message_one(struct krdma_region_handle *r, enum krdma_opcode op, u64 length,
+		       bool message)
 {
 	slot_fill(&slots[0], op);
 	slots[0].io.region = r;
@@ -746,7 +747,7 @@ static int mail_one(struct krdma_region_handle *r, enum krdma_opcode op, u64 len
 	return one();
 }
 
-static bool mails(void)
+static bool messaging(void)
 {
 	struct krdma_region_handle *r = NULL, *w = NULL;
 	struct krdma_export_handle *export;
@@ -755,12 +756,12 @@ static bool mails(void)
 	bool ok = true;
 	u32 i, got;
 
-	ok &= want(krdma_export(client, "kapi-mail", slots[0].page, SLOT_BYTES, KRDMA_RIGHT_MESSAGE,
-				NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_export(client, "kapi-mail", slots[0].page, SLOT_BYTES, RW, mail_received,
-				NULL) == ERR_PTR(-EINVAL));
-	export = krdma_export(client, "kapi-mail", big.page, PAGE_SIZE, RW | KRDMA_RIGHT_MESSAGE,
-			      mail_received, &mails_got);
+	ok &= want(krdma_export(client, "kapi-messages", slots[0].page, SLOT_BYTES,
+				KRDMA_RIGHT_MESSAGE, NULL, NULL) == ERR_PTR(-EINVAL));
+	ok &= want(krdma_export(client, "kapi-messages", slots[0].page, SLOT_BYTES, RW,
+				message_received, NULL) == ERR_PTR(-EINVAL));
+	export = krdma_export(client, "kapi-messages", big.page, PAGE_SIZE,
+			      RW | KRDMA_RIGHT_MESSAGE, message_received, &messages_got);
 	ok &= want(!IS_ERR(export)) &&
 	      want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst));
 	if (ok)
@@ -768,41 +769,41 @@ static bool mails(void)
 				  KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
 	ok = ok && want(!IS_ERR_OR_NULL(p));
 	if (ok) {
-		r = krdma_open(p, "kapi-mail", 0, 0, NULL, NULL);
-		w = krdma_open(p, "kapi-mail", RW, 0, NULL, NULL);
+		r = krdma_open(p, "kapi-messages", 0, 0, NULL, NULL);
+		w = krdma_open(p, "kapi-messages", RW, 0, NULL, NULL);
 		ok = want(!IS_ERR(r)) && want(!IS_ERR(w));
 	}
 	if (!ok)
 		goto out;
-	ok &= want(mail_one(r, KRDMA_OP_SEND, 4097, false) == -EINVAL);
-	ok &= want(mail_one(r, KRDMA_OP_SEND, 8, true) == -EINVAL);
-	ok &= want(mail_one(r, KRDMA_OP_READ, 8, true) == -EINVAL);
-	ok &= want(mail_one(w, KRDMA_OP_SEND, 8, false) == -EACCES);
-	ok &= want(mail_one(w, KRDMA_OP_WRITE, 8, true) == -EACCES);
+	ok &= want(message_one(r, KRDMA_OP_SEND, 4097, false) == -EINVAL);
+	ok &= want(message_one(r, KRDMA_OP_SEND, 8, true) == -EINVAL);
+	ok &= want(message_one(r, KRDMA_OP_READ, 8, true) == -EINVAL);
+	ok &= want(message_one(w, KRDMA_OP_SEND, 8, false) == -EACCES);
+	ok &= want(message_one(w, KRDMA_OP_WRITE, 8, true) == -EACCES);
 	ok &= want(krdma_open(session, name, KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
 		   ERR_PTR(-EOPNOTSUPP));
 	ok &= want(krdma_open(p, "krdma-none", KRDMA_RIGHT_MESSAGE, 0, NULL, NULL) ==
 		   ERR_PTR(-ENOENT));
 	/* A WRITE that had to ask for its key would come late. */
-	ok &= want(!mail_one(r, KRDMA_OP_WRITE, 8, false));
-	ok = ok && mails_send(r, MAILS);
+	ok &= want(!message_one(r, KRDMA_OP_WRITE, 8, false));
+	ok = ok && messages_send(r, MESSAGES);
 
-	/* Taken back while they wait: nobody is told any more. */
-	mails_slow = true;
-	atomic_set(&mails_got, 0);
+	/* Taken back while they wait: no callback runs any more. */
+	messages_slow = true;
+	atomic_set(&messages_got, 0);
 	slots_begin(depth);
 	for (i = 0; i < depth; i++)
-		mail_fill(r, i);
+		message_fill(r, i);
 	for (i = 0; i < depth; i++)
 		krdma_io_submit(&slots[i].io);
 	ok &= want(!krdma_unexport(export));
 	export = NULL;
-	got = atomic_read(&mails_got);
+	got = atomic_read(&messages_got);
 	ok &= slots_wait();
 	for (i = 0; i < depth; i++)
 		ok &= want(!slots[i].io.status || slots[i].io.status == -ESTALE);
-	ok &= want(atomic_read(&mails_got) == got && got < depth);
-	ok &= want(!atomic_read(&mails_bad));
+	ok &= want(atomic_read(&messages_got) == got && got < depth);
+	ok &= want(!atomic_read(&messages_bad));
 out:
 	krdma_close(w);
 	krdma_close(r);
@@ -960,8 +961,8 @@ static int __init test_init(void)
 		rc = errors() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "numbers")) {
 		rc = numbers() ? 0 : -EIO;
-	} else if (!rc && !strcmp(what, "mails")) {
-		rc = mails() ? 0 : -EIO;
+	} else if (!rc && !strcmp(what, "messages")) {
+		rc = messaging() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "crowd")) {
 		rc = crowd_begin() ? 0 : -EIO;
 	} else if (!rc && !strcmp(what, "joined")) {

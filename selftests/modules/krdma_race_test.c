@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races on purpose, as selftests/stress does it from userspace: every pair of operations of
- * the in-kernel API against each other, from two threads on two processors, whose choices are
- * those of @seed. For selftests/tests/53-stress.sh.
+ * Races on purpose in the in-kernel API, like selftests/stress for the device: two threads on two
+ * processors run each pair of operations concurrently, with choices that depend on @seed. For
+ * selftests/stress/stress.sh.
  *
- * Both ends are this module, over the address @self, where this host has to listen. What may
- * not be done at the same time by the rules of include/linux/krdma_mover.h is not: nobody submits
- * to a region that is being closed (world.lock). It loads if
+ * This module is both ends, over the address @self, where this host has to listen. It does not
+ * break the rules of include/linux/krdma_mover.h: it submits nothing to a region that is being
+ * closed (world.lock). It loads if
  *  - each transfer has ended, once, and none after its region was closed
- *  - what was reported as moved has the right bytes, and those that nobody writes are as before
- *  - all could be made to work again behind each pair
- * else the kernel's log tells the pair, for @first and @second.
+ *  - moved bytes are right where a transfer reported success, and unchanged where none writes
+ *  - the objects could be made anew after each pair
+ * Otherwise the kernel's log names the pair, for @first and @second.
  */
 #include <linux/bvec.h>
 #include <linux/completion.h>

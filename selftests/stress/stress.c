@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races on purpose: every pair of operations of /dev/krdma_mover against each other, from two
- * threads on two processors. TAP, for selftests/tests/53-stress.sh.
+ * Races on purpose: two threads on two processors run each pair of operations of
+ * /dev/krdma_mover concurrently. TAP, for selftests/stress/stress.sh.
  *
- * usage: stress [PEER [EXPORT]]	default: this host, which both threads' world is on then
+ * usage: stress [PEER [EXPORT]]	default: this host
  *
- * A world has a file with a session, a region, a buffer, asynchronous operations and memory
- * that comes and goes, and another file with the export; a listener; the RDMA device; the
- * module. For each pair two threads do their operation again and again, until the slower one
- * has done it often enough. Whatever errno an operation gets is right. What is not:
- *  - that it does not end (WATCHDOG seconds): what both threads were in is told
- *  - other bytes where a transfer has reported success, or where none was to go
- *  - a completion too few or too many, or a transfer that stays
- *  - a world that can't be made to work again behind it
- *  - a kernel that is tainted
+ * The objects (the "world") are a file with a session, a region, a buffer, asynchronous
+ * operations and memory, another file with the export; a listener; the RDMA device; the module. Two
+ * threads repeat the operations of a pair, until the slower thread has done enough of them. An
+ * operation may return any errno. These are failures:
+ *  - a pair that does not end in WATCHDOG seconds: prints both threads' operations
+ *  - wrong bytes where a transfer reported success, or where no transfer writes
+ *  - a missing or a second completion, or a transfer that does not end
+ *  - a world that can't be made to work again after a pair
+ *  - a tainted kernel
  *
  * The environment:
- *	SEED		of all choices; the moments are the machine's
+ *	SEED		of all choices; the moments are not repeatable
  *	ROUNDS		passes over all pairs (1), or
  *	SECONDS		for how long
- *	PAIRS		patterns of those to run: "write*cancel device*", or not: "!device*"
+ *	PAIRS		patterns of pairs to run: "write*cancel device*", or not to run: "!device*"
  *	EFFORT		percent of the iterations (100)
  *	DELAY		microseconds, at most, that one of ten fault points takes (0)
  *	WATCHDOG	seconds (60)
- *	VERBOSE		each pair is told
- *	TIME_FACTOR	how much longer things may take
- *	KRDMA_MODULE	is unloaded and loaded; without it neither
- *	LAB_RDMA, LAB_RDMA_DEV	the device, made anew on data0; without them it stays
+ *	VERBOSE		prints each pair
+ *	TIME_FACTOR	factor of the time limits
+ *	KRDMA_MODULE	the module's file, which is unloaded and loaded; default: neither
+ *	LAB_RDMA, LAB_RDMA_DEV	the device, made anew on data0; default: it stays
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +87,7 @@ struct operation {
 
 /* Children use it too. */
 static struct world {
-	int fd, owner_fd; /* numbers that stay, of files that come and go */
+	int fd, target_fd; /* numbers that stay, of files that come and go */
 	unsigned char *map;
 	_Atomic uint32_t session, region, buffer, export;
 	_Atomic uint32_t rights;
@@ -98,7 +98,7 @@ static struct world {
 static struct thread threads[2];
 static pthread_barrier_t barrier;
 static atomic_bool failed;
-static struct krdma_sockaddr peer;
+static struct __kernel_sockaddr_storage peer;
 static const char *peer_export;
 static bool alone; /* the peer is this host */
 static unsigned char *exported;
@@ -360,10 +360,10 @@ static int make_export(bool by_address)
 		.length = EXPORT_BYTES,
 		.name = "stress",
 	};
-	int rc = kst_call(w->owner_fd, KRDMA_IOC_EXPORT, &cmd);
+	int rc = kst_call(w->target_fd, KRDMA_IOC_EXPORT, &cmd);
 
 	if (!rc)
-		replace(w->owner_fd, &w->export, cmd.id);
+		replace(w->target_fd, &w->export, cmd.id);
 	return rc;
 }
 
@@ -371,14 +371,14 @@ static int make_listener(void)
 {
 	struct krdma_ioc_listen cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", PORT) };
 
-	return kst_call(w->owner_fd, KRDMA_IOC_LISTEN, &cmd);
+	return kst_call(w->target_fd, KRDMA_IOC_LISTEN, &cmd);
 }
 
 static int end_listener(void)
 {
 	struct krdma_ioc_unlisten cmd = { .size = sizeof(cmd), .addr = kst_ipv4("0.0.0.0", PORT) };
 
-	return kst_call(w->owner_fd, KRDMA_IOC_UNLISTEN, &cmd);
+	return kst_call(w->target_fd, KRDMA_IOC_UNLISTEN, &cmd);
 }
 
 /* Another file at that number; the one before is closed when its last call returns. */
@@ -542,10 +542,10 @@ static void run_atomic(struct thread *t)
 	t->good += !rc;
 }
 
-static void run_inbox(struct thread *t)
+static void run_message_queue(struct thread *t)
 {
 	uint64_t buf[1024];
-	int fd = kst_inbox(w->owner_fd, w->export, KRDMA_INBOX_NONBLOCK);
+	int fd = kst_message_queue(w->target_fd, w->export, KRDMA_MESSAGE_QUEUE_NONBLOCK);
 
 	if (fd < 0)
 		return;
@@ -561,7 +561,7 @@ static void run_send(struct thread *t)
 
 	/* For want of a reader they come to wait. */
 	if (below(t, 16) == 0)
-		run_inbox(t);
+		run_message_queue(t);
 	op.timeout_ns = 10000000 * time_factor;
 	t->good += !submit_one(&op);
 }
@@ -661,7 +661,7 @@ static void run_close(struct thread *t)
 	if (!w->export)
 		make_export(below(t, 2));
 	if (below(t, 4) == 0) {
-		if (swap_file(w->owner_fd, "/dev/krdma_mover")) {
+		if (swap_file(w->target_fd, "/dev/krdma_mover")) {
 			w->export = 0;
 			t->good += !make_export(below(t, 2));
 			make_region();
@@ -767,7 +767,7 @@ static void run_end_buffer(struct thread *t)
 
 static void run_end_export(struct thread *t)
 {
-	t->good += !end(w->owner_fd, &w->export);
+	t->good += !end(w->target_fd, &w->export);
 	make_export(below(t, 2));
 	t->in = "open";
 	make_region();
@@ -887,7 +887,7 @@ static void run_unload(struct thread *t)
 
 	if (closed) {
 		swap_file(w->fd, "/dev/null");
-		swap_file(w->owner_fd, "/dev/null");
+		swap_file(w->target_fd, "/dev/null");
 	}
 	t->in = "delete_module";
 	for (tries = 0; tries < 3; tries++) {
@@ -903,7 +903,7 @@ static void run_unload(struct thread *t)
 		return;
 	t->in = "a new world";
 	swap_file(w->fd, "/dev/krdma_mover");
-	swap_file(w->owner_fd, "/dev/krdma_mover");
+	swap_file(w->target_fd, "/dev/krdma_mover");
 	remake(t);
 	give_way(t);
 }
@@ -930,7 +930,7 @@ static struct operation operations[] = {
 	{ "open", run_open, 12, 0, 0 },
 	{ "ping", run_ping, 24, 0, 0 },
 	{ "list", run_list, 12, 0, 0 },
-	{ "inbox", run_inbox, 12, 0, 0 },
+	{ "queue", run_message_queue, 12, 0, 0 },
 	{ "eventfd", run_eventfd, 24, 0, 0 },
 	{ "device", run_device, 2, 0, 0 },
 	{ "unload", run_unload, 4, 0, 0 },
@@ -994,7 +994,7 @@ static bool mend(struct thread *t)
 		if (tries > 1)
 			end_listener();
 		swap_file(w->fd, "/dev/krdma_mover");
-		swap_file(w->owner_fd, "/dev/krdma_mover");
+		swap_file(w->target_fd, "/dev/krdma_mover");
 		remake(t);
 		if (tries)
 			usleep(20000);
@@ -1144,10 +1144,10 @@ static void setup(void)
 	}
 	fd = kst_open();
 	w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 100);
-	w->owner_fd = fcntl(fd, F_DUPFD_CLOEXEC, 101);
+	w->target_fd = fcntl(fd, F_DUPFD_CLOEXEC, 101);
 	close(fd);
 	swap_file(w->fd, "/dev/krdma_mover");
-	swap_file(w->owner_fd, "/dev/krdma_mover");
+	swap_file(w->target_fd, "/dev/krdma_mover");
 	remake(&threads[0]);
 	pthread_barrier_init(&barrier, NULL, 2);
 }
@@ -1234,6 +1234,6 @@ int main(int argc, char **argv)
 	delays(0);
 	close(w->fd);
 	end_listener();
-	close(w->owner_fd);
+	close(w->target_fd);
 	return kst_done();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What driver/wire.h, range.h and proto.c take from the kernel's headers, for
- * building them in userspace, where they are tested and fuzzed alone.
+ * Replaces the kernel's headers for driver/wire/wire.h, range.h and wire.c, so that these can be
+ * compiled, tested and fuzzed in userspace.
  */
 #ifndef KRDMA_WIRE_USER_H
 #define KRDMA_WIRE_USER_H
@@ -38,6 +38,15 @@ typedef __u64 u64;
 
 #define ARRAY_SIZE(array)               (sizeof(array) / sizeof((array)[0]))
 #define array_index_nospec(index, size) (index) /* the caller has compared them */
+
+static inline const void *memchr_inv(const void *from, int c, size_t len)
+{
+	const u8 *at = from;
+
+	for (; len && *at == (u8)c; len--)
+		at++;
+	return len ? at : NULL;
+}
 
 /* The kernel's takes one argument; before C23 the language's takes two. */
 #undef static_assert

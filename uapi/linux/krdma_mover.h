@@ -8,47 +8,49 @@
  * -------------
  * Every ioctl takes a pointer to a struct whose first member is its size as
  * the caller knows it. A kernel that knows a longer struct takes the missing
- * tail as zero; a kernel that knows a shorter one accepts the call when the
- * tail that it does not know is zero. Reserved members must be zero.
+ * tail as zero; a kernel that knows a shorter struct accepts the call if the
+ * unknown tail is zero. Reserved members must be zero.
  *
- * Objects have ids, valid in the file that made them only. An id is never 0.
- * KRDMA_IOC_DESTROY ends any of them; closing the file ends all of them.
+ * Objects have ids, which are valid only in the file that made them. An id is
+ * never 0. KRDMA_IOC_DESTROY ends an object; closing the file ends all of its
+ * objects.
  *
- * Errors, the same for all commands:
+ * Errors have the same meaning for all commands:
  *  - ENOTTY: no such command
- *  - E2BIG: the unknown tail of the struct is not zero, or it exceeds a page
+ *  - E2BIG: the unknown tail of the struct is not zero, or the struct exceeds a page
  *  - EOPNOTSUPP: unknown flag, or not available on this transport
- *  - EINVAL: a value that can't be right (short struct, reserved not zero)
- *  - EFAULT: memory that can't be read or written
+ *  - EINVAL: an invalid value (short struct, reserved member not zero)
+ *  - EFAULT: local memory can't be read or written
  *  - ENOENT: no such id, or no object of that name
- *  - EEXIST: the name or address is taken
- *  - ERANGE: outside the region, buffer or export
+ *  - EEXIST: the name or address is in use
+ *  - ERANGE: outside of the region, buffer or export
  *  - EACCES: the right was not granted
  *  - EPERM: the caller lacks the capability
  *  - ESTALE: the export was revoked
- *  - ETIMEDOUT: the deadline passed, the peer did not answer
- *  - ECANCELED: the object was destroyed under the call
- *  - ECONNREFUSED: nobody listens there, or the peer refuses this host
+ *  - ETIMEDOUT: the deadline passed, or the peer did not reply
+ *  - ECANCELED: the object was destroyed during the call
+ *  - ECONNREFUSED: no listener at the address, or the peer refuses this host
  *  - ENOTCONN: the session has no path to the peer; no data was sent
- *  - ECONNRESET: the path was lost under way; the outcome is unknown
+ *  - ECONNRESET: the path was lost during the operation; the outcome is unknown
  *  - ENOMEM: memory, or RLIMIT_MEMLOCK
  *  - EDQUOT: a limit of this module
- *  - EPROTO: the peer's module speaks another protocol, or a wrong one
- *  - EIO: the peer's memory, or ours, can't be reached; the RDMA device refused the operation
- *  - EILSEQ: what was moved is not the same at both ends
+ *  - EPROTO: the peer's module has another version of the protocol, or violates it
+ *  - EIO: local memory or the peer's can't be accessed; the RDMA device refused the operation
+ *  - EILSEQ: the moved bytes differ at the two ends
  *  - EBADF: no such file descriptor
- *  - EMFILE, ENFILE: no room for one more
- *  - EMSGSIZE: a read that is too short for the next message
- *  - EAGAIN: it would have to wait, and the file has O_NONBLOCK
- *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: of a listener's address, from rdma_cm
- *  - EINTR: a fatal signal; any signal in a wait for room, or for a completion
+ *  - EMFILE, ENFILE: too many open files
+ *  - EMSGSIZE: the buffer of a read(2) is too short for the next message
+ *  - EAGAIN: the call would block, and the file has O_NONBLOCK
+ *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: rdma_cm refuses a listener's address
+ *  - EINTR: a fatal signal; any signal during a wait for room or for a completion
  *
- * After a failed call KRDMA_IOC_LAST_ERROR returns a sentence that names the
- * object and the cause.
+ * After a failed call KRDMA_IOC_LAST_ERROR returns the error text: one sentence
+ * that names the object and the cause.
  */
 #ifndef _UAPI_KRDMA_MOVER_H
 #define _UAPI_KRDMA_MOVER_H
 
+#include <linux/socket.h>
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
@@ -68,24 +70,26 @@
 /* Most bytes of a message. */
 #define KRDMA_MESSAGE_MAX 4096
 
-/* Rights of an export, and what a region was opened with. */
+/* Rights of an export and of a region. */
 #define KRDMA_RIGHT_READ    (1U << 0)
 #define KRDMA_RIGHT_WRITE   (1U << 1)
 #define KRDMA_RIGHT_ATOMIC  (1U << 2)
-#define KRDMA_RIGHT_MESSAGE (1U << 4) /* to send messages to whoever has the export */
+#define KRDMA_RIGHT_MESSAGE (1U << 4) /* send messages to the export's holder */
 /*
- * Of a region only, told and not asked for: its atomic operations are atomic against
- * the owner's CPUs as well, not only against those that its RDMA device does.
+ * Only set in the granted rights of a region: its atomic operations are atomic against
+ * the target's CPUs as well, not only against operations of the target's RDMA device.
  */
 #define KRDMA_RIGHT_ATOMIC_CPU (1U << 3)
 
 /**
- * struct krdma_sockaddr - an address of a host
+ * struct krdma_sockaddr - an address of a host, in lists, messages and prefixes
  * @family: AF_INET, AF_INET6, or AF_UNSPEC for "any"
  * @port: port, host byte order; 0 for the default where one is needed
  * @scope_id: interface index for IPv6 link-local addresses, else 0
  * @addr: the address, network byte order; IPv4 in the first four bytes, the
  *	rest zero
+ *
+ * A struct __kernel_sockaddr_storage, which calls have, would be most of an entry.
  */
 struct krdma_sockaddr {
 	__u16 family;
@@ -95,16 +99,16 @@ struct krdma_sockaddr {
 };
 
 /* Features, see struct krdma_ioc_query. */
-#define KRDMA_FEATURE_RDMA     (1ULL << 0) /* READ and WRITE */
-#define KRDMA_FEATURE_ASYNC    (1ULL << 1) /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
-#define KRDMA_FEATURE_URING    (1ULL << 2) /* KRDMA_URING_OP; the kernel has io_uring */
-#define KRDMA_FEATURE_VECTORS  (1ULL << 3) /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
-#define KRDMA_FEATURE_AFTER    (1ULL << 4) /* KRDMA_OP_AFTER */
-#define KRDMA_FEATURE_CANCEL   (1ULL << 5) /* the end of a ring cancels its operations, see below */
-#define KRDMA_FEATURE_ATOMIC   (1ULL << 6) /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
-#define KRDMA_FEATURE_DIGEST   (1ULL << 7) /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
-#define KRDMA_FEATURE_UNPLACED (1ULL << 8) /* KRDMA_OP_UNPLACED */
-#define KRDMA_FEATURE_MESSAGES (1ULL << 9) /* KRDMA_OP_SEND, KRDMA_IOC_INBOX */
+#define KRDMA_FEATURE_RDMA     (1ULL << 0)  /* READ and WRITE */
+#define KRDMA_FEATURE_ASYNC    (1ULL << 1)  /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
+#define KRDMA_FEATURE_URING    (1ULL << 2)  /* KRDMA_URING_OP; the kernel has io_uring */
+#define KRDMA_FEATURE_VECTORS  (1ULL << 3)  /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
+#define KRDMA_FEATURE_AFTER    (1ULL << 4)  /* KRDMA_OP_AFTER */
+#define KRDMA_FEATURE_CANCEL   (1ULL << 5)  /* closing a ring cancels its operations, see below */
+#define KRDMA_FEATURE_ATOMIC   (1ULL << 6)  /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
+#define KRDMA_FEATURE_DIGEST   (1ULL << 7)  /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
+#define KRDMA_FEATURE_UNPLACED (1ULL << 8)  /* KRDMA_OP_UNPLACED */
+#define KRDMA_FEATURE_MESSAGES (1ULL << 9)  /* KRDMA_OP_SEND, KRDMA_IOC_MESSAGE_QUEUE */
 #define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OP_PLACED */
 
 /*
@@ -114,20 +118,20 @@ struct krdma_sockaddr {
 #define KRDMA_URING_TIMEOUT_NS 60000000000ULL
 
 /**
- * struct krdma_ioc_query - KRDMA_IOC_QUERY, what this module can do
+ * struct krdma_ioc_query - KRDMA_IOC_QUERY, features and limits of the module
  * @size: sizeof(struct krdma_ioc_query)
  * @flags: must be 0
  * @features: out: KRDMA_FEATURE_*
  * @incarnation: out: random identity of this load of the module
  * @pinned_bytes: out: bytes that this file keeps pinned
  * @pinned_limit: out: most bytes that this file may keep pinned
- * @op_pin_max: out: most bytes of one operation on memory that is not a
+ * @op_pin_max: out: most bytes of one operation whose local memory is not a
  *	registered buffer
  * @max_ids: out: most objects that this file may have
  * @submit_max: out: most operations in one KRDMA_IOC_SUBMIT
  * @version: out: version of the module, NUL-terminated
- * @ops_max: out: most asynchronous operations of this file, under way or ended
- *	and not read yet
+ * @ops_max: out: most asynchronous operations of this file that are under way, or
+ *	whose completions have not been read
  * @vector_max: out: most entries in a vector of an operation
  */
 struct krdma_ioc_query {
@@ -146,14 +150,14 @@ struct krdma_ioc_query {
 };
 
 /**
- * struct krdma_ioc_last_error - KRDMA_IOC_LAST_ERROR, why the last call failed
+ * struct krdma_ioc_last_error - KRDMA_IOC_LAST_ERROR, text of the last error
  * @size: sizeof(struct krdma_ioc_last_error)
- * @error: out: the positive errno that the sentence belongs to, 0 if none
+ * @error: out: the positive errno that @text belongs to, 0 if no call has failed
  * @text: out: one sentence, NUL-terminated
  *
- * The sentence is that of the calling thread's last failure on this file, kept
- * for the eight threads that failed last; for a thread without one, the last of
- * the file. @error is 0 if nothing has failed.
+ * Returns the calling thread's last failure on this file. The file keeps the
+ * failures of the eight threads that failed last; any other thread gets the last
+ * failure of the file.
  */
 struct krdma_ioc_last_error {
 	__u32 size;
@@ -166,7 +170,7 @@ struct krdma_ioc_last_error {
  * @size: sizeof(struct krdma_ioc_destroy)
  * @id: a session, region, buffer or export of this file
  *
- * Returns when the id is free and no new operation can use the object.
+ * When this returns, the id is free and no new operation can use the object.
  * Operations under way keep what they use until they end.
  */
 struct krdma_ioc_destroy {
@@ -193,21 +197,22 @@ struct krdma_prefix {
  * struct krdma_ioc_listen - KRDMA_IOC_LISTEN, accept peers at an address
  * @size: sizeof(struct krdma_ioc_listen)
  * @flags: must be 0
- * @addr: local address; the any-address listens on all. Port 0 means
- *	KRDMA_DEFAULT_PORT. An IPv6 listener does not take IPv4 peers.
- * @allow: pointer to an array of struct krdma_prefix; peers that match none
- *	are refused. EINVAL if none is of @addr's family
+ * @addr: local address, a struct sockaddr_in or sockaddr_in6 with zeros behind
+ *	it; the any-address listens on all. Port 0 means KRDMA_DEFAULT_PORT. An
+ *	IPv6 listener does not take IPv4 peers.
+ * @allow: pointer to an array of struct krdma_prefix; peers that match no prefix
+ *	are refused. EINVAL if no prefix has @addr's family
  * @allow_count: entries in @allow; 0 admits every peer
  * @reserved: must be 0
  *
  * Needs CAP_NET_ADMIN in the caller's network namespace. In the initial
  * namespace the listener stays until KRDMA_IOC_UNLISTEN or rmmod; in another
- * it ends with this file. EEXIST: the address has a listener already.
+ * namespace it ends with this file. EEXIST: the address has a listener already.
  */
 struct krdma_ioc_listen {
 	__u32 size;
 	__u32 flags;
-	struct krdma_sockaddr addr;
+	struct __kernel_sockaddr_storage addr;
 	__aligned_u64 allow;
 	__u32 allow_count;
 	__u32 reserved;
@@ -219,28 +224,28 @@ struct krdma_ioc_listen {
  * @flags: must be 0
  * @addr: as given to KRDMA_IOC_LISTEN
  *
- * Ends the sessions that came through the listener as well. Needs
+ * Also ends the sessions that came through the listener. Needs
  * CAP_NET_ADMIN in the caller's network namespace.
  */
 struct krdma_ioc_unlisten {
 	__u32 size;
 	__u32 flags;
-	struct krdma_sockaddr addr;
+	struct __kernel_sockaddr_storage addr;
 };
 
-/* A READ may put bytes into the buffer: it is pinned writable. */
+/* The buffer may be the sink of a READ: it is pinned writable. */
 #define KRDMA_BUFFER_WRITABLE (1U << 0)
 
 /**
  * struct krdma_ioc_buffer - KRDMA_IOC_BUFFER, register local memory
  * @size: sizeof(struct krdma_ioc_buffer)
- * @flags: KRDMA_BUFFER_WRITABLE: may be the sink of a READ
+ * @flags: KRDMA_BUFFER_WRITABLE
  * @addr: start of the memory in the caller
  * @length: its length in bytes
  * @id: out: the buffer
  * @reserved: must be 0
  *
- * The memory is pinned now, counted against RLIMIT_MEMLOCK, and stays pinned
+ * The memory is pinned at once and counted against RLIMIT_MEMLOCK. It stays pinned
  * until the buffer and all operations that use it have ended.
  */
 struct krdma_ioc_buffer {
@@ -252,17 +257,17 @@ struct krdma_ioc_buffer {
 	__u32 reserved;
 };
 
-/* @fd is a memfd (not of huge pages), or a file on disk to be read; @addr is the offset in it. */
+/* Export @fd, a memfd without huge pages or, for reading, a file on disk; @addr is an offset. */
 #define KRDMA_EXPORT_FD (1U << 0)
 
 /**
  * struct krdma_ioc_export - KRDMA_IOC_EXPORT, publish memory under a name
  * @size: sizeof(struct krdma_ioc_export)
  * @flags: KRDMA_EXPORT_FD
- * @rights: KRDMA_RIGHT_*, what peers may do
- * @fd: with KRDMA_EXPORT_FD: a memfd sealed with F_SEAL_SHRINK (and not
- *	against writing if @rights has WRITE), or a regular file on disk if @rights
- *	has neither WRITE nor ATOMIC; else must be 0
+ * @rights: KRDMA_RIGHT_* that peers may have
+ * @fd: with KRDMA_EXPORT_FD: a memfd sealed with F_SEAL_SHRINK (and not sealed
+ *	against writing if @rights has WRITE); or a regular file on disk if @rights
+ *	has neither WRITE nor ATOMIC. Else must be 0
  * @addr: start of the memory, or the offset in @fd; a multiple of the page size
  * @length: length in bytes, at least 1
  * @max_segments: most segments registered for peers at a time, over all
@@ -271,10 +276,10 @@ struct krdma_ioc_buffer {
  * @name: name, NUL-terminated: 1 to 63 of the characters
  *	A-Z a-z 0-9 . _ - : + =
  *
- * An address range is pinned now. A file's pages are taken when a peer first
- * asks for their segment and given back when the segment is recalled; both
- * count against the RLIMIT_MEMLOCK of the caller. The export ends with its
- * id: peers are told, and have a bounded time to stop.
+ * An address range is pinned at once. A file's pages are pinned when a peer first
+ * requests the key of their segment, and unpinned when the segment is recalled;
+ * both count against the caller's RLIMIT_MEMLOCK. The export ends with its id:
+ * its grants are revoked, and peers have a bounded time to stop.
  */
 struct krdma_ioc_export {
 	__u32 size;
@@ -290,29 +295,30 @@ struct krdma_ioc_export {
 
 /* Do not share the session with other files. */
 #define KRDMA_CONNECT_PRIVATE (1U << 0)
-/* For messages as well, for which the peer sets aside memory. */
+/* The session can carry messages, for which the peer sets aside memory. */
 #define KRDMA_CONNECT_MESSAGES (1U << 1)
 
 /**
  * struct krdma_ioc_connect - KRDMA_IOC_CONNECT, get a session with a peer
  * @size: sizeof(struct krdma_ioc_connect)
  * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES
- * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
- * @src: local address, AF_UNSPEC lets routing choose
+ * @dst: the peer, a struct sockaddr_in or sockaddr_in6 with zeros behind it;
+ *	port 0 means KRDMA_DEFAULT_PORT
+ * @src: local address, likewise; all zero (AF_UNSPEC) lets routing choose
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000, which is
  *	also the most that a new connection takes
  * @id: out: the session
  * @serial: out: its number on this host, as in struct krdma_session_info
  *
- * A session that the same user already has with the peer, by the same
- * addresses and in the same network namespace, is shared; with
- * KRDMA_CONNECT_MESSAGES only one that was made with it.
+ * A session that the same user already has with the peer, with the same
+ * addresses and in the same network namespace, is shared. With
+ * KRDMA_CONNECT_MESSAGES only a session that was made with the flag is shared.
  */
 struct krdma_ioc_connect {
 	__u32 size;
 	__u32 flags;
-	struct krdma_sockaddr dst;
-	struct krdma_sockaddr src;
+	struct __kernel_sockaddr_storage dst;
+	struct __kernel_sockaddr_storage src;
 	__u32 timeout_ms;
 	__u32 id;
 	__aligned_u64 serial;
@@ -323,12 +329,14 @@ struct krdma_ioc_connect {
  * @size: sizeof(struct krdma_ioc_open)
  * @flags: must be 0
  * @session: id of a session
- * @rights: KRDMA_RIGHT_* wanted; 0 asks for all that the export has
+ * @rights: requested KRDMA_RIGHT_*, all of which must be available; 0 for every right of
+ *	the export
  * @length: out: length of the export in bytes
  * @segment_size: out: bytes that one key covers
- * @granted: out: KRDMA_RIGHT_* of the region. Without atomic operations on this
- *	transport that right is not among them (asked for, EOPNOTSUPP); nor is that to
- *	send messages in a session without KRDMA_CONNECT_MESSAGES
+ * @granted: out: KRDMA_RIGHT_* of the region. Never has KRDMA_RIGHT_ATOMIC on a
+ *	transport without atomic operations, nor KRDMA_RIGHT_MESSAGE in a session
+ *	without KRDMA_CONNECT_MESSAGES; if @rights has one of these, the call fails
+ *	with EOPNOTSUPP
  * @id: out: the region
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000
  * @reserved: must be 0
@@ -359,9 +367,9 @@ struct krdma_ioc_open {
  * @length: bytes to carry each way, at most KRDMA_PING_MAX
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000
  * @reserved: must be 0
- * @rtt_ns: out: nanoseconds from the post of the question to its answer
+ * @rtt_ns: out: nanoseconds from the post of the request to its reply
  *
- * The bytes are random and compared on return (EILSEQ if they differ).
+ * The bytes are random, and compared with those of the reply (EILSEQ if they differ).
  */
 struct krdma_ioc_ping {
 	__u32 size;
@@ -377,54 +385,54 @@ struct krdma_ioc_ping {
 enum krdma_opcode {
 	KRDMA_OP_READ = 1,  /* from the region to local memory */
 	KRDMA_OP_WRITE = 2, /* from local memory to the region */
-	KRDMA_OP_SEND = 3,  /* a message to the owner of the region: local memory, @operand */
-	/* 8 bytes of the region, whose old value goes to local memory. */
-	KRDMA_OP_FETCH_ADD = 4, /* @operand is added */
-	KRDMA_OP_CMP_SWAP = 5,  /* @operand is stored if they were equal to @compare */
-	/* Of @length bytes of the region; goes to 8 bytes of local memory, as a number. */
-	KRDMA_OP_DIGEST = 6, /* CRC32C, computed by the peer */
+	KRDMA_OP_SEND = 3,  /* a message to the export's holder: local memory, @operand */
+	/* On 8 bytes of the region; the old value goes to local memory. */
+	KRDMA_OP_FETCH_ADD = 4, /* add @operand */
+	KRDMA_OP_CMP_SWAP = 5,  /* store @operand if the old value equals @compare */
+	/* Of @length bytes of the region; the result is a number of 8 bytes in local memory. */
+	KRDMA_OP_DIGEST = 6, /* CRC32C, computed by the target */
 };
 
 /* @addr is an offset in the buffer @buffer. */
 #define KRDMA_OP_BUFFER (1U << 0)
-/* Local memory is in pieces: @addr points to @naddr of struct krdma_vec. */
+/* Local memory is in pieces: @addr points to an array of @naddr struct krdma_vec. */
 #define KRDMA_OP_VECTOR (1U << 1)
-/* Several ranges of the region: @offset points to @nranges of struct krdma_vec. */
+/* Several ranges of the region: @offset points to an array of @nranges struct krdma_vec. */
 #define KRDMA_OP_RANGES (1U << 2)
 /*
  * Start when all earlier operations of this file on this region's id have ended.
- * io_uring may begin commands in another order than they were submitted in, where
- * one is drained, linked or punted to a thread.
+ * io_uring may start commands in another order than the order of submission, if
+ * one of them is drained, linked or punted to a thread.
  */
 #define KRDMA_OP_AFTER (1U << 3)
 /*
- * Of a READ or WRITE: when the bytes have arrived, compare their CRC32C at both ends;
- * if they differ, move them once more, and end with EILSEQ if they do again. Needs the
- * right to read. Memory that others change meanwhile differs, of course.
+ * For READ and WRITE: when the bytes have arrived, compare their CRC32C at both ends. If
+ * the values differ, move the bytes once more; if they differ again, end with EILSEQ. Needs
+ * KRDMA_RIGHT_READ. Concurrent changes of the memory show as differences.
  */
 #define KRDMA_OP_VERIFY (1U << 4)
 /*
- * Of a WRITE: its bytes need not be in the peer's memory when it ends, but they are on
- * their way there; if the path is lost, some may not arrive, and nobody is told. Makes a
- * difference on iWARP only, where it spares the READ behind the WRITE.
+ * For WRITE: the operation may end while its bytes are still on their way to the peer's
+ * memory. If the path is then lost, some bytes may not arrive, and no error is reported.
+ * Has an effect on iWARP only: no READ is posted behind the WRITE.
  */
 #define KRDMA_OP_UNPLACED (1U << 5)
 /*
- * Of a WRITE: when its bytes are in the peer's memory (and verified, if that is asked
- * for), a message of no bytes tells the owner so, with @operand as its value. Needs the
- * right to send messages.
+ * For WRITE: when the bytes are in the peer's memory (and verified, with KRDMA_OP_VERIFY),
+ * send a message of no bytes, with @operand as its value, to the export's holder. Needs
+ * KRDMA_RIGHT_MESSAGE.
  */
 #define KRDMA_OP_MESSAGE (1U << 6)
 /*
- * Of a WRITE: when it ends, a READ behind it has come back, on any transport: whoever looks
- * at the peer's memory after that sees all its bytes. iWARP does so without the flag. Needs
- * the right to read; not with KRDMA_OP_UNPLACED.
+ * For WRITE: post a READ behind it, on any transport, and end when that READ has completed:
+ * every reader of the peer's memory then sees all the bytes. On iWARP this happens without
+ * the flag. Needs KRDMA_RIGHT_READ; excludes KRDMA_OP_UNPLACED.
  */
 #define KRDMA_OP_PLACED (1U << 7)
 
 /**
  * struct krdma_vec - a piece of local memory, or a range of a region
- * @addr: as @addr or @offset of struct krdma_op without a vector
+ * @addr: like @addr or @offset of a struct krdma_op that has no vector
  * @length: bytes, at least 1
  */
 struct krdma_vec {
@@ -439,50 +447,51 @@ struct krdma_vec {
  * @flags: KRDMA_OP_*
  * @region: id of the region
  * @user_data: returned in the completion
- * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer. Of a message
- *	must be 0
- * @length: bytes to move, at least 1; the sum of each vector. Of a digest: bytes of
- *	the region. Of a message: 0 to KRDMA_MESSAGE_MAX
+ * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer; 0 for a message
+ * @length: bytes to move, at least 1; the sum of each vector. For a digest: bytes of
+ *	the region. For a message: 0 to KRDMA_MESSAGE_MAX
  * @addr: local memory of the caller, or the offset in @buffer; with
  *	KRDMA_OP_VECTOR a pointer. @length bytes; 8 for a digest
  * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
  * @naddr: with KRDMA_OP_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @nranges: with KRDMA_OP_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
- * @timeout_ns: deadline from its start, nanoseconds; 0 means 30 seconds
- *	At most 300 seconds for memory that is not a registered buffer. If more than 5
- *	seconds it counts against RLIMIT_MEMLOCK, as a buffer does; 0 means 5 seconds
- *	where that is refused
+ * @timeout_ns: deadline from the start of the operation, in nanoseconds; 0 means 30
+ *	seconds. At most 300 seconds if local memory is not a registered buffer; if
+ *	more than 5 seconds, that memory counts against RLIMIT_MEMLOCK as a buffer's
+ *	does, and 0 means 5 seconds if the limit does not allow it
  * @reserved2: must be 0
- * @operand: of an atomic operation; the value of a message; else must be 0
+ * @operand: operand of an atomic operation, or value of a message; else must be 0
  * @compare: with KRDMA_OP_CMP_SWAP, else must be 0
  *
- * At the deadline no further bytes are posted, and the operation ends with
- * ETIMEDOUT as soon as those under way have ended; the transport bounds that
- * (Documentation/uapi.rst, "Deadlines"). A WRITE that is reported done has its
- * bytes in the peer's memory, as far as the transport tells (Documentation/uapi.rst,
- * "Placement"; KRDMA_OP_PLACED, KRDMA_OP_UNPLACED). There is no order
- * between operations, but for KRDMA_OP_AFTER. Pieces and ranges may have any
- * alignment; both are gone through in order, and their ends need not meet.
- * Vectors are read when the operation is submitted.
+ * At the deadline no further work request is posted, and the operation ends with
+ * ETIMEDOUT as soon as the posted ones have completed; the transport bounds that time
+ * (Documentation/uapi.rst, "Deadlines"). When a WRITE is reported done, its bytes are
+ * in the peer's memory, as far as the transport can know (Documentation/uapi.rst,
+ * "Placement"; KRDMA_OP_PLACED, KRDMA_OP_UNPLACED). Operations have no order, except
+ * with KRDMA_OP_AFTER. Pieces and ranges may have any alignment; bytes go through both
+ * in order, and the boundaries of pieces and ranges are independent. Vectors are read
+ * when the operation is submitted.
  *
  * An atomic operation has 8 bytes on either side, without vectors; @offset and
- * @addr (in a buffer: the address that it is at) are multiples of 8. Values are in
- * the byte order of the owner's host. After ECONNRESET it may have been done or not;
- * it is never repeated.
+ * @addr (with KRDMA_OP_BUFFER: the address in the buffer) are multiples of 8. Values
+ * are in the byte order of the target. After ECONNRESET the operation may or may not
+ * have been done; it is never repeated.
  *
- * The local memory of a digest is the same 8 bytes; the region may have ranges, which
- * count as one after the other. The digest is in the low 32 bits.
+ * The local memory of a digest is 8 bytes as well; the region may have ranges, whose
+ * bytes are taken one range after the other. The digest is in the low 32 bits.
  *
- * A message that is reported done is in the owner's queue. Those that one region gets,
- * one submitted behind the other, come in that order, each once. One that ends with
- * ETIMEDOUT, ECANCELED or ECONNRESET may have come, or may still.
+ * A message that is reported done is in the export's message queue. Messages that are
+ * submitted one after the other to the same region arrive in that order, each once. A
+ * message that ends with ETIMEDOUT, ECANCELED or ECONNRESET may have arrived, or may
+ * still arrive.
  *
  * The same struct serves io_uring: IORING_OP_URING_CMD on a ring with
  * IORING_SETUP_SQE128, cmd_op KRDMA_URING_OP, the struct in sqe->cmd. The result
  * is a negative errno, or the bytes moved, at most 2^31 - 1; in a CQE of 32
- * bytes big_cqe[0] has all of them, also of an operation that failed.
- * @user_data is for KRDMA_IOC_CANCEL then. IORING_URING_CMD_FIXED in sqe->uring_cmd_flags
- * with sqe->buf_index: @addr is in a buffer registered with io_uring.
+ * bytes big_cqe[0] has the full number, also if the operation failed.
+ * @user_data is then used by KRDMA_IOC_CANCEL only. With IORING_URING_CMD_FIXED in
+ * sqe->uring_cmd_flags and with sqe->buf_index, @addr is an address in a buffer that
+ * is registered with io_uring.
  * Without KRDMA_FEATURE_CANCEL @timeout_ns is at most KRDMA_URING_TIMEOUT_NS.
  */
 struct krdma_op {
@@ -507,10 +516,10 @@ struct krdma_op {
 #define KRDMA_URING_OP _IO(KRDMA_IOC_TYPE, 0x31)
 
 /**
- * struct krdma_completion - how an operation ended
+ * struct krdma_completion - end of an operation
  * @user_data: of the operation
- * @result: bytes moved from the start of the range without a gap; equal to
- *	the length when @status is 0
+ * @result: bytes moved without a gap from the start of the range; the whole
+ *	length if @status is 0
  * @status: 0 or a negative errno
  * @flags: 0 for now
  * @reserved: 0
@@ -523,7 +532,7 @@ struct krdma_completion {
 	__aligned_u64 reserved;
 };
 
-/* Do not wait: completions come by read(2) from the file. */
+/* Do not wait: read(2) on the file returns the completions. */
 #define KRDMA_SUBMIT_ASYNC (1U << 0)
 
 /**
@@ -538,25 +547,25 @@ struct krdma_completion {
  * @completion_stride: the same for struct krdma_completion; must be 0 with
  *	KRDMA_SUBMIT_ASYNC
  * @failed: out: operations whose status is not 0; 0 with KRDMA_SUBMIT_ASYNC
- * @accepted: out: operations that were taken, from the first on: all of them
- *	but with KRDMA_SUBMIT_ASYNC at the file's limit
+ * @accepted: out: operations that were started, from the first one on: all of them,
+ *	or with KRDMA_SUBMIT_ASYNC as many as the file's limit allows
  * @reserved: must be 0
  *
  * All operations are checked first: if one is malformed, the call fails and
- * none is started. Otherwise the call returns 0 when all have ended, each
- * with its own status; the sentence of KRDMA_IOC_LAST_ERROR is that of the
- * first that failed. A fatal signal ends the wait; what is under way then is
- * stopped and its memory unpinned behind the process's back.
+ * none is started. Otherwise the call returns 0 when all have ended, each with
+ * its own status; KRDMA_IOC_LAST_ERROR returns the text of the first that
+ * failed. A fatal signal ends the wait; the kernel then stops the operations
+ * under way and unpins their memory without the process.
  *
  * With KRDMA_SUBMIT_ASYNC the call returns when the operations are under way.
- * read(2) on the file gives an array of struct krdma_completion of those that
- * have ended, in the order in which they did; it waits for at least one, unless
- * the file has O_NONBLOCK (EAGAIN) or nothing is under way (0). Memory is
- * unpinned before its completion is given, or after a second if nobody reads it.
- * poll(2) says POLLIN when there is one to read, POLLOUT when there is room for
- * an operation. At the limit (ops_max of struct krdma_ioc_query) the call waits for
- * room for the first operation, with O_NONBLOCK it fails with EAGAIN; once it has
- * taken some it returns.
+ * read(2) on the file returns completions, an array of struct krdma_completion,
+ * in the order in which the operations ended. It waits for at least one, unless
+ * the file has O_NONBLOCK (EAGAIN) or no operation is under way (0). Memory is
+ * unpinned before read(2) returns its completion, or after a second if nobody
+ * reads. poll(2) reports POLLIN when there is a completion to read, POLLOUT when
+ * there is room for an operation. At the limit (ops_max of struct
+ * krdma_ioc_query) the call waits for room for the first operation, or fails with
+ * EAGAIN if the file has O_NONBLOCK; it does not wait for room for the others.
  */
 struct krdma_ioc_submit {
 	__u32 size;
@@ -571,23 +580,23 @@ struct krdma_ioc_submit {
 	__u32 reserved;
 };
 
-/* All asynchronous operations of the file, whatever their user_data. */
+/* Cancel all asynchronous operations of the file, with any user_data. */
 #define KRDMA_CANCEL_ALL (1U << 0)
 
 /**
  * struct krdma_ioc_cancel - KRDMA_IOC_CANCEL, end asynchronous operations
  * @size: sizeof(struct krdma_ioc_cancel)
  * @flags: KRDMA_CANCEL_ALL
- * @user_data: of the operations; must be 0 with KRDMA_CANCEL_ALL
- * @count: out: operations that were told to end
+ * @user_data: user_data of the operations; must be 0 with KRDMA_CANCEL_ALL
+ * @count: out: operations that are being cancelled
  * @reserved: must be 0
  *
- * Nothing more of them is posted. Each has its completion as ever, once: with
- * ECANCELED, or as it ended before that. What is posted ends by itself, so a
- * WRITE may still reach the peer's memory until its completion. Operations of
- * io_uring are found as well, by @user_data of their struct krdma_op: its own
- * IORING_OP_ASYNC_CANCEL does not reach a driver's commands. To find none is no
- * failure.
+ * No further work request of them is posted. Each has its one completion as
+ * usual, with ECANCELED or with the status that it had reached. Posted work
+ * requests complete by themselves, so a WRITE may change the peer's memory until
+ * its completion. Operations of io_uring are found as well, by @user_data of their
+ * struct krdma_op: IORING_OP_ASYNC_CANCEL does not reach a driver's commands. The
+ * call succeeds even if it finds no operation.
  */
 struct krdma_ioc_cancel {
 	__u32 size;
@@ -601,8 +610,8 @@ struct krdma_ioc_cancel {
  * struct krdma_ioc_eventfd - KRDMA_IOC_EVENTFD, signal an eventfd at completions
  * @size: sizeof(struct krdma_ioc_eventfd)
  * @flags: must be 0
- * @fd: an eventfd(2), of which the counter goes up by 1 for each asynchronous
- *	operation that ends; it replaces an earlier one. -1: none
+ * @fd: an eventfd(2), whose counter each asynchronous operation that ends
+ *	increments by 1; it replaces an earlier one. -1: none
  * @reserved: must be 0
  */
 struct krdma_ioc_eventfd {
@@ -612,45 +621,47 @@ struct krdma_ioc_eventfd {
 	__u32 reserved;
 };
 
-/* read(2) of the inbox does not wait: EAGAIN. */
-#define KRDMA_INBOX_NONBLOCK (1U << 0)
+/* read(2) of the message queue does not wait, but fails with EAGAIN. */
+#define KRDMA_MESSAGE_QUEUE_NONBLOCK (1U << 0)
 
 /**
- * struct krdma_ioc_inbox - KRDMA_IOC_INBOX, a file to read the messages to an export from
- * @size: sizeof(struct krdma_ioc_inbox)
- * @flags: KRDMA_INBOX_NONBLOCK
+ * struct krdma_ioc_message_queue - KRDMA_IOC_MESSAGE_QUEUE, read messages to an export
+ * @size: sizeof(struct krdma_ioc_message_queue)
+ * @flags: KRDMA_MESSAGE_QUEUE_NONBLOCK
  * @id: an export that has KRDMA_RIGHT_MESSAGE
  * @fd: out: the file, close-on-exec
  *
- * Each read(2) gives as many whole messages as there are and as fit, each a struct
- * krdma_message; it waits for one, and EMSGSIZE says that the first does not fit. poll(2)
- * says POLLIN when there is one. When the export is gone what is left can still be read,
- * and then comes the end of the file (0, POLLHUP). io_uring reads it like any file.
+ * Each read(2) returns as many whole messages as are queued and fit, each a struct
+ * krdma_message. It waits for one message; EMSGSIZE means that the first does not fit.
+ * poll(2) reports POLLIN when there is a message. When the export has ended, the messages
+ * that are left can still be read; after them comes the end of the file (0, POLLHUP).
+ * io_uring reads the file like any other.
  *
  * All files of an export read the same queue, which has room for 256 messages; while it
- * is full the senders wait. What is not read when the last of them is closed waits for
- * the next one, as long as the export lives.
+ * is full, senders wait. Messages that are unread when the last file is closed stay for
+ * the next file, as long as the export lives.
  */
-struct krdma_ioc_inbox {
+struct krdma_ioc_message_queue {
 	__u32 size;
 	__u32 flags;
 	__u32 id;
 	__s32 fd;
 };
 
-/* It came with a WRITE, of which the bytes are in memory. */
+/* The message follows a WRITE, whose bytes are in memory. */
 #define KRDMA_MESSAGE_WRITTEN (1U << 0)
 
 /**
- * struct krdma_message - a message, as read from an inbox
- * @size: bytes from here to the next message in what was read: a multiple of 8
- * @length: bytes that were sent: they follow the struct, and zeroes up to @size
+ * struct krdma_message - a message, as read from a message queue
+ * @size: bytes from here to the next message in the buffer, a multiple of 8
+ * @length: bytes of the message; they follow the struct, and zeroes up to @size
  * @value: as the sender gave it
  * @session: serial of the sender's session on this host
- * @uid: of the sender, as its kernel asserts
+ * @uid: user id of the sender, as its kernel asserts
  * @flags: KRDMA_MESSAGE_*
  * @peer: address of the sender's host
- * @region: tells the regions of a session apart in which messages keep their order
+ * @region: number of the sender's region in its session; messages of one region keep
+ *	their order
  * @reserved: 0
  */
 struct krdma_message {
@@ -688,10 +699,10 @@ enum krdma_list_kind {
  *	kernel's gets its leading members, the tail of a longer one is zeroed
  * @count: in: room in @entries, for KRDMA_LIST_PEER_EXPORTS at least 12; out:
  *	entries written
- * @cursor: in: 0 to begin, else as the last call left it; out: where to go on,
- *	0 at the end
+ * @cursor: in: 0 to begin, else the value of the last call; out: where to
+ *	continue, 0 at the end
  *
- * If objects come or go between two calls, some may be missed or listed twice.
+ * If objects appear or end between two calls, some may be missing or listed twice.
  * A caller without CAP_NET_ADMIN in its network namespace sees only sessions,
  * channels, exports, regions and transfers of its own user id.
  */
@@ -712,13 +723,13 @@ enum krdma_transport {
 	KRDMA_TRANSPORT_IWARP = 3,
 };
 
-/* The device and port can be used. Otherwise reason says what is missing. */
+/* The device and port can be used. Otherwise @reason names what is missing. */
 #define KRDMA_DEVICE_USABLE (1U << 0)
-/* To write a region takes the right to read it as well (iWARP). */
+/* A region that is opened to write must be readable as well (iWARP). */
 #define KRDMA_DEVICE_READ_TO_WRITE (1U << 1)
-/* It has atomic operations. */
+/* The device has atomic operations. */
 #define KRDMA_DEVICE_ATOMIC (1U << 2)
-/* On memory of this host they are atomic against its CPUs as well. */
+/* Atomic operations on memory of this host are atomic against its CPUs as well. */
 #define KRDMA_DEVICE_ATOMIC_CPU (1U << 3)
 
 /**
@@ -735,7 +746,7 @@ enum krdma_transport {
  * @max_segment_pages: pages that one key covers at most
  * @max_sge: scatter/gather entries of a WRITE
  * @max_sge_rd: the same for a READ
- * @reason: why it can't be used, empty if it can
+ * @reason: why the device can't be used, empty if it can
  */
 struct krdma_device_info {
 	char name[64];
@@ -752,7 +763,7 @@ struct krdma_device_info {
 	char reason[96];
 };
 
-/* The listener has no RDMA device at the moment and waits for one. */
+/* The listener has no RDMA device now, and waits for one. */
 #define KRDMA_LISTENER_DOWN (1U << 0)
 /* The listener ends with the file that made it. */
 #define KRDMA_LISTENER_FILE (1U << 1)
@@ -761,7 +772,7 @@ struct krdma_device_info {
  * struct krdma_listener_info - a listener of the caller's network namespace
  * @addr: local address
  * @flags: KRDMA_LISTENER_*
- * @sessions: sessions that came through it and live
+ * @sessions: live sessions that came through it
  * @accepted: sessions accepted so far
  * @refused: connects refused so far
  * @allow_count: prefixes in its allow-list, 0 if every peer is admitted
@@ -786,29 +797,29 @@ enum krdma_session_state {
 
 #define KRDMA_SESSION_PRIVATE   (1U << 0)
 #define KRDMA_SESSION_INBOUND   (1U << 1) /* the peer connected */
-#define KRDMA_SESSION_LINGERING (1U << 2) /* up, with no user */
+#define KRDMA_SESSION_LINGERING (1U << 2) /* up, without a user */
 
 /**
  * struct krdma_session_info - a session
- * @serial: number of the session on this host, never used again
+ * @serial: number of the session on this host, never reused
  * @peer_incarnation: identity of the peer's load of the module
  * @local: local address
  * @peer: the peer's address
  * @state: enum krdma_session_state
  * @flags: KRDMA_SESSION_*
  * @uid: user on this host, or as the peer's kernel asserts (inbound)
- * @users: ids of files that hold it: of the session, and of regions in it
+ * @users: ids that hold it: ids of the session, and of regions in it
  * @in_flight: transfers under way
  * @waiting: transfers that wait to be posted
  * @regions: regions open on the peer
  * @grants: exports of this host that the peer has open
  * @segments: segments registered for the peer
- * @questions: control questions of ours without an answer yet
+ * @requests: control requests of this host that have no reply yet
  * @age_ms: milliseconds since it was made
  * @idle_ms: milliseconds since the last completion
  * @bytes_read: bytes read from the peer
  * @bytes_written: bytes written to the peer
- * @transfers: transfers that ended well
+ * @transfers: transfers that succeeded
  * @failures: transfers that failed
  * @device: RDMA device
  */
@@ -826,7 +837,7 @@ struct krdma_session_info {
 	__u32 regions;
 	__u32 grants;
 	__u32 segments;
-	__u32 questions;
+	__u32 requests;
 	__aligned_u64 age_ms;
 	__aligned_u64 idle_ms;
 	__aligned_u64 bytes_read;
@@ -844,9 +855,9 @@ struct krdma_session_info {
  * @qp_num: queue pair number
  * @port: port of the device
  * @slots: data work requests that fit the send queue
- * @slots_used: those posted
- * @questions_max: control questions that may be under way
- * @questions: those under way
+ * @slots_used: data work requests that are posted
+ * @requests_max: control requests that may be under way (credits)
+ * @requests: control requests under way
  * @device: RDMA device
  */
 struct krdma_channel_info {
@@ -857,8 +868,8 @@ struct krdma_channel_info {
 	__u32 port;
 	__u32 slots;
 	__u32 slots_used;
-	__u32 questions_max;
-	__u32 questions;
+	__u32 requests_max;
+	__u32 requests;
 	char device[64];
 };
 
@@ -874,8 +885,8 @@ struct krdma_channel_info {
  * @max_segments: most segments registered at a time
  * @recalls: segments recalled so far because of that limit
  * @name: name
- * @messages: messages that nobody has read yet
- * @senders_waiting: sessions and regions that wait for room to send one
+ * @messages: messages in the message queue
+ * @senders_waiting: sessions and regions that wait for room in the message queue
  */
 struct krdma_export_info {
 	__aligned_u64 length;
@@ -923,13 +934,13 @@ struct krdma_region_info {
 
 /* What an unfinished transfer waits for. */
 enum krdma_wait {
-	KRDMA_WAIT_SLOT = 1,     /* a place in the send queue */
-	KRDMA_WAIT_KEY = 2,      /* the peer's answer with a key */
-	KRDMA_WAIT_CREDIT = 3,   /* a free question to ask for a key */
-	KRDMA_WAIT_WIRE = 4,     /* completions of posted work */
+	KRDMA_WAIT_SLOT = 1,     /* a free slot of the send queue */
+	KRDMA_WAIT_KEY = 2,      /* the peer's reply with a key */
+	KRDMA_WAIT_CREDIT = 3,   /* a credit to request a key */
+	KRDMA_WAIT_WIRE = 4,     /* completions of posted work requests */
 	KRDMA_WAIT_TURN = 6,     /* earlier operations: KRDMA_OP_AFTER */
-	KRDMA_WAIT_DIGEST = 7,   /* the peer's answer with a digest */
-	KRDMA_WAIT_RECEIVER = 8, /* a place for its message, or the answer to that */
+	KRDMA_WAIT_DIGEST = 7,   /* the peer's reply with a digest */
+	KRDMA_WAIT_RECEIVER = 8, /* a credit for its message, or the reply to the message */
 };
 
 /**
@@ -991,8 +1002,8 @@ struct krdma_peer_export_info {
 #define KRDMA_IOC_OPEN       _IO(KRDMA_IOC_TYPE, 0x22)
 #define KRDMA_IOC_SUBMIT     _IO(KRDMA_IOC_TYPE, 0x30)
 /* 0x31 is KRDMA_URING_OP */
-#define KRDMA_IOC_CANCEL  _IO(KRDMA_IOC_TYPE, 0x32)
-#define KRDMA_IOC_EVENTFD _IO(KRDMA_IOC_TYPE, 0x33)
-#define KRDMA_IOC_INBOX   _IO(KRDMA_IOC_TYPE, 0x34)
+#define KRDMA_IOC_CANCEL        _IO(KRDMA_IOC_TYPE, 0x32)
+#define KRDMA_IOC_EVENTFD       _IO(KRDMA_IOC_TYPE, 0x33)
+#define KRDMA_IOC_MESSAGE_QUEUE _IO(KRDMA_IOC_TYPE, 0x34)
 
 #endif /* _UAPI_KRDMA_MOVER_H */

@@ -83,7 +83,7 @@ int timeout_option(const struct command *command, int argc, char **argv, uint64_
 
 /* error.c */
 
-/* Say what is being done, "put model.bin nodeB/scratch", for the messages. */
+/* What the command does, "put model.bin nodeB/scratch": fail() begins its sentences with it. */
 void subject_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One sentence on stderr, with the subject before it. Return the exit status. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -97,44 +97,44 @@ int finish_output(int status);
 /* parse.c: each returns 0, or -1 for text that is not of the form. */
 
 /**
- * struct target - HOST[:PORT]/NAME[@OFFSET[+LENGTH]]
+ * struct region_spec - a region on the command line: HOST[:PORT]/NAME[@OFFSET[+LENGTH]]
  * @host: host and port, for krdma_resolve()
  * @name: name of the export
  * @offset: first byte, 0 if not given
  * @length: bytes, 0 if not given: all from @offset on
  */
-struct target {
+struct region_spec {
 	char host[256];
 	char name[KRDMA_NAME_MAX];
 	uint64_t offset;
 	uint64_t length;
 };
 
-int parse_target(const char *text, struct target *target);
+int parse_region(const char *text, struct region_spec *spec);
 int parse_size(const char *text, uint64_t *bytes);
 int parse_count(const char *text, uint64_t max, uint64_t *count);
 int parse_seconds(const char *text, uint64_t *ns);
 
-/* remote.c */
+/* range.c */
 
 /* A time of the command line in the unit of the uapi; 0 stays 0. */
 uint32_t timeout_to_ms(uint64_t ns);
 
 /*
- * Connect to the first address of the host that answers, by a session with these
+ * Connect to the first address of the host that accepts, by a session with these
  * KRDMA_CONNECT_*. Return: 0 or -1.
  */
-int remote_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
-		   uint32_t *session, struct krdma_sockaddr *peer);
+int session_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
+		    uint32_t *session, struct krdma_sockaddr *peer);
 
 /**
- * struct remote - a range of a peer's export, opened
- * @krdma: handle, closed by remote_close()
+ * struct range - a range of a peer's export, opened
+ * @krdma: handle, closed by range_close()
  * @region: the export
  * @offset: first byte of the range
  * @length: its length
  */
-struct remote {
+struct range {
 	struct krdma *krdma;
 	struct krdma_region region;
 	uint64_t offset;
@@ -142,15 +142,15 @@ struct remote {
 };
 
 /*
- * KRDMA_CONNECT_*; that for messages follows from the rights. Return: the exit status; a
- * failure has been reported.
+ * @flags are KRDMA_CONNECT_*; KRDMA_CONNECT_MESSAGES is added if the rights need it. Return: the
+ * exit status; a failure has been reported.
  */
-int remote_open(struct remote *remote, const struct target *target, uint32_t rights, uint32_t flags,
-		uint64_t timeout_ns);
+int range_open(struct range *range, const struct region_spec *spec, uint32_t rights, uint32_t flags,
+	       uint64_t timeout_ns);
 /* The same export once more, over another private session. Return: the exit status. */
-int remote_open_again(const struct remote *remote, const struct target *target, uint32_t rights,
-		      uint64_t timeout_ns, uint32_t *region);
-void remote_close(struct remote *remote);
+int range_open_again(const struct range *range, const struct region_spec *spec, uint32_t rights,
+		     uint64_t timeout_ns, uint32_t *region);
+void range_close(struct range *range);
 
 /* output.c */
 extern bool json_asked;
@@ -190,7 +190,7 @@ void json_add_count(struct json_object *object, const char *key, uint64_t value)
 void json_add_real(struct json_object *object, const char *key, double value);
 void json_add_hex(struct json_object *object, const char *key, uint64_t value);
 void json_add_addr(struct json_object *object, const char *key, const struct krdma_sockaddr *addr);
-/* An array of the names of the bits that are set; names[i] is that of bit i. */
+/* An array of the names of the set bits; names[i] is the name of bit i. */
 void json_add_flags(struct json_object *object, const char *key, uint32_t flags,
 		    const char *const *names, size_t count);
 void json_add_rights(struct json_object *object, const char *key, uint32_t rights);
@@ -281,13 +281,13 @@ void progress_clear(struct progress *progress);
 
 /**
  * struct crew - threads that work together until all end or one fails
- * @lock: protects the members below, and what the user says
+ * @lock: protects the members below, and what the crew's user puts under it
  * @changed: broadcast at each change of them
  * @running: threads that have not ended
  * @failed: one has failed, the others shall stop
- * @error: its sentence
- * @started: entries in @threads; for the thread that owns the crew only
- * @threads: those to join
+ * @error: its error text
+ * @started: entries in @threads; only the thread that made the crew uses it
+ * @threads: threads to join
  */
 struct crew {
 	pthread_mutex_t lock;
@@ -303,21 +303,21 @@ void crew_init(struct crew *crew);
 /* Start a thread; its last act is crew_leave(). */
 void crew_start(struct crew *crew, void *(*work)(void *), void *arg);
 void crew_leave(struct crew *crew);
-/* Keep the sentence of the first failure. */
+/* Keep the error text of the first failure. */
 void crew_fail(struct crew *crew, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
- * With the lock held: wait until all have ended or one has failed; true then,
- * false after the given time if that comes first (0: no limit).
+ * With the lock held: wait until all have ended or one has failed, @limit_ns at most (0: no
+ * limit). Return: false if the time has passed first.
  */
 bool crew_wait_locked(struct crew *crew, uint64_t limit_ns);
-/* After all have ended well. After a failure one may be stuck: just exit. */
+/* After all have ended well. After a failure a thread may be stuck: exit instead. */
 void crew_join(struct crew *crew);
 
 /* pump.c */
 
 /**
  * struct pump_job - bytes to move between a file and a peer's range
- * @remote: the range
+ * @range: the range
  * @opcode: KRDMA_OP_READ to the file, KRDMA_OP_WRITE from it
  * @length: bytes; for a WRITE, 0 if the length of the file is not known
  * @timeout_ns: deadline of each operation, 0 for the kernel's default
@@ -331,7 +331,7 @@ void crew_join(struct crew *crew);
  * @elapsed_ns: out: how long that took
  */
 struct pump_job {
-	const struct remote *remote;
+	const struct range *range;
 	enum krdma_opcode opcode;
 	uint64_t length;
 	uint64_t timeout_ns;
@@ -345,7 +345,7 @@ struct pump_job {
 };
 
 /*
- * Return: the exit status; a failure has been reported. After one, threads may
+ * Return: the exit status; a failure has been reported. After a failure, threads may
  * still wait for a slow file or the wire: leave the handle open and exit.
  */
 int pump_run(struct pump_job *job);
@@ -357,14 +357,14 @@ int pump_run(struct pump_job *job);
  * @name: its name on the command line
  * @open: make ready for @depth operations at a time on this memory, which is
  *	registered; without memory each operation pins its own
- * @place: let an operation use this place of the memory
+ * @place: let an operation use the memory at @where
  * @submit: start operations, in one call for all
- * @reap: wait until one has ended at least; put the user_data of those that
+ * @reap: wait until at least one operation has ended; put the user_data of those that
  *	have, @max at most, into @ended
- * @close: what @open made has an end
+ * @close: undo @open
  *
- * One at a time is open in a process. Return of @open and @submit: the exit
- * status; of @reap: how many, or -1. A failure, also of an operation, has been
+ * A process has one engine open at a time. @open and @submit return the exit status,
+ * @reap the number of operations or -1. A failure, also of an operation, has been
  * reported then.
  */
 struct engine {
@@ -384,18 +384,18 @@ extern const struct engine engine_ioctl, engine_uring;
 #define PEAK_MARKS 16
 
 /**
- * struct load - operations that are repeated, as many at a time as there are
- * @engine: what does them
+ * struct load - operations to repeat, all of @ops at a time
+ * @engine: does the operations
  * @ops: the operations; user_data of each is its number here
  * @depth: how many
- * @batch: operations of one call; 0: those that have ended together go together
- * @iterations: operations to do in all, UINT64_MAX for as many as fit the time
- * @duration_ns: time to do them in; 0 for as long as it takes
+ * @batch: operations of one call; 0: those that ended together are started together
+ * @iterations: operations to do in all, UINT64_MAX for no limit but the time
+ * @duration_ns: time to do them in; 0 for no limit
  * @done: out: operations done
  * @elapsed_ns: out: how long that took
  * @peak: out: most operations per second, of PEAK_MARKS halves of the depth
  * @stats: out: how long each took, from its submission until it was known to
- *	have ended; NULL if not wanted
+ *	have ended; NULL for none
  */
 struct load {
 	const struct engine *engine;

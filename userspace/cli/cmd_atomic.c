@@ -11,8 +11,8 @@ struct atomic_options {
 	enum krdma_opcode opcode;
 	uint64_t operand;
 	uint64_t compare;
-	const char *text; /* of the target */
-	struct target target;
+	const char *text; /* of the region */
+	struct region_spec spec;
 	uint64_t timeout_ns;
 };
 
@@ -36,14 +36,14 @@ static int atomic_operands(int argc, char **argv, struct atomic_options *opts)
 		return usage_error("'%s' is neither 'add' nor 'cas'", name);
 	}
 	if (argc - optind != count + 2)
-		return usage_error("'%s' needs %s and a target", name,
+		return usage_error("'%s' needs %s and a region", name,
 				   count == 1 ? "a value" : "an old value, a new one");
 	for (i = 0; i < count; i++)
 		if (parse_count(argv[optind + 1 + i], UINT64_MAX, values[i]))
 			return usage_error("'%s' is not a number", argv[optind + 1 + i]);
 	opts->text = argv[optind + 1 + count];
-	if (parse_target(opts->text, &opts->target) ||
-	    (opts->target.length && opts->target.length != BYTES))
+	if (parse_region(opts->text, &opts->spec) ||
+	    (opts->spec.length && opts->spec.length != BYTES))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET]", opts->text);
 	return -1;
 }
@@ -58,7 +58,7 @@ static void atomic_print(const struct atomic_options *opts, uint64_t before, boo
 	}
 	root = json_root();
 	json_add_text(root, "operation", opts->opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add");
-	json_add_text(root, "target", opts->text);
+	json_add_text(root, "region", opts->text);
 	json_add_count(root, "before", before);
 	json_object_object_add(root, "done", json_object_new_boolean(done));
 	json_finish(root);
@@ -68,7 +68,7 @@ static int atomic_run(int argc, char **argv)
 {
 	struct atomic_options opts = { .opcode = KRDMA_OP_FETCH_ADD };
 	struct krdma_completion completion;
-	struct remote remote;
+	struct range range;
 	_Alignas(8) uint64_t before = 0;
 	struct krdma_op op;
 	bool done;
@@ -80,24 +80,24 @@ static int atomic_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("atomic %s %s", opts.opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add", opts.text);
-	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_ATOMIC, 0, opts.timeout_ns);
+	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_ATOMIC, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
 	if (opts.opcode == KRDMA_OP_CMP_SWAP)
-		krdma_op_cmp_swap(&op, remote.region.id, remote.offset, &before, opts.compare,
+		krdma_op_cmp_swap(&op, range.region.id, range.offset, &before, opts.compare,
 				  opts.operand);
 	else
-		krdma_op_fetch_add(&op, remote.region.id, remote.offset, &before, opts.operand);
+		krdma_op_fetch_add(&op, range.region.id, range.offset, &before, opts.operand);
 	op.timeout_ns = opts.timeout_ns;
-	if (krdma_submit(remote.krdma, &op, &completion, 1)) {
+	if (krdma_submit(range.krdma, &op, &completion, 1)) {
 		rc = fail_krdma();
 	} else {
 		done = opts.opcode == KRDMA_OP_FETCH_ADD || before == opts.compare;
 		atomic_print(&opts, before, done);
-		/* As a lock in a script wants it: nothing is wrong, but it was not done. */
+		/* No failure, but the swap was not done: a script that takes a lock needs to know. */
 		rc = finish_output(done ? DONE : FAILED);
 	}
-	remote_close(&remote);
+	range_close(&range);
 	return rc;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* krdma bench: perftest's letters and columns. */
+/* krdma bench: options and columns are those of perftest. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,10 @@
 #define DEPTH_MIN            2ULL
 #define DEPTH_MAX            64ULL
 #define SESSIONS_MAX         64
-/* Bytes under way by default, and the most local memory unless one operation has more. */
-#define WINDOW (8 * MIB)
+/*
+ * Bytes under way by default. Local memory is not larger either, unless one operation is.
+ */
+#define IN_FLIGHT (8 * MIB)
 
 enum {
 	OPT_GBITS = OPT_LONG_ONLY,
@@ -53,9 +55,9 @@ struct bench_options {
 
 struct bench {
 	struct bench_options opts;
-	struct remote remote;
+	struct range range;
 	uint32_t regions[SESSIONS_MAX];
-	unsigned int lanes; /* a session in a direction */
+	unsigned int lanes; /* one for each session and direction */
 	char *memory;
 	uint64_t memory_size;
 	struct krdma_op *ops;
@@ -72,22 +74,23 @@ static unsigned int lane_depth(const struct bench_options *opts, uint64_t size)
 		return 1;
 	if (depth)
 		return (unsigned int)depth;
-	depth = WINDOW / size;
+	depth = IN_FLIGHT / size;
 	if (depth < DEPTH_MIN)
 		depth = DEPTH_MIN;
 	return (unsigned int)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
 }
 
 /*
- * Neighbours are of different lanes, so that all of these are busy however few
- * operations a batch has. Places are taken in a ring, as far as memory goes.
+ * Neighbouring operations belong to different lanes, so that all lanes are busy even if
+ * a batch has few operations. Operations take offsets in the region and in local memory
+ * in turn, and begin again at the start when the memory is used up.
  */
 static void make_ops(const struct bench *bench, uint64_t size, unsigned int depth)
 {
 	const struct bench_options *opts = &bench->opts;
-	/* Messages have no place there. */
-	const uint64_t remote_places = opts->opcode == KRDMA_OP_SEND ? 1 :
-								       bench->remote.length / size;
+	/* A message has no offset in the region. */
+	const uint64_t region_places = opts->opcode == KRDMA_OP_SEND ? 1 :
+								       bench->range.length / size;
 	const uint64_t local_places = bench->memory_size / size;
 	const unsigned int sessions = opts->sessions ? (unsigned int)opts->sessions : 1;
 	unsigned int i;
@@ -100,7 +103,7 @@ static void make_ops(const struct bench *bench, uint64_t size, unsigned int dept
 			.flags = opts->flags,
 			.region = bench->regions[i % sessions],
 			.user_data = i,
-			.offset = bench->remote.offset + i % remote_places * size,
+			.offset = bench->range.offset + i % region_places * size,
 			.length = size,
 			.timeout_ns = opts->timeout_ns,
 		};
@@ -171,7 +174,7 @@ static int bench_row(const struct bench *bench, uint64_t size, struct json_objec
 	load.batch = (unsigned int)(opts->batch < load.depth ? opts->batch : load.depth);
 	make_ops(bench, size, load.depth);
 
-	/* Once on each place without the clock, so that keys are not part of the result. */
+	/* Once at each offset without the clock, so that asking for keys is not measured. */
 	load.iterations = load.depth;
 	rc = load_run(&load);
 	if (rc)
@@ -206,7 +209,7 @@ static void print_heading(const struct bench_options *opts)
 /* The longest operation that can be done. */
 static uint64_t bench_most(const struct bench *bench)
 {
-	return bench->opts.opcode == KRDMA_OP_SEND ? KRDMA_MESSAGE_MAX : bench->remote.length;
+	return bench->opts.opcode == KRDMA_OP_SEND ? KRDMA_MESSAGE_MAX : bench->range.length;
 }
 
 static int bench_rows(const struct bench *bench, struct json_object *rows)
@@ -240,7 +243,7 @@ static const struct operation {
 	{ "send", KRDMA_OP_SEND, KRDMA_RIGHT_MESSAGE },
 };
 
-/* By its name, or the beginning of it. */
+/* By its name, or a unique prefix of it. */
 static const struct operation *operation_find(const char *name)
 {
 	size_t i;
@@ -368,12 +371,12 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 	if (opts->latency && opts->gbits)
 		return usage_error("--latency and --report_gbits exclude each other");
 	if (argc - optind != 2)
-		return usage_error("'read', 'write', 'atomic' or 'send' and a target are needed");
+		return usage_error("'read', 'write', 'atomic' or 'send' and a region are needed");
 	return -1;
 }
 
 /* A region in each session. */
-static int bench_regions(struct bench *bench, const struct target *target)
+static int bench_regions(struct bench *bench, const struct region_spec *spec)
 {
 	const struct bench_options *opts = &bench->opts;
 	uint32_t rights = opts->right;
@@ -384,16 +387,16 @@ static int bench_regions(struct bench *bench, const struct target *target)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
 	if (opts->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
 		rights |= KRDMA_RIGHT_READ;
-	rc = remote_open(&bench->remote, target, rights,
-			 opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0, opts->timeout_ns);
-	bench->regions[0] = bench->remote.region.id;
+	rc = range_open(&bench->range, spec, rights, opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0,
+			opts->timeout_ns);
+	bench->regions[0] = bench->range.region.id;
 	for (i = 1; !rc && i < opts->sessions; i++)
-		rc = remote_open_again(&bench->remote, target, rights, opts->timeout_ns,
-				       &bench->regions[i]);
+		rc = range_open_again(&bench->range, spec, rights, opts->timeout_ns,
+				      &bench->regions[i]);
 	return rc;
 }
 
-/* Page-aligned local memory, registered unless each operation shall pin it. */
+/* Page-aligned local memory, registered unless each operation is to pin it. */
 static int bench_memory(struct bench *bench)
 {
 	const struct bench_options *opts = &bench->opts;
@@ -402,7 +405,7 @@ static int bench_memory(struct bench *bench)
 	unsigned int depth;
 	void *memory;
 
-	bench->memory_size = opts->all || opts->size < WINDOW ? WINDOW : opts->size;
+	bench->memory_size = opts->all || opts->size < IN_FLIGHT ? IN_FLIGHT : opts->size;
 	bench->memory_size = (bench->memory_size + page - 1) / page * page;
 	memory = mmap(NULL, bench->memory_size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -410,9 +413,9 @@ static int bench_memory(struct bench *bench)
 		return fail("cannot allocate local memory: %s", strerror(errno));
 	bench->memory = memory;
 
-	/* Small operations are those of which most are under way. */
+	/* The smallest operations have the greatest depth. */
 	depth = lane_depth(opts, opts->all ? SIZE_MIN : opts->size) * bench->lanes;
-	if (krdma_query(bench->remote.krdma, &query))
+	if (krdma_query(bench->range.krdma, &query))
 		return fail_krdma();
 	if (depth > query.ops_max)
 		return fail("%u operations would be under way, the module takes %u", depth,
@@ -420,11 +423,11 @@ static int bench_memory(struct bench *bench)
 	bench->ops = calloc(depth, sizeof(*bench->ops));
 	if (!bench->ops)
 		return fail("out of memory");
-	return opts->engine->open(bench->remote.krdma, opts->pinned ? NULL : memory,
+	return opts->engine->open(bench->range.krdma, opts->pinned ? NULL : memory,
 				  bench->memory_size, depth);
 }
 
-static int bench_print(const struct bench *bench, const char *operation, const char *target)
+static int bench_print(const struct bench *bench, const char *operation, const char *region)
 {
 	const struct bench_options *opts = &bench->opts;
 	struct json_object *root = json_root();
@@ -433,7 +436,7 @@ static int bench_print(const struct bench *bench, const char *operation, const c
 
 	json_add_text(root, "operation", operation);
 	json_object_object_add(root, "bidirectional", json_object_new_boolean(opts->both));
-	json_add_text(root, "target", target);
+	json_add_text(root, "region", region);
 	json_add_text(root, "engine", opts->engine->name);
 	json_add_count(root, "sessions", opts->sessions ? opts->sessions : 1);
 	if (opts->batch)
@@ -453,7 +456,7 @@ static int bench_run(int argc, char **argv)
 	static struct bench bench;
 	struct bench_options *opts = &bench.opts;
 	const struct operation *operation;
-	struct target target;
+	struct region_spec spec;
 	char need[SIZE_TEXT], has[SIZE_TEXT];
 	int rc;
 
@@ -485,28 +488,28 @@ static int bench_run(int argc, char **argv)
 		return usage_error("--placed and --unplaced exclude each other");
 	if ((opts->flags & KRDMA_OP_VERIFY) && opts->opcode > KRDMA_OP_WRITE)
 		return usage_error("--verify is for 'read' and 'write'");
-	if (parse_target(argv[optind + 1], &target))
+	if (parse_region(argv[optind + 1], &spec))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   argv[optind + 1]);
-	if (opts->opcode == KRDMA_OP_SEND && (target.offset || target.length))
-		return usage_error("with 'send' the target has no offset and no length");
+	if (opts->opcode == KRDMA_OP_SEND && (spec.offset || spec.length))
+		return usage_error("with 'send' the region has no offset and no length");
 	subject_set("bench %s %s", operation->name, argv[optind + 1]);
 
-	rc = bench_regions(&bench, &target);
+	rc = bench_regions(&bench, &spec);
 	if (rc)
 		return rc;
 	if ((opts->all ? SIZE_MIN : opts->size) > bench_most(&bench))
 		return fail("the range has %s, an operation needs %s",
-			    size_text(bench.remote.length, has), size_text(opts->size, need));
+			    size_text(bench.range.length, has), size_text(opts->size, need));
 	bench.lanes = (opts->sessions ? (unsigned int)opts->sessions : 1) * (opts->both ? 2 : 1);
 	rc = bench_memory(&bench);
 	if (!rc)
 		rc = bench_print(&bench, operation->name, argv[optind + 1]);
-	/* After a failure operations may be under way: they end with the process. */
+	/* After a failure, operations may still be under way: they end with the process. */
 	if (rc)
 		return rc;
 	opts->engine->close();
-	remote_close(&bench.remote);
+	range_close(&bench.range);
 	free(bench.ops);
 	munmap(bench.memory, bench.memory_size);
 	return DONE;
@@ -529,10 +532,10 @@ const struct command cmd_bench = {
 		"  --engine NAME     ioctl (the default) or uring, for io_uring\n"
 		"  --report_gbits    10^9 bits per second instead of MiB per second\n"
 		"  --latency         print perftest's latency columns\n"
-		"  --pinned          pin local memory for each operation, don't register it\n"
-		"  --unplaced        WRITEs need not be in the peer's memory when they end (iWARP)\n"
-		"  --placed          a READ has to be behind each WRITE, on any transport\n"
-		"  --verify          compare the CRC32C of what was moved at both ends\n"
+		"  --pinned          pin local memory for each operation instead of registering it\n"
+		"  --unplaced        a WRITE may end before its bytes are in the peer's memory (iWARP)\n"
+		"  --placed          post a READ behind each WRITE, on any transport\n"
+		"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 		"  --timeout SECONDS deadline of each operation (default 30)\n",
 	.run = bench_run,
 };

@@ -9,7 +9,7 @@
 
 #include "cli.h"
 
-/* With the ring of pump.c: operations of 1 MiB, and 8 MiB under way, which fill a session. */
+/* With the ring of pump.c: operations of 1 MiB, and 8 MiB under way, enough to keep a session busy. */
 #define DEPTH_DEFAULT 8
 
 enum {
@@ -32,9 +32,9 @@ struct copy_options {
 	"  -Q, --depth N     operations under way (default 8)\n"           \
 	"  --progress        show the bar even if stderr is no terminal\n" \
 	"  --timeout SECONDS deadline of each operation (default 30)\n"    \
-	"  --verify          compare the CRC32C of what was moved at both ends\n"
+	"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 
-#define PUT_HELP "  --placed          a READ has to be behind each WRITE, on any transport\n"
+#define PUT_HELP "  --placed          post a READ behind each WRITE, on any transport\n"
 
 /* Return: -1 to go on, else the exit status. */
 static int copy_options(const struct command *command, int argc, char **argv,
@@ -128,7 +128,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	return rc;
 }
 
-/* Bytes from here to the end; 0 if the file does not tell, as a pipe or /proc. */
+/* Bytes from the file position to the end; 0 if the length is not known, as of a pipe or in /proc. */
 static uint64_t bytes_left(int fd, const struct stat *st)
 {
 	off_t here, end;
@@ -146,8 +146,8 @@ static int put_run(int argc, char **argv)
 {
 	struct copy_options opts;
 	struct pump_job job = { .opcode = KRDMA_OP_WRITE, .fd = STDIN_FILENO };
-	struct target target;
-	struct remote remote;
+	struct region_spec spec;
+	struct range range;
 	char length[SIZE_TEXT], room[SIZE_TEXT];
 	uint32_t rights;
 	struct stat st;
@@ -158,7 +158,7 @@ static int put_run(int argc, char **argv)
 		return rc;
 	if (strcmp(argv[optind], "-") != 0)
 		job.path = argv[optind];
-	if (parse_target(argv[optind + 1], &target))
+	if (parse_region(argv[optind + 1], &spec))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   argv[optind + 1]);
 
@@ -171,19 +171,19 @@ static int put_run(int argc, char **argv)
 	job.length = bytes_left(job.fd, &st);
 
 	rights = KRDMA_RIGHT_WRITE | (opts.flags ? KRDMA_RIGHT_READ : 0);
-	rc = remote_open(&remote, &target, rights, 0, opts.timeout_ns);
+	rc = range_open(&range, &spec, rights, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
-	job.remote = &remote;
-	if (job.length > remote.length)
+	job.range = &range;
+	if (job.length > range.length)
 		rc = fail("%s has %s (%llu bytes), the range has %s (%llu bytes)",
 			  job.path ? job.path : "standard input", size_text(job.length, length),
-			  (unsigned long long)job.length, size_text(remote.length, room),
-			  (unsigned long long)remote.length);
+			  (unsigned long long)job.length, size_text(range.length, room),
+			  (unsigned long long)range.length);
 	else
 		rc = copy_run(&cmd_put, &opts, &job, job.path ? job.path : "standard input");
 	if (!rc)
-		remote_close(&remote);
+		range_close(&range);
 	return rc;
 }
 
@@ -191,14 +191,14 @@ static int get_run(int argc, char **argv)
 {
 	struct copy_options opts;
 	struct pump_job job = { .opcode = KRDMA_OP_READ, .fd = -1 };
-	struct target target;
-	struct remote remote;
+	struct region_spec spec;
+	struct range range;
 	int rc;
 
 	rc = copy_options(&cmd_get, argc, argv, &opts);
 	if (rc >= 0)
 		return rc;
-	if (parse_target(argv[optind], &target))
+	if (parse_region(argv[optind], &spec))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   argv[optind]);
 	if (strcmp(argv[optind + 1], "-") != 0)
@@ -206,14 +206,14 @@ static int get_run(int argc, char **argv)
 	else if (json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
 
-	rc = remote_open(&remote, &target, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
+	rc = range_open(&range, &spec, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
-	job.remote = &remote;
-	job.length = remote.length;
+	job.range = &range;
+	job.length = range.length;
 	rc = copy_run(&cmd_get, &opts, &job, argv[optind]);
 	if (!rc)
-		remote_close(&remote);
+		range_close(&range);
 	return rc;
 }
 

@@ -5,8 +5,8 @@
 #include "cli.h"
 
 struct digest_options {
-	const char *text; /* of the target */
-	struct target target;
+	const char *text; /* of the region */
+	struct region_spec spec;
 	uint64_t timeout_ns;
 };
 
@@ -19,9 +19,9 @@ static int digest_options(int argc, char **argv, struct digest_options *opts)
 	if (rc >= 0)
 		return rc;
 	if (argc - optind != 1)
-		return usage_error("one target is needed");
+		return usage_error("one region is needed");
 	opts->text = argv[optind];
-	if (parse_target(opts->text, &opts->target))
+	if (parse_region(opts->text, &opts->spec))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 				   opts->text);
 	return -1;
@@ -38,7 +38,7 @@ static void digest_print(const struct digest_options *opts, uint64_t length, uin
 		return;
 	}
 	root = json_root();
-	json_add_text(root, "target", opts->text);
+	json_add_text(root, "region", opts->text);
 	json_add_count(root, "bytes", length);
 	json_add_text(root, "crc32c", text);
 	json_finish(root);
@@ -48,7 +48,7 @@ static int digest_run(int argc, char **argv)
 {
 	struct krdma_completion completion;
 	struct digest_options opts = { 0 };
-	struct remote remote;
+	struct range range;
 	_Alignas(8) uint64_t number = 0;
 	struct krdma_op op;
 	int rc;
@@ -57,18 +57,18 @@ static int digest_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("digest %s", opts.text);
-	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
+	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
-	krdma_op_digest(&op, remote.region.id, remote.offset, remote.length, &number);
+	krdma_op_digest(&op, range.region.id, range.offset, range.length, &number);
 	op.timeout_ns = opts.timeout_ns;
-	if (krdma_submit(remote.krdma, &op, &completion, 1)) {
+	if (krdma_submit(range.krdma, &op, &completion, 1)) {
 		rc = fail_krdma();
 	} else {
-		digest_print(&opts, remote.length, (uint32_t)number);
+		digest_print(&opts, range.length, (uint32_t)number);
 		rc = finish_output(DONE);
 	}
-	remote_close(&remote);
+	range_close(&range);
 	return rc;
 }
 

@@ -81,7 +81,7 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 	if ((opts->rights & KRDMA_RIGHT_ATOMIC) && !(opts->rights & KRDMA_RIGHT_WRITE))
 		return usage_error("--atomic lets peers write, --read-only does not");
 	if (opts->huge && opts->file)
-		return usage_error("--huge is for --size, a file has the pages that it has");
+		return usage_error("--huge is for --size: a file has its own pages");
 	return -1;
 }
 
@@ -100,13 +100,13 @@ static uint64_t proc_number(const char *path, const char *word, int base)
 	return value;
 }
 
-/* CAP_IPC_LOCK is without a limit. */
+/* With CAP_IPC_LOCK there is no limit. */
 static bool memlock_counts(void)
 {
 	return !(proc_number("/proc/self/status", "CapEff:", 16) & 1ULL << 14);
 }
 
-/* Pages are taken when peers use them, and it is they who see then that there are none. */
+/* Pages are taken when peers use them: a lack of memory would show as failures at the peers. */
 static void warn_of_limits(const struct export_options *opts)
 {
 	uint64_t available = proc_number("/proc/meminfo", "MemAvailable:", 10) << 10;
@@ -125,8 +125,9 @@ static void warn_of_limits(const struct export_options *opts)
 }
 
 /*
- * The pages of a file on disk, for reading: taken when peers use them, as those of anonymous
- * memory. Return: 0; -EOPNOTSUPP or -EINVAL if it has to be mapped and pinned; else -1.
+ * Export a file on disk for reading. Its pages are taken when peers use them, like those of
+ * anonymous memory. Return: 0; -EOPNOTSUPP or -EINVAL if the file has to be mapped and pinned;
+ * else -1.
  */
 static int publish_file(struct krdma *krdma, struct export_options *opts, uint32_t *id)
 {
@@ -143,7 +144,7 @@ static int publish_file(struct krdma *krdma, struct export_options *opts, uint32
 					opts->max_segments, id);
 	if (rc)
 		close(fd);
-	/* Else it stays open, for an operator who asks what keeps the file system busy. */
+	/* Else the file stays open, so that fuser(1) shows what keeps the file system busy. */
 	if (!rc) {
 		opts->length = length;
 		warn_of_limits(opts);
@@ -152,7 +153,7 @@ static int publish_file(struct krdma *krdma, struct export_options *opts, uint32
 	return rc == -EOPNOTSUPP || rc == -EINVAL ? rc : -1;
 }
 
-/* What is published lives until the process ends. Return: 0 or -1. */
+/* The export lives until the process ends. Return: 0 or -1. */
 static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *id)
 {
 	void *addr;
@@ -216,7 +217,7 @@ static int export_run(int argc, char **argv)
 		return rc;
 	subject_set("export %s", opts.name);
 
-	/* Blocked from before there is something to end, so that none is lost. */
+	/* Blocked before the export exists, so that no signal is lost. */
 	stop_signals_block(&signals);
 	if (krdma_new(&krdma))
 		return fail_krdma();

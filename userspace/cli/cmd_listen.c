@@ -138,7 +138,7 @@ const struct command cmd_listen = {
 	.summary = "accept peers at a local address, show and remove listeners",
 	.help = "The default port is 7471. Without an address, the listeners are shown.\n\n"
 		"  --allow PREFIX    only peers of this prefix, 10.1.0.0/16; may be repeated\n"
-		"  --remove ADDRESS  stop listening, and end the sessions that came by it\n"
+		"  --remove ADDRESS  stop listening, and end the sessions that came through it\n"
 		"  --wait            stay, and remove the listener at SIGINT or SIGTERM; needed in a\n"
 		"                    network namespace other than the first, where a listener ends\n"
 		"                    with the command that made it\n",

@@ -143,7 +143,7 @@ static int ping_loop(struct krdma *krdma, const struct ping_options *opts, uint3
 
 static int ping_run(int argc, char **argv)
 {
-	/* The first ^C ends with a summary; the second one is deadly again. */
+	/* The first SIGINT ends the loop, and a summary follows; the second one kills the process. */
 	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
 	static struct stats stats;
 	struct ping_options opts;
@@ -158,7 +158,7 @@ static int ping_run(int argc, char **argv)
 	subject_set("ping %s", opts.host);
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	if (remote_connect(krdma, opts.host, 0, opts.timeout_ns, &session, &peer)) {
+	if (session_connect(krdma, opts.host, 0, opts.timeout_ns, &session, &peer)) {
 		rc = fail_krdma();
 	} else {
 		sigaction(SIGINT, &action, NULL);

@@ -74,7 +74,7 @@ static int recv_options(int argc, char **argv, struct recv_options *opts)
 	return -1;
 }
 
-/* Who is asked to end has so long to print what has come. */
+/* After a signal to end, printing what has come may take so long. */
 #define STOP_SECONDS 2
 
 static volatile sig_atomic_t stopping;
@@ -86,18 +86,18 @@ static void on_stop(int sig)
 	alarm(STOP_SECONDS);
 }
 
-/* A write() is as long as nobody reads: nothing else ends it. */
+/* A write() blocks while nobody reads the output: only this signal handler ends it. */
 static void on_late(int sig)
 {
-	static const char why[] = "krdma: recv: its output is not read: some of it is lost\n";
-	ssize_t rc = write(STDERR_FILENO, why, sizeof(why) - 1);
+	static const char text[] = "krdma: recv: nobody reads its output: some of it is lost\n";
+	ssize_t rc = write(STDERR_FILENO, text, sizeof(text) - 1);
 
 	(void)sig;
 	(void)rc;
 	_exit(FAILED);
 }
 
-/* What is not printed as it is would be mistaken for something else, or worse. */
+/* Bytes that are not printable are escaped: they could look like other output, or control a terminal. */
 static void print_bytes(const unsigned char *at, uint32_t length)
 {
 	for (; length--; at++)
@@ -162,19 +162,19 @@ static void print_message(const struct recv_options *opts, const struct krdma_me
 	putchar('\n');
 }
 
-/* Reads what is there. Return: messages, or -1; a failure has been reported. */
-static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
+/* Read the messages that have come. Return: their number, or -1; a failure has been reported. */
+static int recv_read(const struct recv_options *opts, int queue, uint64_t most)
 {
 	static _Alignas(8) char buf[BATCH * (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)];
 	const struct krdma_message *m;
 	ssize_t bytes;
 	int n = 0;
 
-	bytes = read(inbox, buf, sizeof(buf));
+	bytes = read(queue, buf, sizeof(buf));
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (bytes <= 0) {
-		fail("the inbox can't be read: %s",
+		fail("the message queue can't be read: %s",
 		     bytes ? strerror(errno) : "the export has ended");
 		return -1;
 	}
@@ -184,14 +184,14 @@ static int recv_read(const struct recv_options *opts, int inbox, uint64_t most)
 	return n;
 }
 
-/* Return: the exit status. @signals are blocked, and end it. */
-static int recv_messages(const struct recv_options *opts, int inbox, const sigset_t *signals)
+/* Return: the exit status. @signals are blocked; one of them ends the loop. */
+static int recv_messages(const struct recv_options *opts, int queue, const sigset_t *signals)
 {
 	const struct timespec timeout = {
 		.tv_sec = (time_t)(opts->timeout_ns / 1000000000),
 		.tv_nsec = (long)(opts->timeout_ns % 1000000000),
 	};
-	struct pollfd fd = { .fd = inbox, .events = POLLIN };
+	struct pollfd fd = { .fd = queue, .events = POLLIN };
 	uint64_t left = opts->count ? opts->count : UINT64_MAX;
 	sigset_t waiting;
 	int rc;
@@ -200,7 +200,7 @@ static int recv_messages(const struct recv_options *opts, int inbox, const sigse
 	sigdelset(&waiting, SIGINT);
 	sigdelset(&waiting, SIGTERM);
 	while (left) {
-		/* Even then: the senders were told that their messages are in the queue. */
+		/* After a signal, too: the senders know that their messages are in the queue. */
 		const bool last = stopping;
 
 		rc = last ? 1 : ppoll(&fd, 1, opts->timeout_ns ? &timeout : NULL, &waiting);
@@ -208,13 +208,13 @@ static int recv_messages(const struct recv_options *opts, int inbox, const sigse
 			return fail("poll: %s", strerror(errno));
 		if (!rc)
 			return fail("no message has come in time");
-		/* They cut off no write(), but have to be heard during one. */
+		/* The signals interrupt no write(), but end one that blocks for long. */
 		sigprocmask(SIG_UNBLOCK, signals, NULL);
-		rc = recv_read(opts, inbox, left);
+		rc = recv_read(opts, queue, left);
 		if (rc < 0)
 			return FAILED;
 		left -= (uint64_t)rc < left ? (uint64_t)rc : left;
-		/* As they come, for who reads them from a pipe. */
+		/* At once, for a reader at the other end of a pipe. */
 		rc = finish_output(DONE);
 		if (rc)
 			return rc;
@@ -225,7 +225,7 @@ static int recv_messages(const struct recv_options *opts, int inbox, const sigse
 	return DONE;
 }
 
-/* What is published lives until the process ends. Return: the inbox, or -1. */
+/* The export lives until the process ends. Return: the file of its message queue, or -1. */
 static int publish(struct krdma *krdma, const struct recv_options *opts)
 {
 	uint32_t rights = KRDMA_RIGHT_MESSAGE, id;
@@ -239,7 +239,7 @@ static int publish(struct krdma *krdma, const struct recv_options *opts)
 		return -1;
 	rc = krdma_export_memfd(krdma, opts->name, fd, 0, size, rights, 0, &id);
 	close(fd);
-	return rc ? -1 : krdma_inbox(krdma, id, KRDMA_INBOX_NONBLOCK);
+	return rc ? -1 : krdma_message_queue(krdma, id, KRDMA_MESSAGE_QUEUE_NONBLOCK);
 }
 
 static int recv_run(int argc, char **argv)
@@ -249,7 +249,7 @@ static int recv_run(int argc, char **argv)
 	struct sigaction late = { .sa_handler = on_late };
 	struct krdma *krdma;
 	sigset_t signals;
-	int rc, inbox;
+	int rc, queue;
 
 	rc = recv_options(argc, argv, &opts);
 	if (rc >= 0)
@@ -261,14 +261,14 @@ static int recv_run(int argc, char **argv)
 	sigaction(SIGALRM, &late, NULL);
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	inbox = publish(krdma, &opts);
-	if (inbox < 0) {
+	queue = publish(krdma, &opts);
+	if (queue < 0) {
 		rc = fail_krdma();
 	} else {
 		fprintf(stderr, "receiving as %s\n", opts.name);
-		rc = recv_messages(&opts, inbox, &signals);
+		rc = recv_messages(&opts, queue, &signals);
 		alarm(0);
-		close(inbox);
+		close(queue);
 	}
 	krdma_free(krdma);
 	return rc;

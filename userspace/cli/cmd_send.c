@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* krdma send: messages to whoever has published a name. */
+/* krdma send: messages to the holder of an export. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@ enum {
 };
 
 struct send_options {
-	const char *text;    /* of the target */
+	const char *text;    /* of the region */
 	const char *message; /* NULL: from standard input */
-	struct target target;
+	struct region_spec spec;
 	bool lines;
 	uint64_t value;
 	uint64_t timeout_ns;
@@ -54,32 +54,32 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 		}
 	}
 	if (argc - optind < 1 || argc - optind > 2)
-		return usage_error("a target is needed, and one message at most");
+		return usage_error("a region is needed, and one message at most");
 	opts->text = argv[optind];
 	opts->message = argv[optind + 1];
 	if (opts->lines && opts->message)
 		return usage_error("--lines is for standard input");
-	if (parse_target(opts->text, &opts->target) || opts->target.offset || opts->target.length)
+	if (parse_region(opts->text, &opts->spec) || opts->spec.offset || opts->spec.length)
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME", opts->text);
 	return -1;
 }
 
 /* Return: the exit status. */
-static int send_one(const struct remote *remote, const struct send_options *opts,
-		    const char *message, size_t length)
+static int send_one(const struct range *range, const struct send_options *opts, const char *message,
+		    size_t length)
 {
 	struct krdma_completion completion;
 	struct krdma_op op;
 
 	if (length > KRDMA_MESSAGE_MAX)
 		return fail("a message has %d bytes at most", KRDMA_MESSAGE_MAX);
-	krdma_op_send(&op, remote->region.id, message, length, opts->value);
+	krdma_op_send(&op, range->region.id, message, length, opts->value);
 	op.timeout_ns = opts->timeout_ns;
-	return krdma_submit(remote->krdma, &op, &completion, 1) ? fail_krdma() : DONE;
+	return krdma_submit(range->krdma, &op, &completion, 1) ? fail_krdma() : DONE;
 }
 
-/* One message after the other: each is there before the next is sent. */
-static int send_lines(const struct remote *remote, const struct send_options *opts,
+/* One message after the other: each is in the message queue before the next is sent. */
+static int send_lines(const struct range *range, const struct send_options *opts,
 		      uint64_t *messages, uint64_t *bytes)
 {
 	char *line = NULL;
@@ -90,7 +90,7 @@ static int send_lines(const struct remote *remote, const struct send_options *op
 	while (!rc && (length = getline(&line, &room, stdin)) >= 0) {
 		if (length && line[length - 1] == '\n')
 			length--;
-		rc = send_one(remote, opts, line, (size_t)length);
+		rc = send_one(range, opts, line, (size_t)length);
 		*messages += !rc;
 		*bytes += rc ? 0 : (uint64_t)length;
 	}
@@ -100,14 +100,14 @@ static int send_lines(const struct remote *remote, const struct send_options *op
 	return rc;
 }
 
-static int send_input(const struct remote *remote, const struct send_options *opts, uint64_t *bytes)
+static int send_input(const struct range *range, const struct send_options *opts, uint64_t *bytes)
 {
 	char message[KRDMA_MESSAGE_MAX + 1];
 
 	*bytes = fread(message, 1, sizeof(message), stdin);
 	if (ferror(stdin))
 		return fail("standard input can't be read: %s", strerror(errno));
-	return send_one(remote, opts, message, *bytes);
+	return send_one(range, opts, message, *bytes);
 }
 
 static int send_run(int argc, char **argv)
@@ -115,32 +115,32 @@ static int send_run(int argc, char **argv)
 	struct send_options opts = { 0 };
 	uint64_t messages = 0, bytes = 0;
 	struct json_object *root;
-	struct remote remote;
+	struct range range;
 	int rc;
 
 	rc = send_options(argc, argv, &opts);
 	if (rc >= 0)
 		return rc;
 	subject_set("send %s", opts.text);
-	rc = remote_open(&remote, &opts.target, KRDMA_RIGHT_MESSAGE, 0, opts.timeout_ns);
+	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_MESSAGE, 0, opts.timeout_ns);
 	if (rc)
 		return rc;
 	if (opts.lines) {
-		rc = send_lines(&remote, &opts, &messages, &bytes);
+		rc = send_lines(&range, &opts, &messages, &bytes);
 	} else {
 		if (opts.message) {
 			bytes = strlen(opts.message);
-			rc = send_one(&remote, &opts, opts.message, bytes);
+			rc = send_one(&range, &opts, opts.message, bytes);
 		} else {
-			rc = send_input(&remote, &opts, &bytes);
+			rc = send_input(&range, &opts, &bytes);
 		}
 		messages = !rc;
 	}
-	remote_close(&remote);
+	range_close(&range);
 	if (rc || !json_asked)
 		return rc;
 	root = json_root();
-	json_add_text(root, "target", opts.text);
+	json_add_text(root, "region", opts.text);
 	json_add_count(root, "messages", messages);
 	json_add_count(root, "bytes", bytes);
 	json_finish(root);
@@ -150,11 +150,11 @@ static int send_run(int argc, char **argv)
 const struct command cmd_send = {
 	.name = "send",
 	.usage = "krdma send [OPTIONS] HOST[:PORT]/NAME [MESSAGE]",
-	.summary = "send messages to whoever has published a name",
+	.summary = "send messages to the holder of an export",
 	.help = "Without MESSAGE, standard input is the message: 4096 bytes at most. The command\n"
-		"ends when it is in the receiver's queue; while that is full it waits.\n\n"
+		"ends when the message is in the receiver's queue; while that queue is full it waits.\n\n"
 		"  --lines           each line of standard input is a message, without its newline\n"
-		"  --value NUMBER    goes with it, 64 bits (default 0)\n"
+		"  --value NUMBER    number of 64 bits that goes with each message (default 0)\n"
 		"  --timeout SECONDS give up after this time (default 30)\n",
 	.run = send_run,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* krdma ls, status, devices, version: look, and change nothing. */
+/* krdma ls, status, devices, version: these change nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static int no_options(const struct command *command, int argc, char **argv)
 	return -1;
 }
 
-/* Print and free what has been fetched, or say why it could not be. */
+/* Print and free the fetched objects, or report the failure. */
 static int show(struct json_object *root, int error, void (*print)(struct json_object *))
 {
 	int rc = DONE;
@@ -65,9 +65,9 @@ static int ls_run(int argc, char **argv)
 
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	/* The right to send messages is shown to those who could. */
-	if (remote_connect(krdma, argv[optind], KRDMA_CONNECT_MESSAGES, timeout_ns, &session,
-			   &peer)) {
+	/* A peer shows the right to send messages only in a session that can carry them. */
+	if (session_connect(krdma, argv[optind], KRDMA_CONNECT_MESSAGES, timeout_ns, &session,
+			    &peer)) {
 		rc = fail_krdma();
 	} else {
 		root = json_root();
@@ -131,7 +131,7 @@ static const struct field module_fields[] = {
 	{ "vector_max", FIELD_COUNT, false },
 };
 
-/* Objects to print come as an array, even the only one. */
+/* objects_print() takes an array, here one of a single object. */
 static int module_fetch(struct krdma *krdma, struct json_object *root)
 {
 	struct krdma_ioc_query query = { .size = sizeof(query) };
@@ -277,7 +277,7 @@ static int version_run(int argc, char **argv)
 		return rc;
 	root = json_root();
 	json_add_text(root, "version", KRDMA_VERSION);
-	/* The tool has a version without the module too: no failure. */
+	/* The command has a version even without the module: no failure. */
 	if (krdma_new(&krdma)) {
 		json_add_text(root, "module_error", krdma_error());
 		return show(root, 0, version_print);

@@ -39,7 +39,7 @@ static int ioctl_submit(const struct krdma_op *ops, unsigned int count)
 {
 	int taken;
 
-	/* Who has one at a time waits for it in the same call, and so is it measured. */
+	/* A single operation at a time is started and awaited in one call, as a program would do. */
 	if (engine.depth == 1)
 		return krdma_submit(engine.krdma, ops, engine.completions, count) ? fail_krdma() :
 										    DONE;

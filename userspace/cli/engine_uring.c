@@ -55,7 +55,7 @@ static int uring_submit(const struct krdma_op *ops, unsigned int count)
 	unsigned int i;
 	int rc;
 
-	/* What is there already was a batch of its own. */
+	/* What is in the queue already was a batch of its own. */
 	if (io_uring_sq_ready(&engine.ring)) {
 		rc = io_uring_submit(&engine.ring);
 		if (rc < 0)

@@ -139,7 +139,7 @@ static void device_fill(struct json_object *object, const void *entry)
 							      "no");
 	json_add_text(object, "notes",
 		      info->flags & KRDMA_DEVICE_READ_TO_WRITE ?
-			      "what is written has to be readable as well" :
+			      "a region to write must be readable as well" :
 			      "");
 }
 
@@ -198,7 +198,7 @@ static const struct field session_fields[] = {
 	{ "segments", FIELD_COUNT, false },
 	{ "in_flight", FIELD_COUNT, false },
 	{ "waiting", FIELD_COUNT, false },
-	{ "questions", FIELD_COUNT, false },
+	{ "requests", FIELD_COUNT, false },
 	{ "bytes_read", FIELD_SIZE, true },
 	{ "bytes_written", FIELD_SIZE, false },
 	{ "transfers", FIELD_COUNT, false },
@@ -225,7 +225,7 @@ static void session_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "segments", info->segments);
 	json_add_count(object, "in_flight", info->in_flight);
 	json_add_count(object, "waiting", info->waiting);
-	json_add_count(object, "questions", info->questions);
+	json_add_count(object, "requests", info->requests);
 	json_add_count(object, "bytes_read", info->bytes_read);
 	json_add_count(object, "bytes_written", info->bytes_written);
 	json_add_count(object, "transfers", info->transfers);
@@ -241,11 +241,11 @@ const struct list list_sessions = {
 };
 
 static const struct field channel_fields[] = {
-	{ "channel", FIELD_COUNT, false },       { "session", FIELD_COUNT, false },
-	{ "state", FIELD_TEXT, false },          { "device", FIELD_TEXT, false },
-	{ "port", FIELD_COUNT, false },          { "qp", FIELD_COUNT, false },
-	{ "slots", FIELD_COUNT, false },         { "slots_used", FIELD_COUNT, false },
-	{ "questions_max", FIELD_COUNT, false }, { "questions", FIELD_COUNT, false },
+	{ "channel", FIELD_COUNT, false },      { "session", FIELD_COUNT, false },
+	{ "state", FIELD_TEXT, false },         { "device", FIELD_TEXT, false },
+	{ "port", FIELD_COUNT, false },         { "qp", FIELD_COUNT, false },
+	{ "slots", FIELD_COUNT, false },        { "slots_used", FIELD_COUNT, false },
+	{ "requests_max", FIELD_COUNT, false }, { "requests", FIELD_COUNT, false },
 };
 
 static void channel_fill(struct json_object *object, const void *entry)
@@ -260,8 +260,8 @@ static void channel_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "qp", info->qp_num);
 	json_add_count(object, "slots", info->slots);
 	json_add_count(object, "slots_used", info->slots_used);
-	json_add_count(object, "questions_max", info->questions_max);
-	json_add_count(object, "questions", info->questions);
+	json_add_count(object, "requests_max", info->requests_max);
+	json_add_count(object, "requests", info->requests);
 }
 
 const struct list list_channels = {

@@ -2,8 +2,8 @@
 /*
  * A load of operations, measured.
  *
- * Each operation is idle or under way; when it has ended, it goes to the end of
- * the queue of those that are idle, and is started anew from there.
+ * Each operation is idle or under way. An operation that has ended goes to the end
+ * of the queue of idle operations, and is started anew from there.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What commands print. Each builds its objects as JSON once; text is made from
- * the same objects, so that both have the same fields.
+ * What commands print. Each command builds its objects as JSON; the text is made
+ * from the same objects, so that both have the same fields.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ void json_add_real(struct json_object *object, const char *key, double value)
 	json_object_object_add(object, key, json_object_new_double_s(value, digits));
 }
 
-/* An identity: as a string, since many readers keep only 53 bits of a number. */
+/* An identity is a string, since many JSON readers keep only 53 bits of a number. */
 void json_add_hex(struct json_object *object, const char *key, uint64_t value)
 {
 	char text[20];

@@ -93,31 +93,31 @@ int parse_seconds(const char *text, uint64_t *ns)
 	return *end || !*ns ? -1 : 0;
 }
 
-int parse_target(const char *text, struct target *target)
+int parse_region(const char *text, struct region_spec *spec)
 {
 	const char *slash = strchr(text, '/');
 	const char *name, *end;
 	size_t length;
 
-	memset(target, 0, sizeof(*target));
-	if (!slash || slash == text || (size_t)(slash - text) >= sizeof(target->host))
+	memset(spec, 0, sizeof(*spec));
+	if (!slash || slash == text || (size_t)(slash - text) >= sizeof(spec->host))
 		return -1;
-	memcpy(target->host, text, (size_t)(slash - text));
+	memcpy(spec->host, text, (size_t)(slash - text));
 
 	/* '+' may be in a name, '@' may not. */
 	name = slash + 1;
 	length = strcspn(name, "@");
-	if (!length || length >= sizeof(target->name) || memchr(name, '/', length))
+	if (!length || length >= sizeof(spec->name) || memchr(name, '/', length))
 		return -1;
-	memcpy(target->name, name, length);
+	memcpy(spec->name, name, length);
 	if (!name[length])
 		return 0;
 
-	if (parse_bytes(name + length + 1, &target->offset, &end))
+	if (parse_bytes(name + length + 1, &spec->offset, &end))
 		return -1;
 	if (!*end)
 		return 0;
-	if (*end != '+' || parse_size(end + 1, &target->length))
+	if (*end != '+' || parse_size(end + 1, &spec->length))
 		return -1;
-	return target->length > UINT64_MAX - target->offset ? -1 : 0;
+	return spec->length > UINT64_MAX - spec->offset ? -1 : 0;
 }

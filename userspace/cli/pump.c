@@ -5,14 +5,14 @@
  *   put:  file -> [WITH_FILE -> FOR_WIRE] ring of slots [FOR_WIRE -> ON_WIRE -> WITH_FILE] -> wire
  *   get:  wire -> [FOR_WIRE -> ON_WIRE -> WITH_FILE] ring of slots [WITH_FILE -> FOR_WIRE] -> file
  *
- * One thread has the file, one the wire. The ring has room for what is under
- * way and for as much again, so that the file is read ahead and written behind
- * while the wire is busy. Chunk n of the range uses slot n % slot_count. The file takes
- * chunks in order; on the wire they start in order and end in any. The state of
- * a slot says whose it is: only its owner may touch the memory.
+ * One thread handles the file, another the wire. The ring has twice as many slots as
+ * operations may be under way, so that the file is read ahead and written behind
+ * while the wire is busy. Block n of the range uses slot n % slot_count. The file's
+ * thread takes blocks in order; on the wire they start in order and end in any order.
+ * The state of a slot says which thread owns it: only that thread touches its memory.
  *
- * The wire's thread sleeps in one place, on an eventfd: the kernel raises it
- * when an operation has ended, the file's thread when a chunk is ready.
+ * The wire's thread sleeps only on an eventfd. The kernel signals it when an
+ * operation has ended, the file's thread when a block is ready.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 #include "cli.h"
 
-/* The ring, unless the depth is such that slots would be too small or too large. */
+/* Size of the ring, unless SLOT_MIN or SLOT_MAX says otherwise. */
 #define RING_SIZE (16 * MIB)
 #define SLOT_MAX  (4 * MIB)
 #define SLOT_MIN  (64 * KIB)
@@ -62,30 +62,30 @@ struct pump {
 
 	/* The lock of the crew protects these three. */
 	struct slot *slots;
-	uint64_t chunks; /* UINT64_MAX while not known */
+	uint64_t blocks; /* UINT64_MAX while not known */
 	uint64_t moved;
 
 	/* For the wire's thread only. */
-	uint64_t started; /* chunks */
+	uint64_t started; /* blocks */
 	uint64_t ended;
 	struct krdma_op *ops;
 	struct krdma_completion *completions;
 };
 
-static struct slot *slot_of(const struct pump *pump, uint64_t chunk)
+static struct slot *slot_of(const struct pump *pump, uint64_t block)
 {
-	return &pump->slots[chunk % pump->slot_count];
+	return &pump->slots[block % pump->slot_count];
 }
 
-static char *slot_memory(const struct pump *pump, uint64_t chunk)
+static char *slot_memory(const struct pump *pump, uint64_t block)
 {
-	return pump->memory + (chunk % pump->slot_count) * pump->slot_size;
+	return pump->memory + (block % pump->slot_count) * pump->slot_size;
 }
 
-static void slot_set(struct pump *pump, uint64_t chunk, enum slot_state state, uint64_t moved)
+static void slot_set(struct pump *pump, uint64_t block, enum slot_state state, uint64_t moved)
 {
 	pthread_mutex_lock(&pump->crew.lock);
-	slot_of(pump, chunk)->state = state;
+	slot_of(pump, block)->state = state;
 	pump->moved += moved;
 	pthread_cond_broadcast(&pump->crew.changed);
 	pthread_mutex_unlock(&pump->crew.lock);
@@ -97,15 +97,15 @@ static void wake_wire(const struct pump *pump)
 {
 	const uint64_t one = 1;
 
-	/* Nothing but a fault in this program can make it fail. */
+	/* Only a bug in this program can make it fail. */
 	if (write(pump->wake_fd, &one, sizeof(one)) < 0)
 		abort();
 }
 
-static void fill_op(const struct pump *pump, uint64_t chunk, struct krdma_op *op)
+static void fill_op(const struct pump *pump, uint64_t block, struct krdma_op *op)
 {
-	const uint64_t start = chunk * pump->slot_size;
-	struct slot *slot = slot_of(pump, chunk);
+	const uint64_t start = block * pump->slot_size;
+	struct slot *slot = slot_of(pump, block);
 
 	if (pump->opcode == KRDMA_OP_READ) {
 		slot->length = pump->slot_size;
@@ -116,16 +116,16 @@ static void fill_op(const struct pump *pump, uint64_t chunk, struct krdma_op *op
 		.opcode = (uint8_t)pump->opcode,
 		.flags = KRDMA_OP_BUFFER | pump->flags,
 		.region = pump->region,
-		.user_data = chunk,
+		.user_data = block,
 		.offset = pump->offset + start,
 		.length = slot->length,
-		.addr = (chunk % pump->slot_count) * pump->slot_size,
+		.addr = (block % pump->slot_count) * pump->slot_size,
 		.buffer = pump->buffer,
 		.timeout_ns = pump->timeout_ns,
 	};
 }
 
-/* Start what is ready, as far as the depth goes. Return: 0, or -1 after a failure. */
+/* Start the blocks that are ready, as far as the depth allows. Return: 0, or -1 after a failure. */
 static int wire_start(struct pump *pump)
 {
 	const uint64_t under_way = pump->started - pump->ended;
@@ -133,7 +133,7 @@ static int wire_start(struct pump *pump)
 	int taken, i;
 
 	pthread_mutex_lock(&pump->crew.lock);
-	while (under_way + count < pump->depth && pump->started + count < pump->chunks &&
+	while (under_way + count < pump->depth && pump->started + count < pump->blocks &&
 	       slot_of(pump, pump->started + count)->state == FOR_WIRE) {
 		fill_op(pump, pump->started + count, &pump->ops[count]);
 		count++;
@@ -154,7 +154,7 @@ static int wire_start(struct pump *pump)
 	return 0;
 }
 
-/* Take what has ended. Return: 0, or -1 after a failure. */
+/* Take the operations that have ended. Return: 0, or -1 after a failure. */
 static int wire_end(struct pump *pump)
 {
 	int count = krdma_reap(pump->krdma, pump->completions, pump->depth);
@@ -163,13 +163,13 @@ static int wire_end(struct pump *pump)
 	if (count == -EAGAIN)
 		return 0;
 	for (i = 0; i < count; i++) {
-		const uint64_t chunk = pump->completions[i].user_data;
+		const uint64_t block = pump->completions[i].user_data;
 
 		if (pump->completions[i].status)
 			break;
 		/* A put's bytes have arrived; a get's still have to reach the file. */
-		slot_set(pump, chunk, WITH_FILE,
-			 pump->opcode == KRDMA_OP_WRITE ? slot_of(pump, chunk)->length : 0);
+		slot_set(pump, block, WITH_FILE,
+			 pump->opcode == KRDMA_OP_WRITE ? slot_of(pump, block)->length : 0);
 		pump->ended++;
 	}
 	if (i == count)
@@ -178,14 +178,14 @@ static int wire_end(struct pump *pump)
 	return -1;
 }
 
-/* Wait until something has ended, or is ready. Return: false if nothing is left to do. */
+/* Wait until an operation has ended or a block is ready. Return: false if nothing is left. */
 static bool wire_wait(struct pump *pump)
 {
 	uint64_t count;
 	bool done;
 
 	pthread_mutex_lock(&pump->crew.lock);
-	done = pump->ended == pump->chunks;
+	done = pump->ended == pump->blocks;
 	pthread_mutex_unlock(&pump->crew.lock);
 	return !done && (read(pump->wake_fd, &count, sizeof(count)) > 0 || errno == EINTR);
 }
@@ -202,27 +202,27 @@ static void *wire_work(void *arg)
 
 /* ---- The file ---- */
 
-/* Wait until the slot of the chunk is the file's. Return: false after a failure. */
-static bool await_slot(struct pump *pump, uint64_t chunk)
+/* Wait until the file's thread owns the slot of the block. Return: false after a failure. */
+static bool await_slot(struct pump *pump, uint64_t block)
 {
 	bool failed;
 
 	pthread_mutex_lock(&pump->crew.lock);
-	while (!pump->crew.failed && slot_of(pump, chunk)->state != WITH_FILE)
+	while (!pump->crew.failed && slot_of(pump, block)->state != WITH_FILE)
 		pthread_cond_wait(&pump->crew.changed, &pump->crew.lock);
 	failed = pump->crew.failed;
 	pthread_mutex_unlock(&pump->crew.lock);
 	return !failed;
 }
 
-/* The file has done its part with the slot. */
-static void pass_slot(struct pump *pump, uint64_t chunk, uint64_t moved)
+/* Hand the slot over to the wire's thread. */
+static void pass_slot(struct pump *pump, uint64_t block, uint64_t moved)
 {
-	slot_set(pump, chunk, FOR_WIRE, moved);
+	slot_set(pump, block, FOR_WIRE, moved);
 	wake_wire(pump);
 }
 
-/* Return: the bytes read, fewer than asked at the end of the file only, or -1. */
+/* Return: the bytes read, fewer than requested only at the end of the file, or -1. */
 static ssize_t read_full(int fd, char *memory, size_t length)
 {
 	size_t done = 0;
@@ -262,7 +262,7 @@ static const char *file_name(const struct pump *pump, const char *standard)
 	return pump->path ? pump->path : standard;
 }
 
-/* Whether the file goes on after the bytes that fit. */
+/* Whether the file has more bytes than fit. */
 static bool more_to_read(struct pump *pump)
 {
 	char byte;
@@ -275,16 +275,16 @@ static void *read_work(void *arg)
 	struct pump *pump = arg;
 	const char *name = file_name(pump, "standard input");
 	char text[SIZE_TEXT];
-	uint64_t chunk = 0, offset = 0;
+	uint64_t block = 0, offset = 0;
 	bool end = false;
 
-	while (!end && await_slot(pump, chunk)) {
+	while (!end && await_slot(pump, block)) {
 		size_t want = pump->slot_size;
 		ssize_t got;
 
 		if (pump->limit - offset < want)
 			want = (size_t)(pump->limit - offset);
-		got = read_full(pump->fd, slot_memory(pump, chunk), want);
+		got = read_full(pump->fd, slot_memory(pump, block), want);
 		if (got < 0) {
 			crew_fail(&pump->crew, "cannot read %s: %s", name, strerror(errno));
 			break;
@@ -292,8 +292,8 @@ static void *read_work(void *arg)
 		offset += (uint64_t)got;
 		end = (size_t)got < want || offset == pump->limit;
 		if (got) {
-			slot_of(pump, chunk)->length = (size_t)got;
-			pass_slot(pump, chunk++, 0);
+			slot_of(pump, block)->length = (size_t)got;
+			pass_slot(pump, block++, 0);
 		}
 	}
 	if (end && pump->length && offset < pump->length)
@@ -303,7 +303,7 @@ static void *read_work(void *arg)
 			  size_text(pump->limit, text));
 
 	pthread_mutex_lock(&pump->crew.lock);
-	pump->chunks = chunk;
+	pump->blocks = block;
 	pthread_mutex_unlock(&pump->crew.lock);
 	wake_wire(pump);
 	crew_leave(&pump->crew);
@@ -325,21 +325,21 @@ static void *write_work(void *arg)
 {
 	struct pump *pump = arg;
 	int error = 0;
-	uint64_t chunk;
+	uint64_t block;
 
-	for (chunk = 0; chunk < pump->chunks && !error; chunk++) {
+	for (block = 0; block < pump->blocks && !error; block++) {
 		size_t length;
 
-		if (!await_slot(pump, chunk))
+		if (!await_slot(pump, block))
 			goto out;
-		if (!chunk)
+		if (!block)
 			error = open_output(pump);
-		length = slot_of(pump, chunk)->length;
+		length = slot_of(pump, block)->length;
 		if (!error)
-			error = write_full(pump->fd, slot_memory(pump, chunk), length);
-		pass_slot(pump, chunk, error ? 0 : length);
+			error = write_full(pump->fd, slot_memory(pump, block), length);
+		pass_slot(pump, block, error ? 0 : length);
 	}
-	/* Some filesystems report a full disk here only. */
+	/* Some file systems report a full disk only here. */
 	if (!error && pump->path && close(pump->fd))
 		error = errno;
 	if (error)
@@ -352,7 +352,7 @@ out:
 
 /* ---- Together ---- */
 
-/* How many slots of which size; a small transfer need not pin the whole ring. */
+/* Choose number and size of the slots; a small transfer does not need the whole ring. */
 static void ring_shape(struct pump *pump)
 {
 	size_t size;
@@ -364,7 +364,7 @@ static void ring_shape(struct pump *pump)
 	if (size > SLOT_MAX)
 		size = SLOT_MAX;
 	if (pump->length) {
-		/* What is small overlaps too. */
+		/* Small transfers, too, are cut into blocks that overlap on the wire. */
 		while (size > SLOT_MIN && (uint64_t)size * pump->depth >= pump->length)
 			size = size / 2 / SLOT_MIN * SLOT_MIN;
 		if (pump->length <= (uint64_t)size * (pump->slot_count - 1))
@@ -374,8 +374,8 @@ static void ring_shape(struct pump *pump)
 }
 
 /*
- * Register the ring. A small limit on locked memory makes it smaller and the
- * transfer slower; only one that leaves no room at all is a failure.
+ * Register the ring. A small limit on locked memory makes the ring smaller and the
+ * transfer slower; the command fails only if not even the smallest ring fits.
  */
 static int pump_memory(struct pump *pump)
 {
@@ -418,7 +418,7 @@ static int pump_events(struct pump *pump)
 		return fail("cannot create an eventfd: %s", strerror(errno));
 	if (krdma_eventfd(pump->krdma, pump->wake_fd))
 		return fail_krdma();
-	/* Nothing but the eventfd is waited for. */
+	/* The thread waits for the eventfd only. */
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
 		return fail("cannot set O_NONBLOCK: %s", strerror(errno));
 	return DONE;
@@ -439,10 +439,10 @@ static struct pump *pump_new(const struct pump_job *job)
 	if (!pump)
 		return NULL;
 	crew_init(&pump->crew);
-	pump->krdma = job->remote->krdma;
-	pump->region = job->remote->region.id;
-	pump->offset = job->remote->offset;
-	pump->limit = job->length ? job->length : job->remote->length;
+	pump->krdma = job->range->krdma;
+	pump->region = job->range->region.id;
+	pump->offset = job->range->offset;
+	pump->limit = job->length ? job->length : job->range->length;
 	pump->opcode = job->opcode;
 	pump->flags = job->flags;
 	pump->length = job->length;
@@ -466,9 +466,9 @@ static void pump_start(struct pump *pump)
 	unsigned int i;
 
 	if (put)
-		pump->chunks = UINT64_MAX;
+		pump->blocks = UINT64_MAX;
 	else
-		pump->chunks = (pump->length + pump->slot_size - 1) / pump->slot_size;
+		pump->blocks = (pump->length + pump->slot_size - 1) / pump->slot_size;
 	for (i = 0; i < pump->slot_count; i++)
 		pump->slots[i].state = put ? WITH_FILE : FOR_WIRE;
 	crew_start(&pump->crew, put ? read_work : write_work, pump);
@@ -483,7 +483,7 @@ int pump_run(struct pump_job *job)
 
 	if (!pump)
 		return fail("out of memory");
-	/* After a failure the process ends, and what is there with it. */
+	/* After a failure the process ends, which frees all. */
 	if (pump_memory(pump) || pump_events(pump))
 		return FAILED;
 	if (job->progress)
@@ -500,7 +500,7 @@ int pump_run(struct pump_job *job)
 	job->elapsed_ns = now_ns() - start;
 	if (job->progress)
 		progress_clear(job->progress);
-	/* Threads may still use the pump and its buffers: they go with the process. */
+	/* Threads may still use the pump and its buffers: these end with the process. */
 	if (failed)
 		return fail("%s", pump->crew.error);
 	crew_join(&pump->crew);

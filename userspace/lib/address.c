@@ -82,6 +82,26 @@ static int from_sockaddr(const struct sockaddr *sa, uint16_t port, struct krdma_
 	}
 }
 
+void krdma__storage(const struct krdma_sockaddr *addr, struct __kernel_sockaddr_storage *to)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	struct sockaddr_in in = { .sin_family = AF_INET };
+
+	memset(to, 0, sizeof(*to));
+	/* The module refuses a family that it does not know, and says so. */
+	to->ss_family = addr->family;
+	if (addr->family == AF_INET) {
+		in.sin_port = htons(addr->port);
+		memcpy(&in.sin_addr, addr->addr, sizeof(in.sin_addr));
+		memcpy(to, &in, sizeof(in));
+	} else if (addr->family == AF_INET6) {
+		in6.sin6_port = htons(addr->port);
+		in6.sin6_scope_id = addr->scope_id;
+		memcpy(&in6.sin6_addr, addr->addr, sizeof(in6.sin6_addr));
+		memcpy(to, &in6, sizeof(in6));
+	}
+}
+
 int krdma_resolve(const char *host, struct krdma_sockaddr *addrs, unsigned int count)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };

@@ -3,18 +3,18 @@
  * libkrdma - move bytes between the memories of hosts with krdma_mover.ko
  *
  * A handle (struct krdma) is one open file of /dev/krdma_mover. Sessions,
- * regions, buffers and exports are named by ids that are valid in their handle
- * only, and end with krdma_destroy() or with the handle.
+ * regions, buffers and exports have ids, which are valid in their handle only.
+ * An object ends with krdma_destroy() or with its handle.
  *
- * Errors: a function that returns int gives a negative errno on failure; the
- * errnos of the kernel are listed in krdma_mover.h. krdma_error() then has one
- * sentence that names the object and the cause.
+ * Errors: a function that returns int returns a negative errno on failure;
+ * krdma_mover.h lists the errnos of the kernel. krdma_error() then returns the
+ * error text, one sentence that names the object and the cause.
  *
- * Threads: all functions may be called from any thread, several at a time on
- * one handle, unless their comment says otherwise. krdma_error() belongs to the
- * calling thread. None is async-signal-safe. The kernel keeps one sentence for
- * a handle: when calls of several threads on one handle fail with the same
- * errno at the same moment, a thread may get the sentence of the other.
+ * Threads: any thread may call any function, several at a time on one handle,
+ * unless the function's comment says otherwise. The text of krdma_error()
+ * belongs to the calling thread. No function is async-signal-safe. The kernel
+ * keeps the error texts of the eight threads of a file that failed last: with
+ * more threads, a thread may get the text of another failure with the same errno.
  */
 #ifndef KRDMA_H
 #define KRDMA_H
@@ -71,16 +71,16 @@ struct krdma_counter {
 int krdma_new(struct krdma **krdma);
 
 /**
- * krdma_free() - close the device; every object of the handle ends
+ * krdma_free() - close the device and end every object of the handle
  * @krdma: the handle, or NULL; no other call may be using it
  *
- * Returns at once: what is in flight is ended by the kernel. Memory of the
- * caller that it moves to or from stays pinned until then.
+ * Returns at once; the kernel ends operations under way. The memory of an
+ * operation stays pinned until the operation has ended.
  */
 void krdma_free(struct krdma *krdma);
 
 /**
- * krdma_error() - why the last failed call of this thread failed
+ * krdma_error() - the error text of this thread's last failed call
  *
  * Return: one sentence without a full stop, never NULL. It stays valid until
  * the next failed call of this thread.
@@ -88,31 +88,31 @@ void krdma_free(struct krdma *krdma);
 const char *krdma_error(void);
 
 /**
- * krdma_explain() - the sentence of an error that did not come through this library
+ * krdma_explain() - get the error text of a failure outside of this library
  * @krdma: the handle
  * @error: a positive errno: of an ioctl on krdma_fd(), or of an operation of io_uring
  *
- * krdma_error() has the sentence afterwards.
+ * krdma_error() returns the text afterwards.
  *
  * Return: -@error.
  */
 int krdma_explain(struct krdma *krdma, int error);
 
 /**
- * krdma_fd() - the file of a handle, to poll it or to give it to io_uring
+ * krdma_fd() - the file of a handle, for poll(2) and io_uring
  * @krdma: the handle, which keeps owning the file
  *
- * poll(2) says POLLIN when krdma_reap() has something, POLLOUT when
- * krdma_submit_async() has room. O_NONBLOCK, set by fcntl(2), concerns these two.
+ * poll(2) reports POLLIN when krdma_reap() has a completion, POLLOUT when
+ * krdma_submit_async() has room. O_NONBLOCK, set by fcntl(2), applies to these two.
  *
  * Return: the file descriptor.
  */
 int krdma_fd(const struct krdma *krdma);
 
 /**
- * krdma_query() - what the module can do, and its limits
+ * krdma_query() - features and limits of the module
  * @krdma: the handle
- * @query: the answer; the caller sets query->size to sizeof(*query)
+ * @query: out: features and limits; the caller sets query->size to sizeof(*query)
  *
  * Return: 0, or a negative errno.
  */
@@ -123,45 +123,45 @@ int krdma_query(struct krdma *krdma, struct krdma_ioc_query *query);
  * @krdma: the handle
  * @id: the object
  *
- * Operations under way keep what they use until they end. An export can't be
- * found any more when this returns; its memory stays pinned until its peers
- * have stopped, which is bounded.
+ * Operations under way keep what they use until they end. When this returns,
+ * peers can't open an export any more; its memory stays pinned for a bounded
+ * time, until the peers have stopped using it.
  *
  * Return: 0, or -ENOENT.
  */
 int krdma_destroy(struct krdma *krdma, uint32_t id);
 
-/* ---- Addresses: these need no handle, and no module ---- */
+/* ---- Addresses: these functions need neither a handle nor the module ---- */
 
 /**
  * krdma_resolve() - the addresses of a host
  * @host: name or address with an optional port: "nodeB", "nodeB:7472",
  *	"10.0.0.2:7472", "fe80::1%eth0", "[fe80::1%eth0]:7472"
- * @addrs: where the addresses go, in the order to try them; the port is 0 if
+ * @addrs: out: the addresses, in the order to try them; the port is 0 if
  *	@host has none
  * @count: room in @addrs, at least 1
  *
- * May ask the network's name service, and block as long as that takes.
+ * May ask the network's name service and block until it responds.
  *
  * Return: the number of addresses, at least 1; -EINVAL if @host can't be
  * parsed, -EHOSTUNREACH if the name does not resolve, -EAGAIN if the name
- * service did not answer.
+ * service did not respond.
  */
 int krdma_resolve(const char *host, struct krdma_sockaddr *addrs, unsigned int count);
 
 /**
- * krdma_parse_prefix() - an address prefix from its text
- * @text: "10.1.0.0/16", "fd00::/8", or an address alone for that one host
- * @prefix: where it goes
+ * krdma_parse_prefix() - parse an address prefix
+ * @text: "10.1.0.0/16", "fd00::/8", or an address without a length for one host
+ * @prefix: out: the prefix
  *
  * Return: 0, or -EINVAL.
  */
 int krdma_parse_prefix(const char *text, struct krdma_prefix *prefix);
 
 /**
- * krdma_format_addr() - an address as text
- * @addr: the address; its port is left out if it is 0
- * @text: where it goes: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "any"
+ * krdma_format_addr() - format an address as text
+ * @addr: the address; port 0 is left out
+ * @text: out: the text: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "any"
  *
  * Return: @text, NUL-terminated.
  */
@@ -178,7 +178,7 @@ const char *krdma_format_addr(const struct krdma_sockaddr *addr, char text[KRDMA
  * @allow_count: their number, at most KRDMA_LISTEN_ALLOW_MAX; 0 admits all
  *
  * Needs CAP_NET_ADMIN. In the initial network namespace the listener outlives
- * the handle; in another it ends with it.
+ * the handle; in another namespace it ends with the handle.
  *
  * Return: 0; -EPERM, -EEXIST if the address has a listener, or another errno.
  */
@@ -186,8 +186,8 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 		 const struct krdma_prefix *allow, unsigned int allow_count);
 
 /**
- * krdma_unlisten() - remove a listener and end the sessions that came by it
- * @krdma: the handle; need not be the one that made it
+ * krdma_unlisten() - remove a listener and end the sessions that came through it
+ * @krdma: any handle, not only the one that made the listener
  * @addr: the address as given to krdma_listen()
  *
  * Return: 0; -EPERM, -ENOENT, or another errno.
@@ -197,12 +197,12 @@ int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
 /* ---- Publishing memory ---- */
 
 /**
- * krdma_memfd() - anonymous memory that can be exported without being pinned
- * @name: name for /proc, any text
+ * krdma_memfd() - make anonymous memory that can be exported without being pinned
+ * @name: any text; /proc shows it
  * @length: bytes
  *
- * A memfd, sealed against growing and shrinking. Its pages are taken when they
- * are first touched.
+ * The memory is a memfd, sealed against growing and shrinking. Its pages are
+ * allocated when they are first touched.
  *
  * Return: a file descriptor that the caller closes (an export holds the file
  * on its own), or the errno of memfd_create(2), ftruncate(2) or fcntl(2).
@@ -210,12 +210,12 @@ int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
 int krdma_memfd(const char *name, uint64_t length);
 
 /**
- * krdma_map_huge() - anonymous memory in huge pages of the default size
- * @length: bytes; what is mapped is rounded up to whole huge pages
- * @addr: where the address goes
+ * krdma_map_huge() - map anonymous memory in huge pages of the default size
+ * @length: bytes, rounded up to whole huge pages
+ * @addr: out: the address
  *
- * The caller owns the mapping. It must stay while the export does for the
- * caller to see the bytes that peers write.
+ * The caller owns the mapping. If it is unmapped before the export ends, the
+ * caller does not see the bytes that peers write.
  *
  * Return: 0, or the errno of mmap(2): -ENOMEM when too few huge pages are free.
  */
@@ -224,15 +224,15 @@ int krdma_map_huge(uint64_t length, void **addr);
 /**
  * krdma_map_file() - map a file, shared, to export it
  * @path: the file
- * @writable: nonzero to map it for writing as well
+ * @writable: nonzero to map the file for writing as well
  * @length: in: bytes from its start, 0 for the whole file; out: bytes mapped.
  *	A character device (devdax) has no length of its own.
- * @addr: where the address goes
+ * @addr: out: the address
  *
  * The caller owns the mapping, as with krdma_map_huge().
  *
  * Return: 0; -EINVAL if the length is 0, -ERANGE if the file is shorter than
- * asked, or the errno of open(2), fstat(2) or mmap(2).
+ * requested, or the errno of open(2), fstat(2) or mmap(2).
  */
 int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr);
 
@@ -240,16 +240,16 @@ int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr
  * krdma_export_memory() - publish memory of the caller under a name
  * @krdma: the handle
  * @name: the name, see struct krdma_ioc_export
- * @addr: start of the memory, a multiple of the page size; pinned at once and
- *	counted against RLIMIT_MEMLOCK
+ * @addr: start of the memory, a multiple of the page size. The memory is pinned
+ *	at once and counted against RLIMIT_MEMLOCK
  * @length: bytes
  * @rights: KRDMA_RIGHT_* that peers may ask for
  * @max_segments: most segments registered for peers at a time, 0 for the
  *	default
- * @id: where the export's id goes
+ * @id: out: the export's id
  *
  * Return: 0; -EEXIST if the name is taken, -ENOMEM or -EDQUOT at a limit,
- * -EFAULT or -EACCES for memory that can't be exported so, or another errno.
+ * -EFAULT or -EACCES for memory that can't be exported with @rights, or another errno.
  */
 int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
 			uint32_t rights, uint32_t max_segments, uint32_t *id);
@@ -258,45 +258,46 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
  * krdma_export_memfd() - publish a memfd, or a file on disk, under a name
  * @krdma: the handle
  * @name: the name, see struct krdma_ioc_export
- * @fd: a memfd sealed against shrinking, as from krdma_memfd(); or a file on
- *	disk, with no right but to read. It may be closed afterwards.
+ * @fd: a memfd sealed against shrinking, such as krdma_memfd() makes; or a file on
+ *	disk, for which only KRDMA_RIGHT_READ is possible. The caller may close it
+ *	afterwards.
  * @offset: first byte in the file, a multiple of the page size
  * @length: bytes
  * @rights: KRDMA_RIGHT_* that peers may ask for
  * @max_segments: most segments registered for peers at a time, 0 for the
  *	default
- * @id: where the export's id goes
+ * @id: out: the export's id
  *
- * Pages are pinned when a peer first asks for them.
+ * A segment's pages are pinned when a peer first requests its key.
  *
  * Return: as krdma_export_memory(); -ERANGE if the file is shorter, -EOPNOTSUPP if
- * its pages can't be taken so: map it, and export the mapping.
+ * pages of this file can't be pinned on demand: map the file and export the mapping.
  */
 int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
 		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id);
 
 /**
- * krdma_inbox() - a file to read the messages to an export from
+ * krdma_message_queue() - open an export's message queue for reading
  * @krdma: the handle
  * @id: of an export with KRDMA_RIGHT_MESSAGE
- * @flags: 0, or KRDMA_INBOX_NONBLOCK
+ * @flags: 0, or KRDMA_MESSAGE_QUEUE_NONBLOCK
  *
- * read(2) gives whole messages, each a struct krdma_message, as many as there are and as
- * fit; krdma_message_next() goes from one to the next. poll(2), epoll(7) and io_uring work
- * on it as on a pipe. At the end of the export comes the end of the file.
+ * read(2) returns as many whole messages as are queued and fit the buffer, each a struct
+ * krdma_message; krdma_message_next() iterates over them. poll(2), epoll(7) and io_uring work
+ * as on a pipe. When the export has ended and all messages are read, read(2) returns 0.
  *
- * Return: a file descriptor that the caller closes, close-on-exec; -EACCES if the export
- * has not that right, or another negative errno.
+ * Return: a file descriptor, close-on-exec, which the caller closes; -EACCES if the export
+ * does not have KRDMA_RIGHT_MESSAGE, or another negative errno.
  */
-int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags);
+int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags);
 
 /**
- * krdma_message_next() - the next message of what was read from an inbox
- * @buf: what was read, at a multiple of 8
- * @bytes: how much that was
- * @message: NULL for the first, else the one before
+ * krdma_message_next() - the next message in a buffer that was read from a message queue
+ * @buf: the buffer, at a multiple of 8
+ * @bytes: result of read(2)
+ * @message: NULL for the first message, else the previous one
  *
- * Return: the message, or NULL behind the last.
+ * Return: the message, or NULL after the last one.
  */
 static inline const struct krdma_message *krdma_message_next(const void *buf, size_t bytes,
 							     const struct krdma_message *message)
@@ -308,24 +309,24 @@ static inline const struct krdma_message *krdma_message_next(const void *buf, si
 }
 
 /**
- * krdma_message_data() - what a message says
- * @message: as read from an inbox
+ * krdma_message_data() - the bytes of a message
+ * @message: as read from a message queue
  *
- * Return: its bytes, of which there are message->length.
+ * Return: pointer to message->length bytes.
  */
 static inline const unsigned char *krdma_message_data(const struct krdma_message *message)
 {
 	return (const unsigned char *)(message + 1);
 }
 
-/* ---- Using what a peer publishes ---- */
+/* ---- Using a peer's exports ---- */
 
 /**
  * krdma_connect() - get a session with a peer
  * @krdma: the handle
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
  * @timeout_ms: give up after this many milliseconds; 0 for the default
- * @session: where the session's id goes
+ * @session: out: the session's id
  *
  * Return: 0; -ECONNREFUSED, -ETIMEDOUT, or another errno.
  */
@@ -333,13 +334,13 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 		  uint32_t *session);
 
 /**
- * krdma_connect_flags() - the same, with a session of a certain kind
+ * krdma_connect_flags() - get a session with a peer, with flags
  * @krdma: the handle
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
- * @flags: KRDMA_CONNECT_PRIVATE: no other handle gets it; KRDMA_CONNECT_MESSAGES:
- *	messages can be sent in it
+ * @flags: KRDMA_CONNECT_PRIVATE: the session is not shared with other handles;
+ *	KRDMA_CONNECT_MESSAGES: it can carry messages
  * @timeout_ms: give up after this many milliseconds; 0 for the default
- * @session: where the session's id goes
+ * @session: out: the session's id
  *
  * Return: as krdma_connect().
  */
@@ -352,7 +353,7 @@ int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, u
  * @session: id of the session
  * @length: bytes to carry each way, at most KRDMA_PING_MAX
  * @timeout_ms: give up after this many milliseconds; 0 for the default
- * @rtt_ns: where its nanoseconds go, measured by the kernel
+ * @rtt_ns: out: nanoseconds of the round trip, measured by the kernel
  *
  * Return: 0; -ETIMEDOUT, -ENOTCONN, -ECONNRESET, -EILSEQ if the bytes came
  * back changed, or another errno.
@@ -365,9 +366,10 @@ int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t 
  * @krdma: the handle
  * @session: id of a session with the peer
  * @name: name of the export
- * @rights: KRDMA_RIGHT_* wanted, 0 for all that the export has
+ * @rights: requested KRDMA_RIGHT_*, all of which must be available; 0 for every right of
+ *	the export
  * @timeout_ms: give up after this many milliseconds; 0 for the default
- * @region: where the region goes
+ * @region: out: the region
  *
  * Return: 0; -ENOENT if the peer has no such export, -EACCES if it does not
  * grant @rights, or another errno.
@@ -380,22 +382,22 @@ int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, u
  * @krdma: the handle
  * @addr: start of the memory; no alignment needed
  * @length: bytes; counted against RLIMIT_MEMLOCK
- * @flags: KRDMA_BUFFER_WRITABLE if a READ shall put bytes there
- * @buffer: where the buffer's id goes
+ * @flags: KRDMA_BUFFER_WRITABLE if the buffer may be the sink of a READ
+ * @buffer: out: the buffer's id
  *
- * The memory must not be unmapped while operations use the buffer: they would
- * go on with the pages that were there.
+ * Do not unmap the memory while operations use the buffer: they continue on the
+ * pages that were pinned.
  *
  * Return: 0; -ENOMEM or -EDQUOT at a limit, -EFAULT, or another errno.
  */
 int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint32_t flags,
 			  uint32_t *buffer);
 
-/* ---- Operations: fill in what is the same for all, the rest is zero and yours ---- */
+/* ---- Operations: these functions set the usual fields; set others afterwards ---- */
 
 /**
  * krdma_op_read() - an operation from a region to local memory
- * @op: the operation, all of it is written
+ * @op: the operation; all of it is written
  * @region: id of the region
  * @offset: first byte in the region
  * @addr: local memory
@@ -414,7 +416,7 @@ static inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t 
 
 /**
  * krdma_op_write() - an operation from local memory to a region
- * @op: the operation, all of it is written
+ * @op: the operation; all of it is written
  * @region: id of the region
  * @offset: first byte in the region
  * @addr: local memory
@@ -433,11 +435,11 @@ static inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t
 
 /**
  * krdma_op_fetch_add() - add to 8 bytes of a region
- * @op: the operation, all of it is written
+ * @op: the operation; all of it is written
  * @region: id of the region, open with KRDMA_RIGHT_ATOMIC
  * @offset: where in the region, a multiple of 8
- * @before: gets what was there before; at a multiple of 8
- * @value: what is added, without a carry out of 64 bits
+ * @before: out: the old value; at a multiple of 8
+ * @value: the number to add, modulo 2^64
  */
 static inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t offset,
 				      uint64_t *before, uint64_t value)
@@ -453,13 +455,13 @@ static inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint
 
 /**
  * krdma_op_cmp_swap() - compare and swap 8 bytes of a region
- * @op: the operation, all of it is written
+ * @op: the operation; all of it is written
  * @region: id of the region, open with KRDMA_RIGHT_ATOMIC
  * @offset: where in the region, a multiple of 8
- * @before: gets what was there before; at a multiple of 8. It was done if that
- *	is @compare.
- * @compare: what has to be there
- * @value: what is stored then
+ * @before: out: the old value; at a multiple of 8. The swap was done if it equals
+ *	@compare
+ * @compare: the value that has to be there
+ * @value: the value to store in that case
  */
 static inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t offset,
 				     uint64_t *before, uint64_t compare, uint64_t value)
@@ -475,12 +477,12 @@ static inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint6
 }
 
 /**
- * krdma_op_digest() - the CRC32C of a range of a region, computed by its owner
- * @op: the operation, all of it is written
+ * krdma_op_digest() - have the target compute the CRC32C of a range of a region
+ * @op: the operation; all of it is written
  * @region: id of the region, open with KRDMA_RIGHT_READ
  * @offset: first byte in the region
  * @length: bytes
- * @digest: gets the CRC32C in its low 32 bits; at a multiple of 8
+ * @digest: out: the CRC32C in the low 32 bits; at a multiple of 8
  */
 static inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offset,
 				   uint64_t length, uint64_t *digest)
@@ -494,12 +496,13 @@ static inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_
 }
 
 /**
- * krdma_op_send() - a message to the owner of a region
- * @op: the operation, all of it is written
- * @region: id of the region, open with KRDMA_RIGHT_MESSAGE in a session for messages
- * @addr: what it says
- * @length: bytes, 0 to KRDMA_MESSAGE_MAX
- * @value: a number that goes with it
+ * krdma_op_send() - send a message to the export's holder
+ * @op: the operation; all of it is written
+ * @region: id of the region, open with KRDMA_RIGHT_MESSAGE in a session with
+ *	KRDMA_CONNECT_MESSAGES
+ * @addr: bytes of the message
+ * @length: their number, 0 to KRDMA_MESSAGE_MAX
+ * @value: number that goes with the message
  */
 static inline void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr,
 				 uint64_t length, uint64_t value)
@@ -513,9 +516,9 @@ static inline void krdma_op_send(struct krdma_op *op, uint32_t region, const voi
 }
 
 /**
- * krdma_op_message() - tell the owner when the bytes of a WRITE are there
+ * krdma_op_message() - send a message when the bytes of a WRITE are in the peer's memory
  * @op: a WRITE to a region that is open with KRDMA_RIGHT_MESSAGE as well
- * @value: the number in the message, which has no bytes
+ * @value: number in the message, which has no bytes
  */
 static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
 {
@@ -524,8 +527,9 @@ static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
 }
 
 /**
- * krdma_op_verify() - compare what was moved at both ends
- * @op: a READ or WRITE; it ends with EILSEQ if they differ, twice
+ * krdma_op_verify() - compare the moved bytes at both ends
+ * @op: a READ or WRITE to a region that is open with KRDMA_RIGHT_READ; it ends with EILSEQ
+ *	if the bytes differ even after a second attempt
  */
 static inline void krdma_op_verify(struct krdma_op *op)
 {
@@ -533,7 +537,7 @@ static inline void krdma_op_verify(struct krdma_op *op)
 }
 
 /**
- * krdma_op_placed() - have a WRITE end when who looks at the peer's memory sees its bytes
+ * krdma_op_placed() - end a WRITE only when every reader of the peer's memory sees its bytes
  * @op: a WRITE to a region that is open with KRDMA_RIGHT_READ as well
  */
 static inline void krdma_op_placed(struct krdma_op *op)
@@ -556,10 +560,10 @@ static inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_
 }
 
 /**
- * krdma_op_vector() - take local memory from several places
+ * krdma_op_vector() - gather or scatter local memory
  * @op: the operation; its address and its length are replaced
- * @pieces: their addresses, or offsets in the buffer, and lengths; read when
- *	the operation is submitted
+ * @pieces: addresses, or offsets in the buffer, and lengths; read when the
+ *	operation is submitted
  * @count: 1 to KRDMA_VECTOR_MAX
  */
 static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces,
@@ -576,9 +580,9 @@ static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *
 }
 
 /**
- * krdma_op_ranges() - reach several ranges of the region
- * @op: the operation; its offset is replaced, its length must be their sum
- * @ranges: their offsets and lengths; read when the operation is submitted
+ * krdma_op_ranges() - use several ranges of the region
+ * @op: the operation; its offset is replaced, its length must be the sum of the ranges
+ * @ranges: offsets and lengths; read when the operation is submitted
  * @count: 1 to KRDMA_VECTOR_MAX
  */
 static inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges,
@@ -593,76 +597,77 @@ static inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *
  * krdma_submit() - do operations and wait until all of them have ended
  * @krdma: the handle
  * @ops: the operations
- * @completions: how each ended, in the same order; written unless the call
- *	fails
+ * @completions: out: one completion for each operation, in the same order; not
+ *	written if the call fails
  * @count: their number, 1 to KRDMA_SUBMIT_MAX
  *
- * The memory that @ops name belongs to the kernel until the call returns. A
+ * The local memory of @ops belongs to the kernel until the call returns. A
  * signal that the process handles does not end the wait; deadlines do.
  *
- * Return: 0 if all are done; a positive number if that many failed, each with
- * its status in @completions, and krdma_error() has the sentence of one of
- * them; a negative errno if none was started.
+ * Return: 0 if all operations are done; a positive number if that many of them
+ * failed, each with its status in @completions, and krdma_error() returns the
+ * text of one of them; a negative errno if none was started.
  */
 int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 		 struct krdma_completion *completions, unsigned int count);
 
 /**
- * krdma_submit_async() - start operations, and do not wait for them
+ * krdma_submit_async() - start operations without waiting for them
  * @krdma: the handle
- * @ops: the operations; the array may be used anew when the call returns
+ * @ops: the operations; the array may be reused when the call returns
  * @count: their number, 1 to KRDMA_SUBMIT_MAX
  *
- * Each has one completion, which krdma_reap() gives. The memory that @ops name
- * belongs to the kernel until then. At the limit of the handle (ops_max of
+ * Each operation has one completion, which krdma_reap() returns; until then its
+ * local memory belongs to the kernel. At the limit of the handle (ops_max of
  * struct krdma_ioc_query) the call waits for room for the first operation.
  *
- * Return: the operations that were taken, from the first on: 1 to @count;
- * -EAGAIN if there is room for none and the file has O_NONBLOCK, -EINTR if a
- * signal came before there was; another negative errno if one of them is
- * malformed. None was started then.
+ * Return: the number of operations that were taken from the start of @ops, 1 to
+ * @count. A negative errno if none was started: -EAGAIN if there is no room and
+ * the file has O_NONBLOCK, -EINTR if a signal came before there was room, another
+ * one if an operation is malformed.
  */
 int krdma_submit_async(struct krdma *krdma, const struct krdma_op *ops, unsigned int count);
 
 /**
- * krdma_reap() - completions of asynchronous operations, in the order they ended
+ * krdma_reap() - get completions of asynchronous operations, in the order they ended
  * @krdma: the handle
- * @completions: where they go
- * @count: room for so many, at least 1
+ * @completions: out: the completions
+ * @count: room in @completions, at least 1
  *
- * Waits for one, unless the file has O_NONBLOCK, and takes with it all that
- * are there and fit. A signal that the process handles may end the wait.
+ * Waits for one completion, unless the file has O_NONBLOCK, and returns all that are
+ * available and fit. A signal that the process handles may end the wait.
  *
- * Return: completions written. If one of them has a status, krdma_error() has
- * the sentence of the first. 0 if nothing is under way that could be waited for;
- * -EAGAIN with O_NONBLOCK if there is none now, -EINTR, or another negative errno.
+ * Return: the number of completions. If one of them has a status, krdma_error()
+ * returns the text of the first such. 0 if no operation is under way; -EAGAIN with
+ * O_NONBLOCK if none has ended yet, -EINTR, or another negative errno.
  */
 int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsigned int count);
 
 /**
- * krdma_cancel() - end operations before their time: asynchronous ones, and those of io_uring
+ * krdma_cancel() - cancel operations, asynchronous ones and io_uring's
  * @krdma: the handle
  * @user_data: of their struct krdma_op; 0 with KRDMA_CANCEL_ALL
- * @flags: 0, or KRDMA_CANCEL_ALL for all of the handle
+ * @flags: 0, or KRDMA_CANCEL_ALL for all asynchronous operations of the handle
  *
- * They have their completions as ever, with -ECANCELED or as they ended before
- * that; until then the memory belongs to the kernel.
+ * Each operation has its completion as usual, with -ECANCELED or with the status
+ * that it had reached; until then its memory belongs to the kernel.
  *
- * Return: the number that was told to end, 0 if there was none; or a negative errno.
+ * Return: the number of operations that are being cancelled, 0 if none was found;
+ * or a negative errno.
  */
 int krdma_cancel(struct krdma *krdma, uint64_t user_data, uint32_t flags);
 
 /**
- * krdma_eventfd() - raise the counter of an eventfd(2) with each completion
+ * krdma_eventfd() - signal an eventfd(2) with each completion
  * @krdma: the handle
- * @fd: the eventfd, which the caller keeps owning; it replaces an earlier one.
- *	-1 for none any more.
+ * @fd: the eventfd, which stays the caller's; it replaces an earlier one. -1 for
+ *	none
  *
- * Return: 0; -EBADF, -EINVAL if it is no eventfd, or another errno.
+ * Return: 0; -EBADF, -EINVAL if @fd is not an eventfd, or another errno.
  */
 int krdma_eventfd(struct krdma *krdma, int fd);
 
-/* ---- Looking ---- */
+/* ---- Lists and counters ---- */
 
 struct krdma_iter;
 
@@ -671,7 +676,7 @@ struct krdma_iter;
  * @krdma: the handle; must outlive the iterator
  * @kind: enum krdma_list_kind
  * @session: id of a session for KRDMA_LIST_PEER_EXPORTS, else 0
- * @iter: where the iterator goes; one thread at a time may use it
+ * @iter: out: the iterator; one thread at a time may use it
  *
  * Return: 0 and an iterator that krdma_iter_free() ends; -EINVAL for an
  * unknown kind, -ENOMEM.
@@ -683,11 +688,11 @@ int krdma_iter_new(struct krdma *krdma, enum krdma_list_kind kind, uint32_t sess
  * krdma_iter_next() - the next object
  * @iter: the iterator
  *
- * Objects that come or go during the iteration may or may not be in it.
+ * Objects that appear or end during the iteration may be missing.
  *
  * Return: the struct of the kind (struct krdma_session_info and so on), valid
- * until the next call; NULL at the end and on failure, which
- * krdma_iter_free() tells apart.
+ * until the next call; NULL at the end and on failure: krdma_iter_free() returns
+ * which of the two.
  */
 const void *krdma_iter_next(struct krdma_iter *iter);
 
@@ -701,9 +706,9 @@ int krdma_iter_free(struct krdma_iter *iter);
 
 /**
  * krdma_counters() - the module's counters, by name
- * @counters: where an array goes that the caller gives to free(3)
+ * @counters: out: an array, which the caller frees with free(3)
  *
- * Needs no handle: read from sysfs, all counters that are there.
+ * Reads all counters from sysfs; needs no handle.
  *
  * Return: their number, 0 if the module has none or is not loaded; -ENOMEM, or
  * the errno of reading one.

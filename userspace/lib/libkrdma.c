@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1 OR BSD-2-Clause
-/* The handle, the sentence of the last error, and a function for each ioctl. */
+/* The handle, the text of the last error, and a function for each ioctl. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ int krdma__fail(int error, const char *fmt, ...)
 	return -error;
 }
 
-/* The kernel's sentence, unless another thread's failure has replaced it. */
+/* The kernel's error text, unless another thread's failure has replaced it. */
 int krdma_explain(struct krdma *krdma, int error)
 {
 	struct krdma_ioc_last_error last = { .size = sizeof(last) };
@@ -107,18 +107,19 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 {
 	struct krdma_ioc_listen arg = {
 		.size = sizeof(arg),
-		.addr = *addr,
 		.allow = (uintptr_t)allow,
 		.allow_count = allow_count,
 	};
 
+	krdma__storage(addr, &arg.addr);
 	return krdma__ioctl(krdma, KRDMA_IOC_LISTEN, &arg);
 }
 
 int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr)
 {
-	struct krdma_ioc_unlisten arg = { .size = sizeof(arg), .addr = *addr };
+	struct krdma_ioc_unlisten arg = { .size = sizeof(arg) };
 
+	krdma__storage(addr, &arg.addr);
 	return krdma__ioctl(krdma, KRDMA_IOC_UNLISTEN, &arg);
 }
 
@@ -176,10 +177,10 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 	return do_export(krdma, name, &arg, id);
 }
 
-int krdma_inbox(struct krdma *krdma, uint32_t id, uint32_t flags)
+int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags)
 {
-	struct krdma_ioc_inbox arg = { .size = sizeof(arg), .flags = flags, .id = id };
-	int rc = krdma__ioctl(krdma, KRDMA_IOC_INBOX, &arg);
+	struct krdma_ioc_message_queue arg = { .size = sizeof(arg), .flags = flags, .id = id };
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_MESSAGE_QUEUE, &arg);
 
 	return rc ? rc : arg.fd;
 }
@@ -190,11 +191,12 @@ int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, u
 	struct krdma_ioc_connect arg = {
 		.size = sizeof(arg),
 		.flags = flags,
-		.dst = *dst,
 		.timeout_ms = timeout_ms,
 	};
-	int rc = krdma__ioctl(krdma, KRDMA_IOC_CONNECT, &arg);
+	int rc;
 
+	krdma__storage(dst, &arg.dst);
+	rc = krdma__ioctl(krdma, KRDMA_IOC_CONNECT, &arg);
 	if (!rc)
 		*session = arg.id;
 	return rc;
@@ -262,7 +264,7 @@ int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint
 	return rc;
 }
 
-/* The sentence of the first operation that failed. */
+/* Set the error text of the first operation that failed. */
 static void explain_first(struct krdma *krdma, const struct krdma_completion *completions,
 			  unsigned int count)
 {
@@ -315,7 +317,7 @@ int krdma_reap(struct krdma *krdma, struct krdma_completion *completions, unsign
 {
 	ssize_t bytes = read(krdma->fd, completions, count * sizeof(*completions));
 
-	/* No call of the module: strerror() says all about it. */
+	/* The module has no error text for read(2): strerror() has. */
 	if (bytes < 0)
 		return krdma__fail(errno, "cannot read completions: %s", strerror(errno));
 	count = (unsigned int)((size_t)bytes / sizeof(*completions));

@@ -12,7 +12,7 @@
 
 #define COUNTERS "/sys/class/misc/krdma_mover/counters"
 
-/* Objects that one call fetches, and what a peer can make us fetch at most. */
+/* Objects that one call fetches, and the most that a list may have: a peer chooses its length. */
 #define ITER_ROOM 64
 #define ITER_MAX  4096
 

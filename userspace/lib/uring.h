@@ -2,13 +2,12 @@
 /*
  * Operations of krdma_mover in the submission queue of io_uring
  *
- * For programs that use liburing, of which libkrdma itself knows nothing. The
- * ring needs IORING_SETUP_SQE128: an operation fills a queue entry to its end,
+ * For programs that use liburing; libkrdma itself does not use it. The ring needs IORING_SETUP_SQE128: an operation fills a queue entry to its end,
  * and io_uring_get_sqe() then gives entries of 128 bytes.
  *
- * The result in the CQE is a negative errno, for which krdma_explain() has the
- * kernel's sentence, or the bytes moved, at most 2^31 - 1; with
- * IORING_SETUP_CQE32, big_cqe[0] has all of them.
+ * The result in the CQE is a negative errno, for which krdma_explain() gets the
+ * kernel's error text, or the bytes moved, at most 2^31 - 1; with
+ * IORING_SETUP_CQE32, big_cqe[0] has the full number.
  */
 #ifndef KRDMA_URING_H
 #define KRDMA_URING_H
@@ -26,8 +25,7 @@ extern "C" {
 
 /**
  * krdma_prep_op() - fill a queue entry with an operation
- * @sqe: the entry, all of it is written: its flags and user_data are to be set
- *	afterwards
+ * @sqe: the entry, all of it is written: set its flags and user_data afterwards
  * @krdma: the handle; must not be freed while the entry is in use
  * @op: the operation, which is copied; its user_data is for krdma_cancel() only
  */
@@ -46,8 +44,8 @@ static inline void krdma_prep_op(struct io_uring_sqe *sqe, const struct krdma *k
  * krdma_prep_op_fixed() - the same, with local memory that io_uring has registered
  * @sqe: the entry
  * @krdma: the handle
- * @op: the operation; its address, not an offset, lies in that buffer. Neither
- *	krdma_op_buffer() nor krdma_op_vector() goes with that.
+ * @op: the operation. Its @addr is an address in that buffer, not an offset; neither
+ *	krdma_op_buffer() nor krdma_op_vector() can be combined with it.
  * @buf_index: number of the buffer, as in io_uring_prep_read_fixed()
  */
 static inline void krdma_prep_op_fixed(struct io_uring_sqe *sqe, const struct krdma *krdma,

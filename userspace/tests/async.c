@@ -198,7 +198,7 @@ static void test_failure(void)
 	}
 	unsetenv("KRDMA_FAKE_FAIL_OP");
 	check(total == 3 && failed == 1, "one in the middle fails");
-	check(!strcmp(text, "operation 5 on 'place' failed on purpose"), "the kernel's sentence");
+	check(!strcmp(text, "operation 5 on 'place' failed on purpose"), "the kernel's error text");
 	check(krdma_explain(krdma, ECONNRESET) == -ECONNRESET && !strcmp(krdma_error(), text),
 	      "krdma_explain");
 	check(krdma_explain(krdma, ENOSPC) == -ENOSPC && !strcmp(krdma_error(), strerror(ENOSPC)),
@@ -277,25 +277,25 @@ static const struct krdma_message *is_next(const void *buf, ssize_t bytes,
 }
 
 /* To the region of an export of this process. */
-static void test_send(uint32_t mail, int inbox)
+static void test_send(uint32_t talk, int queue)
 {
 	static _Alignas(8) char buf[4 * (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)];
 	const uint32_t lengths[] = { 5, 0, KRDMA_MESSAGE_MAX };
-	struct pollfd set = { .fd = inbox, .events = POLLIN };
+	struct pollfd set = { .fd = queue, .events = POLLIN };
 	struct krdma_completion completions[3];
 	const struct krdma_message *m = NULL;
 	struct krdma_op ops[3];
 	ssize_t bytes;
 	uint32_t i;
 
-	check(read(inbox, buf, sizeof(buf)) < 0 && errno == EAGAIN && !poll(&set, 1, 0),
-	      "the inbox is empty");
+	check(read(queue, buf, sizeof(buf)) < 0 && errno == EAGAIN && !poll(&set, 1, 0),
+	      "the message queue is empty");
 	for (i = 0; i < 3; i++)
-		krdma_op_send(&ops[i], mail, memory, lengths[i], 100 + i);
+		krdma_op_send(&ops[i], talk, memory, lengths[i], 100 + i);
 	check(!krdma_submit(krdma, ops, completions, 3) && completions[2].result == lengths[2],
 	      "three messages are sent");
 	check(poll(&set, 1, 5000) == 1 && set.revents == POLLIN, "poll sees them");
-	bytes = read(inbox, buf, sizeof(buf));
+	bytes = read(queue, buf, sizeof(buf));
 	for (i = 0; i < 3 && bytes > 0; i++) {
 		m = is_next(buf, bytes, m, 100 + i, lengths[i]);
 		if (!m || m->flags)
@@ -303,15 +303,15 @@ static void test_send(uint32_t mail, int inbox)
 	}
 	check(i == 3 && !krdma_message_next(buf, (size_t)bytes, m), "one read gives them in order");
 
-	krdma_op_write(&ops[0], mail, 7, memory, 10);
+	krdma_op_write(&ops[0], talk, 7, memory, 10);
 	krdma_op_message(&ops[0], 42);
 	check(krdma_submit_async(krdma, ops, 1) == 1 && reap_all(0) == 1,
 	      "a WRITE that tells of itself");
-	bytes = read(inbox, buf, sizeof(buf));
+	bytes = read(queue, buf, sizeof(buf));
 	m = bytes > 0 ? is_next(buf, bytes, NULL, 42, 0) : NULL;
 	check(m && m->flags == KRDMA_MESSAGE_WRITTEN, "does so");
 
-	krdma_op_send(&ops[0], mail, memory, KRDMA_MESSAGE_MAX + 1, 0);
+	krdma_op_send(&ops[0], talk, memory, KRDMA_MESSAGE_MAX + 1, 0);
 	check(krdma_submit(krdma, ops, completions, 1) == -EINVAL, "a message that is too long");
 	krdma_op_send(&ops[0], region.id, memory, 1, 0);
 	check(krdma_submit(krdma, ops, completions, 1) == -EACCES, "one to memory alone");
@@ -320,41 +320,42 @@ static void test_send(uint32_t mail, int inbox)
 static void test_messages(void)
 {
 	const uint32_t rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE;
-	struct krdma_region mail = { 0 }, deaf = { 0 };
+	struct krdma_region talk = { 0 }, deaf = { 0 };
 	struct krdma_completion completion;
 	struct krdma_sockaddr addr;
 	uint32_t id = 0, plain = 0, other = 0;
 	struct krdma_op op;
-	int fd, inbox;
+	int fd, queue;
 	char buf[128];
 
-	fd = krdma_memfd("mail", LENGTH);
-	if (fd < 0 || krdma_export_memfd(krdma, "mail", fd, 0, LENGTH, rights, 0, &id) ||
+	fd = krdma_memfd("messages", LENGTH);
+	if (fd < 0 || krdma_export_memfd(krdma, "messages", fd, 0, LENGTH, rights, 0, &id) ||
 	    krdma_export_memfd(krdma, "plain", fd, 0, LENGTH, KRDMA_RIGHT_READ, 0, &plain) ||
 	    krdma_resolve("h", &addr, 1) != 1 ||
 	    krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_MESSAGES, 0, &other))
 		give_up("exports for messages");
 	close(fd);
-	check(krdma_inbox(krdma, plain, 0) == -EACCES, "no inbox without the right");
-	inbox = krdma_inbox(krdma, id, KRDMA_INBOX_NONBLOCK);
-	check(inbox >= 0 && fcntl(inbox, F_GETFD) == FD_CLOEXEC, "an inbox");
-	check(!krdma_open_region(krdma, session, "mail", 0, 0, &deaf) &&
+	check(krdma_message_queue(krdma, plain, 0) == -EACCES,
+	      "no message queue without the right");
+	queue = krdma_message_queue(krdma, id, KRDMA_MESSAGE_QUEUE_NONBLOCK);
+	check(queue >= 0 && fcntl(queue, F_GETFD) == FD_CLOEXEC, "a message queue");
+	check(!krdma_open_region(krdma, session, "messages", 0, 0, &deaf) &&
 		      !(deaf.rights & KRDMA_RIGHT_MESSAGE),
 	      "a session that is not for messages");
-	check(!krdma_open_region(krdma, other, "mail", rights, 0, &mail) &&
-		      (mail.rights & rights) == rights,
+	check(!krdma_open_region(krdma, other, "messages", rights, 0, &talk) &&
+		      (talk.rights & rights) == rights,
 	      "one that is");
-	test_send(mail.id, inbox);
+	test_send(talk.id, queue);
 
-	krdma_op_send(&op, mail.id, memory, 8, 7);
+	krdma_op_send(&op, talk.id, memory, 8, 7);
 	check(!krdma_submit(krdma, &op, &completion, 1) && !krdma_destroy(krdma, id) &&
-		      read(inbox, buf, sizeof(buf)) == 72,
+		      read(queue, buf, sizeof(buf)) == 72,
 	      "the last message outlives its export");
-	check(!read(inbox, buf, sizeof(buf)), "then comes the end of the file");
+	check(!read(queue, buf, sizeof(buf)), "then comes the end of the file");
 	check(krdma_submit(krdma, &op, &completion, 1) == 1 && completion.status == -ESTALE,
 	      "nobody is there any more");
 	krdma_destroy(krdma, plain);
-	close(inbox);
+	close(queue);
 }
 
 /* ---- io_uring ---- */

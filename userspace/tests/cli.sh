@@ -207,7 +207,7 @@ op_fails()
 		"krdma: put data h/scratch: operation 3 on 'scratch' failed on purpose" \
 		put data h/scratch
 }
-check "an operation of put fails: the kernel's sentence" op_fails
+check "an operation of put fails: the kernel's error text" op_fails
 op_fails_late()
 {
 	KRDMA_FAKE_FAIL_OP=15:104 KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 fails 1 \
@@ -453,7 +453,7 @@ digests()
 }
 check "digest" digests
 check "digest outside of the region" fails 1 'outside' digest h/small@1001
-check "digest of nothing" fails 2 'one target' digest
+check "digest of nothing" fails 2 'one region' digest
 numbers()
 {
 	head -c 16 /dev/zero > exports/numbers
@@ -467,8 +467,8 @@ numbers()
 check "atomic add and cas" numbers
 check "atomic with a read-only export" fails 1 "'model' is read-only" atomic add 1 h/model
 check "atomic of no such kind" fails 2 "'or' is neither" atomic or 1 h/numbers
-check "atomic add of nothing" fails 2 'a value and a target' atomic add h/numbers
-check "atomic cas of one value" fails 2 'an old value, a new one and a target' atomic cas 1 h/numbers
+check "atomic add of nothing" fails 2 'a value and a region' atomic add h/numbers
+check "atomic cas of one value" fails 2 'an old value, a new one and a region' atomic cas 1 h/numbers
 check "atomic add of a word" fails 2 "'x' is not a number" atomic add x h/numbers
 check "atomic on 4 bytes" fails 2 'not of the form' atomic add 1 h/numbers@0+4
 verifies()
@@ -540,8 +540,8 @@ d = [json.loads(line) for line in open("out")]
 assert all(m["schema"] == 1 for m in d)
 assert eval(sys.argv[1]), d' "$1"
 }
-# letter TEXT FLAGS ADDRESS: a message as the kernel gives it, from anybody
-letter()
+# message TEXT FLAGS ADDRESS: a message as the kernel gives it, from anybody
+message()
 {
 	(cd exports && python3 -c '
 import socket, struct, sys
@@ -553,7 +553,7 @@ head = struct.pack("=IIQQIIHHI16sII", size, len(data), 2**63, 9, 1234, flags,
 to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 to.sendto((head + data).ljust(size, b"\0"), ".new")' "$@")
 }
-# The end of the inbox, as if the export were gone
+# The end of the message queue, as if the export were gone
 no_more()
 {
 	(cd exports && python3 -c '
@@ -564,7 +564,7 @@ socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"", ".new")')
 argument()
 {
 	receiving new -n 2 && grep -q '^export new length 1 rights 16 flags 1 seals 6 ' log &&
-		grep -q '^inbox flags 1$' log &&
+		grep -q '^message queue flags 1$' log &&
 		run 0 send h/new 'hello there' && [ ! -s out ] && [ ! -s err ] &&
 		grep -q '^connect 10.0.0.2 .* messages$' log && grep -q '^open new rights 16$' log &&
 		run 0 send h/new '' && received 0 && [ ! -s err ] && says '0: hello there' 0
@@ -630,7 +630,7 @@ check "more messages than there is room for come once, in their order" many
 json_send()
 {
 	receiving new -n 4 --discard && run 0 send h/new hello -j &&
-		json 'd == {"schema": 1, "target": "h/new", "messages": 1, "bytes": 5}' &&
+		json 'd == {"schema": 1, "region": "h/new", "messages": 1, "bytes": 5}' &&
 		run 0 send h/new -j --lines < <(lines a bc '') &&
 		json 'd["messages"] == 3 and d["bytes"] == 3' && received 0
 }
@@ -641,7 +641,7 @@ op_of_send_fails()
 		"krdma: send h/new: operation 2 on 'new' failed on purpose" \
 		send h/new --lines -j < <(lines 1 2 3) && [ ! -s out ] && received 0 && says '0: 1'
 }
-check "a message of send fails: the kernel's sentence" op_of_send_fails
+check "a message of send fails: the kernel's error text" op_of_send_fails
 nobody_reads()
 {
 	receiving new && between fails 1 "'new' takes no message: Connection timed out" \
@@ -654,7 +654,7 @@ check "send to an offset" fails 2 "'h/small@8' is not of the form HOST[:PORT]/NA
 	send h/small@8 x
 check "send to a range" fails 2 "'h/small@0+8' is not of the form" send h/small@0+8 x
 check "send to a host" fails 2 "'h' is not of the form" send h x
-check "send to nothing" fails 2 'a target is needed, and one message at most' send
+check "send to nothing" fails 2 'a region is needed, and one message at most' send
 check "send of two messages" fails 2 'one message at most' send h/small x y
 check "send --lines of an argument" fails 2 '--lines is for standard input' send --lines h/small x
 check "send --value of a word" fails 2 "'x' is not a number" send --value x h/small
@@ -679,13 +679,13 @@ recv_pretty()
 check "recv --pretty of 4096 bytes" recv_pretty
 anybody()
 {
-	receiving new -n 2 && letter there 0 fd00::7 && letter '' 1 fd00::8 && received 0 &&
+	receiving new -n 2 && message there 0 fd00::7 && message '' 1 fd00::8 && received 0 &&
 		[ "$(cat out)" = "$(lines '[fd00::7]:7471 uid 1234 value 9223372036854775808: there' \
 			'[fd00::8]:7471 uid 1234 value 9223372036854775808 written')" ] &&
-		receiving new -n 1 -j && letter '' 1 fd00::8 && received 0 &&
+		receiving new -n 1 -j && message '' 1 fd00::8 && received 0 &&
 		json 'd["written"] and (d["peer"], d["session"]) == ("[fd00::8]:7471", 9)'
 }
-check "recv tells who has sent, and that bytes were written" anybody
+check "recv says which peer has sent, and that bytes were written" anybody
 enough()
 {
 	receiving new -n 2 && between run 0 send h/new --lines < <(lines 1 2 3 4) && received 0 &&
@@ -744,7 +744,7 @@ check "recv with output that can't be written" recv_full
 gone()
 {
 	receiving new && run 0 send h/new last && no_more && received 1 && says '0: last' &&
-		[ "$(cat err)" = "krdma: recv new: the inbox can't be read: the export has ended" ]
+		[ "$(cat err)" = "krdma: recv new: the message queue can't be read: the export has ended" ]
 }
 check "recv when its export ends" gone
 check "recv as a name that is taken" fails 1 "recv small: the name 'small' is taken" recv small

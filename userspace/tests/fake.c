@@ -3,7 +3,7 @@
  * The ioctls of /dev/krdma_mover over plain files, to be preloaded under krdma:
  * an export NAME is a file in $KRDMA_FAKE_DIR, its rights are those of the file; who
  * may execute it may send messages, to the socket .NAME beside it. A datagram is a
- * struct krdma_message, an empty one the end of the inbox. The host 'h' has the address
+ * struct krdma_message, an empty one the end of the message queue. The host 'h' has the address
  * 10.0.0.2, 'h2' has fd00::2 and then 10.0.0.2.
  *
  *   KRDMA_FAKE_FAIL_OP=N:ERRNO      the Nth operation of the process fails
@@ -45,11 +45,11 @@
 
 #include <krdma/krdma_mover.h>
 
-#define DEVICE    "/dev/krdma_mover"
-#define OBJECTS   64
-#define OPS       2048
-#define TRANSFERS 150 /* more than one call of the library fetches */
-#define LETTER    (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)
+#define DEVICE        "/dev/krdma_mover"
+#define OBJECTS       64
+#define OPS           2048
+#define TRANSFERS     150 /* more than one call of the library fetches */
+#define MESSAGE_BYTES (sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX)
 
 enum kind {
 	NONE,
@@ -94,8 +94,8 @@ static unsigned int pending_count, ended_count;
 static unsigned int under_way_max, batch_max;
 static int event_fd = -1;
 static bool adapter_runs;
-static int inbox_fd = -1;
-static bool inbox_over;
+static int queue_fd = -1;
+static bool queue_over;
 
 static void say(const char *fmt, ...)
 {
@@ -195,13 +195,29 @@ static int do_query(struct krdma_ioc_query *arg)
 	return 0;
 }
 
+/* Of IPv4 or IPv6, as text, which has room for INET6_ADDRSTRLEN; and its port and scope. */
+static void take_apart(const struct __kernel_sockaddr_storage *addr, char *text, unsigned int *port,
+		       unsigned int *scope)
+{
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	const struct sockaddr_in *in = (const void *)addr;
+	bool v6 = addr->ss_family == AF_INET6;
+
+	strcpy(text, "?");
+	inet_ntop(addr->ss_family, v6 ? (const void *)&in6->sin6_addr : &in->sin_addr, text,
+		  INET6_ADDRSTRLEN);
+	*port = ntohs(in->sin_port);
+	*scope = v6 ? in6->sin6_scope_id : 0;
+}
+
 static int do_connect(struct krdma_ioc_connect *arg)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
+	unsigned int port, scope;
 
-	inet_ntop(arg->dst.family, arg->dst.addr, text, sizeof(text));
-	say("connect %s port %u scope %u timeout %u%s%s\n", text, arg->dst.port, arg->dst.scope_id,
-	    arg->timeout_ms, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
+	take_apart(&arg->dst, text, &port, &scope);
+	say("connect %s port %u scope %u timeout %u%s%s\n", text, port, scope, arg->timeout_ms,
+	    arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
 	    arg->flags & KRDMA_CONNECT_MESSAGES ? " messages" : "");
 	if (getenv("KRDMA_FAKE_REFUSE") && !refused) {
 		refused = true;
@@ -342,11 +358,12 @@ static int do_destroy(struct krdma_ioc_destroy *arg)
 static int do_listen(const struct krdma_ioc_listen *arg)
 {
 	const struct krdma_prefix *allow = (const void *)(uintptr_t)arg->allow;
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
+	unsigned int port, scope;
 	uint32_t i;
 
-	inet_ntop(arg->addr.family, arg->addr.addr, text, sizeof(text));
-	say("listen %s port %u\n", text, arg->addr.port);
+	take_apart(&arg->addr, text, &port, &scope);
+	say("listen %s port %u\n", text, port);
 	for (i = 0; i < arg->allow_count; i++) {
 		inet_ntop(allow[i].addr.family, allow[i].addr.addr, text, sizeof(text));
 		say("allow %s/%u\n", text, allow[i].prefix_len);
@@ -356,7 +373,11 @@ static int do_listen(const struct krdma_ioc_listen *arg)
 
 static int do_unlisten(const struct krdma_ioc_unlisten *arg)
 {
-	say("unlisten port %u\n", arg->addr.port);
+	char text[INET6_ADDRSTRLEN];
+	unsigned int port, scope;
+
+	take_apart(&arg->addr, text, &port, &scope);
+	say("unlisten port %u\n", port);
 	return 0;
 }
 
@@ -446,8 +467,8 @@ static int run_message(const struct object *region, const struct krdma_op *op, c
 	const uint32_t length = op->opcode == KRDMA_OP_SEND ? (uint32_t)op->length : 0;
 	const struct timeval limit = { .tv_sec = (time_t)(op->timeout_ns / 1000000000),
 				       .tv_usec = (long)(op->timeout_ns / 1000 % 1000000) };
-	_Alignas(8) char letter[LETTER] = { 0 };
-	struct krdma_message *message = (void *)letter;
+	_Alignas(8) char entry[MESSAGE_BYTES] = { 0 };
+	struct krdma_message *message = (void *)entry;
 	struct sockaddr_un addr;
 	static int fd = -1;
 
@@ -464,7 +485,7 @@ static int run_message(const struct object *region, const struct krdma_op *op, c
 	memcpy(message + 1, data, length);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	socket_path(&addr, region->path);
-	if (sendto(fd, letter, message->size, 0, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+	if (sendto(fd, entry, message->size, 0, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return errno == EAGAIN ? ETIMEDOUT : ESTALE;
 	return 0;
 }
@@ -720,7 +741,7 @@ static ssize_t do_read(void *to, size_t size)
 
 /* ---- Messages ---- */
 
-static int do_inbox(struct krdma_ioc_inbox *arg)
+static int do_message_queue(struct krdma_ioc_message_queue *arg)
 {
 	const struct object *export = object_get(arg->id, EXPORT);
 
@@ -728,26 +749,26 @@ static int do_inbox(struct krdma_ioc_inbox *arg)
 		return give(ENOENT, "no export %u", arg->id);
 	if (!(export->rights & KRDMA_RIGHT_MESSAGE))
 		return give(EACCES, "the export is not for messages");
-	inbox_fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
-	inbox_over = false;
-	if (arg->flags & KRDMA_INBOX_NONBLOCK)
-		fcntl(inbox_fd, F_SETFL, O_NONBLOCK);
-	arg->fd = inbox_fd;
-	say("inbox flags %u\n", arg->flags);
+	queue_fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
+	queue_over = false;
+	if (arg->flags & KRDMA_MESSAGE_QUEUE_NONBLOCK)
+		fcntl(queue_fd, F_SETFL, O_NONBLOCK);
+	arg->fd = queue_fd;
+	say("message queue flags %u\n", arg->flags);
 	return 0;
 }
 
 /* All messages that are there and fit. */
-static ssize_t read_inbox(char *to, size_t size)
+static ssize_t read_queue(char *to, size_t size)
 {
 	size_t used = 0;
 	ssize_t got;
 
-	while (!inbox_over && (!used || size - used >= LETTER)) {
-		got = recv(inbox_fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
+	while (!queue_over && (!used || size - used >= MESSAGE_BYTES)) {
+		got = recv(queue_fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
 		if (got < 0)
 			return used ? (ssize_t)used : -1;
-		inbox_over = !got;
+		queue_over = !got;
 		used += (size_t)got;
 	}
 	return (ssize_t)used;
@@ -976,8 +997,8 @@ static int dispatch(unsigned long request, void *arg)
 		return do_buffer(arg);
 	case KRDMA_IOC_EXPORT:
 		return do_export(arg);
-	case KRDMA_IOC_INBOX:
-		return do_inbox(arg);
+	case KRDMA_IOC_MESSAGE_QUEUE:
+		return do_message_queue(arg);
 	case KRDMA_IOC_OPEN:
 		return do_open(arg);
 	case KRDMA_IOC_SUBMIT:
@@ -1021,8 +1042,8 @@ ssize_t read(int fd, void *to, size_t size)
 	ssize_t got;
 	int error;
 
-	if (fd == inbox_fd && fd >= 0)
-		return read_inbox(to, size);
+	if (fd == queue_fd && fd >= 0)
+		return read_queue(to, size);
 	if (fd != device_fd || fd < 0)
 		return real_read(fd, to, size);
 	pthread_mutex_lock(&lock);

@@ -137,25 +137,25 @@ static void test_targets(void)
 		{ "nodeB/s@-1", NULL, NULL, 0, 0 },
 	};
 	char longest[128] = "h/";
-	struct target target;
+	struct region_spec spec;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		int rc = parse_target(cases[i].text, &target);
+		int rc = parse_region(cases[i].text, &spec);
 
 		if (!cases[i].host)
-			check(rc, "target", cases[i].text);
+			check(rc, "region", cases[i].text);
 		else
-			check(!rc && !strcmp(target.host, cases[i].host) &&
-				      !strcmp(target.name, cases[i].name) &&
-				      target.offset == cases[i].offset &&
-				      target.length == cases[i].length,
-			      "target", cases[i].text);
+			check(!rc && !strcmp(spec.host, cases[i].host) &&
+				      !strcmp(spec.name, cases[i].name) &&
+				      spec.offset == cases[i].offset &&
+				      spec.length == cases[i].length,
+			      "region", cases[i].text);
 	}
 	memset(longest + 2, 'n', KRDMA_NAME_MAX - 1);
-	check(!parse_target(longest, &target), "target", longest);
+	check(!parse_region(longest, &spec), "region", longest);
 	longest[2 + KRDMA_NAME_MAX - 1] = 'n';
-	check(parse_target(longest, &target), "target", longest);
+	check(parse_region(longest, &spec), "region", longest);
 }
 
 /* ---- Addresses ---- */

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KRDMA_IOC_LIST: what there is, for `krdma status` and its like.
+ *
+ * A walk goes through all objects under their locks and hands each to
+ * krdma_emit, which keeps those of the page asked for. The cursor is a count
+ * of entries (for PEER_EXPORTS: the peer's own).
+ */
+#include <linux/capability.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <rdma/ib_cache.h>
+
+#include "frontend/ctx.h"
+
+#define KRDMA_LIST_BYTES SZ_64K
+
+struct krdma_emit;
+
+/* A kind of objects. */
+struct krdma_lister {
+	size_t size; /* of an entry */
+	int (*walk)(struct krdma_emit *e);
+	/* For krdma_list_sessions(): what a session has of that kind; session->lock held. */
+	void (*session)(struct krdma_emit *e, struct krdma_session *sess);
+};
+
+struct krdma_emit {
+	const struct krdma_lister *kind;
+	struct krdma_ctx *ctx;
+	struct krdma_ioc_list *cmd;
+	struct krdma_error *error;
+	bool admin;
+	u64 skip;
+	u32 room;
+	u32 n;
+	bool more;
+	void *buf;
+};
+
+static void krdma_emit(struct krdma_emit *e, const void *entry)
+{
+	if (e->skip)
+		e->skip--;
+	else if (e->n < e->room)
+		memcpy(e->buf + e->n++ * e->kind->size, entry, e->kind->size);
+	else
+		e->more = true;
+}
+
+static bool krdma_visible(const struct krdma_emit *e, struct net *net, kuid_t uid)
+{
+	return net == e->ctx->net && (e->admin || uid_eq(uid, e->ctx->user->uid));
+}
+
+static u32 krdma_uid(kuid_t uid)
+{
+	return from_kuid_munged(current_user_ns(), uid);
+}
+
+/* ---- devices ---- */
+
+static void krdma_emit_gid(struct krdma_emit *e, struct krdma_device_info *info,
+			   const struct ib_gid_attr *attr)
+{
+	struct net_device *ndev;
+
+	memcpy(info->gid, attr->gid.raw, sizeof(info->gid));
+	info->gid_index = attr->index;
+	info->gid_type = rdma_protocol_iwarp(attr->device, attr->port_num) ? 2 :
+			 attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP      ? 1 :
+									     0;
+	memset(info->netdev, 0, sizeof(info->netdev));
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(attr);
+	if (!IS_ERR(ndev))
+		strscpy(info->netdev, ndev->name, sizeof(info->netdev));
+	rcu_read_unlock();
+	krdma_emit(e, info);
+}
+
+static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 port)
+{
+	const char *reason = krdma_device_unusable(dev, port);
+	struct krdma_device_info info = {
+		.port = port,
+		.transport = rdma_protocol_iwarp(dev->ib, port) ? KRDMA_TRANSPORT_IWARP :
+			     rdma_protocol_roce(dev->ib, port)  ? KRDMA_TRANSPORT_ROCE :
+								  KRDMA_TRANSPORT_INFINIBAND,
+		.flags = reason ? 0 : KRDMA_DEVICE_USABLE,
+		.max_segment_pages = dev->policy.segment_pages,
+		.max_sge = dev->policy.max_sge,
+		.max_sge_rd = dev->policy.max_sge_rd,
+	};
+	struct ib_port_attr attr;
+	bool any = false;
+	int i;
+
+	if (info.transport == KRDMA_TRANSPORT_IWARP)
+		info.flags |= KRDMA_DEVICE_READ_TO_WRITE;
+	else if (dev->policy.rights & KRDMA_RIGHT_ATOMIC)
+		info.flags |= KRDMA_DEVICE_ATOMIC;
+	if ((info.flags & KRDMA_DEVICE_ATOMIC) && (dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU))
+		info.flags |= KRDMA_DEVICE_ATOMIC_CPU;
+	strscpy(info.name, dev_name(&dev->ib->dev), sizeof(info.name));
+	strscpy(info.reason, reason ?: "", sizeof(info.reason));
+	if (krdma_inject(ib_query_port(dev->ib, port, &attr), -EIO))
+		attr.gid_tbl_len = 0;
+	for (i = 0; i < attr.gid_tbl_len; i++) {
+		const struct ib_gid_attr *gid = rdma_get_gid_attr(dev->ib, port, i);
+
+		if (IS_ERR(gid))
+			continue;
+		krdma_emit_gid(e, &info, gid);
+		rdma_put_gid_attr(gid);
+		any = true;
+	}
+	if (!any)
+		krdma_emit(e, &info);
+}
+
+static int krdma_list_devices(struct krdma_emit *e)
+{
+	struct krdma_device *dev = NULL;
+	u32 port;
+
+	while ((dev = krdma_device_next(dev))) {
+		/* As `rdma dev` and rdma_cm have it: all, unless they are exclusive. */
+		if (!rdma_dev_access_netns(dev->ib, e->ctx->net))
+			continue;
+		rdma_for_each_port(dev->ib, port)
+			krdma_emit_port(e, dev, port);
+	}
+	return 0;
+}
+
+/* ---- listeners ---- */
+
+static int krdma_list_listeners(struct krdma_emit *e)
+{
+	struct krdma_session *sess;
+	struct krdma_listener *l;
+
+	mutex_lock(&krdma_sessions_lock);
+	mutex_lock(&krdma_listeners_lock);
+	list_for_each_entry(l, &krdma_listeners, node) {
+		struct krdma_listener_info info = {
+			.flags = (READ_ONCE(l->id) ? 0 : KRDMA_LISTENER_DOWN) |
+				 (l->owner ? KRDMA_LISTENER_FILE : 0),
+			.accepted = atomic64_read(&l->accepted),
+			.refused = atomic64_read(&l->refused),
+			.allow_count = l->nallow,
+		};
+
+		if (l->net != e->ctx->net)
+			continue;
+		list_for_each_entry(sess, &krdma_sessions, node)
+			if (sess->inbound && sess->listener == l->serial)
+				info.sessions++;
+		krdma_addr_to_user(&l->addr, &info.addr);
+		krdma_emit(e, &info);
+	}
+	mutex_unlock(&krdma_listeners_lock);
+	mutex_unlock(&krdma_sessions_lock);
+	return 0;
+}
+
+/* ---- sessions and what hangs on them ---- */
+
+static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
+{
+	const struct krdma_channel *ch = sess->ch;
+	struct krdma_session_info info = {
+		.serial = sess->serial,
+		.peer_incarnation = sess->peer_incarnation,
+		.state = max_t(u32, sess->state, ch->state),
+		.uid = krdma_uid(sess->uid),
+		.users = sess->users,
+		.regions = sess->nregions,
+		.grants = READ_ONCE(sess->ngrants),
+		.segments = READ_ONCE(sess->nsegs),
+		.requests = sess->credits.used,
+		.age_ms = ktime_ms_delta(ktime_get(), sess->made),
+		.idle_ms = jiffies_to_msecs(jiffies - ch->last_wc),
+		.bytes_read = ch->bytes_read,
+		.bytes_written = ch->bytes_written,
+		.transfers = ch->ended_transfers,
+		.failures = ch->failures,
+	};
+	struct krdma_transfer *x;
+
+	hlist_for_each_entry(x, &ch->transfers, all) {
+		if (x->wait == KRDMA_WAIT_WIRE)
+			info.in_flight++;
+		else
+			info.waiting++;
+	}
+	if (sess->inbound)
+		info.flags |= KRDMA_SESSION_INBOUND;
+	else if (!sess->users)
+		info.flags |= KRDMA_SESSION_LINGERING;
+	if (sess->private)
+		info.flags |= KRDMA_SESSION_PRIVATE;
+	krdma_addr_to_user(&sess->local, &info.local);
+	krdma_addr_to_user(&sess->dst, &info.peer);
+	if (ch->dev)
+		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
+	krdma_emit(e, &info);
+}
+
+static void krdma_emit_channel(struct krdma_emit *e, struct krdma_session *sess)
+{
+	const struct krdma_channel *ch = sess->ch;
+	struct krdma_channel_info info = {
+		.session = sess->serial,
+		.index = ch->index,
+		.state = max_t(u32, sess->state, ch->state),
+		.qp_num = ch->qp_num,
+		.port = ch->port,
+		.slots = ch->slots,
+		.slots_used = ch->slots_used,
+		.requests_max = sess->credits.size,
+		.requests = sess->credits.used,
+	};
+
+	if (ch->dev)
+		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
+	krdma_emit(e, &info);
+}
+
+static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
+{
+	struct krdma_region *region;
+
+	list_for_each_entry(region, &sess->regions, node) {
+		struct krdma_region_info info = {
+			.session = sess->serial,
+			.length = region->length,
+			.segment_size = 1ULL << region->segment_shift,
+			.rights = region->rights,
+			.flags = region->err ? KRDMA_REGION_STALE : 0,
+			.uid = krdma_uid(sess->uid),
+			.keys = region->nkeys,
+			.generation = region->generation,
+		};
+
+		strscpy(info.name, region->name, sizeof(info.name));
+		krdma_emit(e, &info);
+	}
+}
+
+static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *sess)
+{
+	ktime_t now = ktime_get();
+	struct krdma_transfer *x;
+
+	hlist_for_each_entry(x, &sess->ch->transfers, all) {
+		struct krdma_transfer_info info = {
+			.session = sess->serial,
+			.user_data = x->user_data,
+			.offset = x->range->addr,
+			.length = x->length,
+			.posted = x->posted,
+			.done = x->moved,
+			.age_ms = ktime_ms_delta(now, x->submitted),
+			.wait_ms = ktime_ms_delta(now, x->since),
+			.opcode = x->opcode,
+			.wait = x->wait,
+			.uid = krdma_uid(x->uid),
+			.pid = x->pid,
+		};
+
+		strscpy(info.name, x->region->name, sizeof(info.name));
+		krdma_emit(e, &info);
+	}
+}
+
+static int krdma_list_sessions(struct krdma_emit *e)
+{
+	struct krdma_session *sess;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node) {
+		if (!krdma_visible(e, sess->net, sess->uid))
+			continue;
+		spin_lock_bh(&sess->lock);
+		spin_lock(&sess->ch->lock);
+		e->kind->session(e, sess);
+		spin_unlock(&sess->ch->lock);
+		spin_unlock_bh(&sess->lock);
+	}
+	mutex_unlock(&krdma_sessions_lock);
+	return 0;
+}
+
+/* ---- exports, here and there ---- */
+
+static int krdma_list_exports(struct krdma_emit *e)
+{
+	struct krdma_grant *grant;
+	struct krdma_export *export;
+
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(export, &krdma_exports, node) {
+		struct krdma_export_info info = {
+			.length = export->length,
+			.rights = export->rights,
+			.flags = export->flags,
+			.uid = krdma_uid(export->user->uid),
+			.segments = atomic_read(&export->segments),
+			.max_segments = export->max_segments,
+			.recalls = atomic64_read(&export->recalls),
+		};
+		u64 pages = export->mem ? export->mem->npages :
+					  atomic64_read(&export->pinned_pages);
+
+		if (!krdma_visible(e, export->net, export->user->uid))
+			continue;
+		if (export->message_queue)
+			info.messages = krdma_message_queue_count(export->message_queue,
+								  &info.senders_waiting);
+		info.pinned_bytes = pages << PAGE_SHIFT;
+		list_for_each_entry(grant, &export->grants, export_node)
+			info.grants++;
+		strscpy(info.name, export->name, sizeof(info.name));
+		krdma_emit(e, &info);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	return 0;
+}
+
+static void krdma_list_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
+{
+	if (!err)
+		memcpy(rpc->arg, msg, le32_to_cpu(msg->hdr.length));
+	rpc->err = err;
+	complete(&rpc->done);
+}
+
+static int krdma_list_peer(struct krdma_emit *e)
+{
+	struct krdma_wire_list_reply *reply;
+	struct krdma_wire_list *msg;
+	struct krdma_credit credit;
+	struct krdma_handle *h;
+	u64 cursor;
+	int rc = -ENOMEM;
+	u32 i, n;
+
+	if (e->room < KRDMA_WIRE_LIST_MAX)
+		return krdma_explain(e->error, -EINVAL, "a peer's list needs room for %u entries",
+				     KRDMA_WIRE_LIST_MAX);
+	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->error);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	reply = krdma_inject(kmalloc(KRDMA_WIRE_MSG_MAX, GFP_KERNEL), NULL);
+	if (!reply)
+		goto out;
+	rc = krdma_credit_wait(h->sess, &credit, krdma_default_ms(0));
+	if (!rc) {
+		msg = krdma_credit_build(&credit, KRDMA_WIRE_LIST, sizeof(*msg), 0);
+		msg->cursor = cpu_to_le64(e->cmd->cursor);
+		rc = krdma_rpc_wait(h->sess, &credit, krdma_list_replied, reply,
+				    krdma_default_ms(0), NULL);
+	}
+	if (rc == -ENOTCONN)
+		krdma_session_explain(h->sess, -ENOTCONN, e->error);
+	if (rc) {
+		krdma_explain(e->error, rc, "%pISpc does not list its exports (%pe)", &h->sess->dst,
+			      ERR_PTR(rc));
+		goto out;
+	}
+	/* Else a peer could keep us going. */
+	cursor = le64_to_cpu(reply->cursor);
+	n = krdma_wire_entries((const union krdma_wire_msg *)reply);
+	if (cursor && (cursor <= e->cmd->cursor || !n)) {
+		krdma_session_protocol(h->sess, "a list that does not go on");
+		rc = krdma_explain(e->error, -EPROTO, "%pISpc sends a list that does not continue",
+				   &h->sess->dst);
+		goto out;
+	}
+	e->skip = 0;
+	for (i = 0; i < n; i++) {
+		const struct krdma_wire_list_entry *entry = &reply->entry[i];
+		struct krdma_peer_export_info info = {
+			.length = le64_to_cpu(entry->length),
+			/* A later target may have others, which nobody here can ask for. */
+			.rights = le32_to_cpu(entry->rights) & KRDMA_WIRE_RIGHTS,
+		};
+
+		strscpy(info.name, entry->name, sizeof(info.name));
+		krdma_emit(e, &info);
+	}
+	e->cmd->cursor = cursor;
+out:
+	kfree(reply);
+	krdma_handle_put(h);
+	return rc;
+}
+
+static const struct krdma_lister krdma_lists[] = {
+	[KRDMA_LIST_DEVICES] = { sizeof(struct krdma_device_info), krdma_list_devices },
+	[KRDMA_LIST_LISTENERS] = { sizeof(struct krdma_listener_info), krdma_list_listeners },
+	[KRDMA_LIST_SESSIONS] = { sizeof(struct krdma_session_info), krdma_list_sessions,
+				  krdma_emit_session },
+	[KRDMA_LIST_CHANNELS] = { sizeof(struct krdma_channel_info), krdma_list_sessions,
+				  krdma_emit_channel },
+	[KRDMA_LIST_EXPORTS] = { sizeof(struct krdma_export_info), krdma_list_exports },
+	[KRDMA_LIST_REGIONS] = { sizeof(struct krdma_region_info), krdma_list_sessions,
+				 krdma_emit_regions },
+	[KRDMA_LIST_TRANSFERS] = { sizeof(struct krdma_transfer_info), krdma_list_sessions,
+				   krdma_emit_transfers },
+	[KRDMA_LIST_PEER_EXPORTS] = { sizeof(struct krdma_peer_export_info), krdma_list_peer },
+};
+
+static int krdma_list_copy(const struct krdma_emit *e)
+{
+	void __user *to = u64_to_user_ptr(e->cmd->entries);
+	size_t head = min_t(size_t, e->kind->size, e->cmd->stride);
+	u32 i;
+
+	for (i = 0; i < e->n; i++, to += e->cmd->stride)
+		if (copy_to_user(to, e->buf + i * e->kind->size, head) ||
+		    clear_user(to + head, e->cmd->stride - head))
+			return krdma_explain(e->error, -EFAULT, "the entries can't be written");
+	return 0;
+}
+
+/**
+ * krdma_list_fill - KRDMA_IOC_LIST
+ * @ctx: open file
+ * @cmd: the command; count and cursor are set
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_error *error)
+{
+	struct krdma_emit e = {
+		.ctx = ctx,
+		.cmd = cmd,
+		.error = error,
+		.admin = ns_capable(ctx->net->user_ns, CAP_NET_ADMIN),
+		.skip = cmd->cursor,
+	};
+	bool peer = cmd->kind == KRDMA_LIST_PEER_EXPORTS;
+	int rc;
+
+	if (!cmd->kind || cmd->kind >= ARRAY_SIZE(krdma_lists))
+		return krdma_explain(error, -EINVAL, "there is no list of kind %u", cmd->kind);
+	e.kind = &krdma_lists[array_index_nospec(cmd->kind, ARRAY_SIZE(krdma_lists))];
+	if (!peer && cmd->session)
+		return krdma_explain(error, -EINVAL, "this list is not of a session");
+	if (!cmd->count || !cmd->stride || cmd->stride > PAGE_SIZE)
+		return krdma_explain(error, -EINVAL, "there is no room for an entry");
+
+	e.room = min_t(u32, cmd->count, KRDMA_LIST_BYTES / e.kind->size);
+	e.buf = krdma_inject(kvcalloc(e.room, e.kind->size, GFP_KERNEL_ACCOUNT), NULL);
+	if (!e.buf)
+		return -ENOMEM;
+	rc = e.kind->walk(&e);
+	if (!rc)
+		rc = krdma_list_copy(&e);
+	if (!rc) {
+		cmd->count = e.n;
+		if (!peer)
+			cmd->cursor = e.more ? cmd->cursor + e.n : 0;
+	}
+	kvfree(e.buf);
+	return rc;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * initiator/: whoever moves bytes to and from the memory of a peer.
+ *
+ * A region is an export of the peer, opened here. A transfer is one operation on a region, until
+ * its one terminal status: READ, WRITE, an atomic, a digest or a message. Nothing here knows
+ * whether it comes from an ioctl, from io_uring or from another module. region.c has regions and
+ * their keys, transfer.c decides what a transfer does next, wr.c and sink.c make work requests of
+ * it, message.c and digest.c do what is not READ or WRITE. Below are session/, rdma/, mem/ and
+ * wire/; it does not see target/. frontend/ calls this floor.
+ */
+#ifndef KRDMA_INITIATOR_H
+#define KRDMA_INITIATOR_H
+
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/sizes.h>
+#include <linux/string.h>
+
+#include "session/session.h"
+
+/* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
+#define KRDMA_POSTED_MAX SZ_8M
+/* One work request never carries more. */
+#define KRDMA_WR_MAX SZ_1M
+/* The local memory of an operation that tells a number. */
+#define KRDMA_NUMBER_BYTES 8
+
+/* Is what was moved to be compared with the peer's digest? */
+enum krdma_verify {
+	KRDMA_VERIFY_NONE, /* no, or they are equal */
+	KRDMA_VERIFY_ONCE, /* if it differs it is moved again */
+	KRDMA_VERIFY_AGAIN,
+};
+
+/* Does it end with a message to the target? */
+enum krdma_message_state {
+	KRDMA_MESSAGE_STATE_NONE,   /* no, or the target has it */
+	KRDMA_MESSAGE_STATE_WANTED, /* when its bytes are posted, or verified */
+	KRDMA_MESSAGE_STATE_QUEUED, /* on region->unsent */
+	KRDMA_MESSAGE_STATE_SENT,   /* no reply yet */
+};
+
+#define KRDMA_QUEUE_INIT(name)        \
+	{                             \
+		.last = &(name).first \
+	}
+
+/*
+ * One operation under way. Owned by whoever submitted it until
+ * krdma_transfers_submit, by the channel until ->done is called, exactly once, and
+ * by the submitter again from there.
+ */
+struct krdma_transfer {
+	struct list_head node;         /* channel->ready, region->waiters or ->digests */
+	struct hlist_node all;         /* channel->transfers */
+	struct krdma_transfer *next;   /* in a krdma_queue */
+	struct krdma_region *region;   /* the submitter holds a reference */
+	struct krdma_channel *ch;      /* of the region's session */
+	const struct krdma_vec *range; /* of the region */
+	u32 nrange;
+	kuid_t uid;
+	struct krdma_vec one[2]; /* room for a single entry of ->local.vec and ->range */
+	u64 length;
+	ktime_t timeout; /* from the submission */
+	ktime_t deadline;
+	ktime_t submitted;
+	ktime_t since; /* began to wait for .wait */
+	u64 operand;   /* of an atomic operation, or the value of a message */
+	u64 compare;
+	struct krdma_cursor from; /* of ->verify: where ->local.at was when it began */
+	u64 digested;             /* bytes that the peer's digest is known of */
+	u32 value;                /* the peer's, so far */
+	u32 local_value;          /* what it has to be */
+	bool counted;             /* that is known */
+	u8 verify;                /* enum krdma_verify; set by the submitter */
+	u8 message;               /* enum krdma_message_state; the same */
+	bool unplaced;            /* a WRITE need not be in the peer's memory; the same */
+	bool placed;              /* a READ has to be behind a WRITE; the same */
+	u8 opcode;
+	/* Any context but hard interrupts; no lock of a session or channel held. */
+	void (*done)(struct krdma_transfer *x);
+
+	/* From here all zero at first; ->local is set before it begins. */
+	struct krdma_local local; /* ->local.at: next byte to post */
+	struct krdma_send *send;  /* with the message, KRDMA_MESSAGE_STATE_SENT */
+	struct krdma_cursor far;  /* the same, of the region */
+	u64 posted;
+	u64 moved; /* completed from the start, without a gap */
+	u32 nwrs;  /* on the wire; and one while a digest of its memory is computed */
+	int status;
+	bool replied; /* ->status is what the peer has replied */
+	enum krdma_wait wait;
+	bool held;     /* waits for its turn */
+	bool unmapped; /* its next bytes could not be mapped so far */
+	bool ended;    /* ->done is called, or will be */
+	bool lost;     /* a key to its memory may be alive: it must not be given back */
+	bool gap;      /* a work request failed: no more counting in .moved */
+	pid_t pid;     /* 0: the kernel */
+	u64 user_data;
+	/* The device did not take a work request of it: the reason of its -EIO. */
+	bool refused;
+};
+
+/**
+ * krdma_transfer_init - begin with a transfer
+ * @x: transfer, of any content; to be filled in by the submitter
+ */
+static inline void krdma_transfer_init(struct krdma_transfer *x)
+{
+	memset_startat(x, 0, local);
+	INIT_HLIST_NODE(&x->all);
+	INIT_LIST_HEAD(&x->node);
+}
+
+/**
+ * krdma_queue_add - one more, behind the others
+ * @queue: transfers
+ * @x: transfer, in no queue
+ */
+static inline void krdma_queue_add(struct krdma_queue *queue, struct krdma_transfer *x)
+{
+	x->next = NULL;
+	*queue->last = x;
+	queue->last = &x->next;
+}
+
+/**
+ * krdma_transfer_at - where in the region the next byte to post goes
+ * @x: transfer
+ *
+ * Return: its offset, behind the last byte when all are posted.
+ */
+static inline u64 krdma_transfer_at(const struct krdma_transfer *x)
+{
+	return x->range[x->far.i].addr + x->far.in;
+}
+
+/**
+ * krdma_opcode_atomic - is it an atomic operation?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it is.
+ */
+static inline bool krdma_opcode_atomic(u8 opcode)
+{
+	return opcode == KRDMA_OP_FETCH_ADD || opcode == KRDMA_OP_CMP_SWAP;
+}
+
+/**
+ * krdma_opcode_number - does an operation put a number into local memory?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it does: KRDMA_NUMBER_BYTES, at a multiple of that.
+ */
+static inline bool krdma_opcode_number(u8 opcode)
+{
+	return opcode >= KRDMA_OP_FETCH_ADD;
+}
+
+/**
+ * krdma_opcode_fills - does an operation put bytes into local memory?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it does.
+ */
+static inline bool krdma_opcode_fills(u8 opcode)
+{
+	return opcode != KRDMA_OP_WRITE && opcode != KRDMA_OP_SEND;
+}
+
+/**
+ * krdma_opcode_right - the right that an operation needs
+ * @opcode: any byte
+ *
+ * Return: KRDMA_RIGHT_*, 0 if there is no such operation.
+ */
+static inline u32 krdma_opcode_right(u8 opcode)
+{
+	/* Eight bits for each: no branches, and no table to look outside of. */
+	const u64 rights = (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_READ |
+			   (u64)KRDMA_RIGHT_WRITE << 8 * KRDMA_OP_WRITE |
+			   (u64)KRDMA_RIGHT_MESSAGE << 8 * KRDMA_OP_SEND |
+			   (u64)KRDMA_RIGHT_ATOMIC << 8 * KRDMA_OP_FETCH_ADD |
+			   (u64)KRDMA_RIGHT_ATOMIC << 8 * KRDMA_OP_CMP_SWAP |
+			   (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_DIGEST;
+
+	return opcode < 8 ? rights >> 8 * opcode & 0xff : 0;
+}
+
+/**
+ * krdma_flags_right - the rights that flags of an operation need beside its own
+ * @flags: KRDMA_OP_*
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+static inline u32 krdma_flags_right(u32 flags)
+{
+	return (flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED) ? KRDMA_RIGHT_READ : 0) |
+	       (flags & KRDMA_OP_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
+}
+
+/**
+ * krdma_transfer_flags - how a transfer is done
+ * @x: transfer with ->opcode
+ * @flags: KRDMA_OP_*, checked; those of local memory and of order are not looked at
+ */
+static inline void krdma_transfer_flags(struct krdma_transfer *x, u32 flags)
+{
+	x->verify = flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
+	x->unplaced = flags & KRDMA_OP_UNPLACED;
+	x->placed = flags & KRDMA_OP_PLACED;
+	x->message = x->opcode == KRDMA_OP_SEND || (flags & KRDMA_OP_MESSAGE) ?
+			     KRDMA_MESSAGE_STATE_WANTED :
+			     KRDMA_MESSAGE_STATE_NONE;
+}
+
+/* ---- regions ---- */
+
+/* Somebody to be notified, once, when a region is of no use any more. */
+struct krdma_watch {
+	struct list_head node; /* region->watches, session->lock */
+	/* Any context, session->lock held; err is that of the region. */
+	void (*stale)(struct krdma_watch *watch, int err);
+};
+
+/*
+ * A grace period of a channel: when it is over, all that was posted before it began has
+ * completed. What is not posted any more, such as work requests that use a recalled key,
+ * is not on the wire then.
+ */
+struct krdma_grace {
+	struct list_head node; /* channel->graces */
+	u32 mark;              /* channel->tail when it began */
+	/* channel->lock held */
+	void (*over)(struct krdma_grace *grace);
+};
+
+struct krdma_key;
+
+struct krdma_region {
+	struct kref ref;
+	struct krdma_session *sess; /* holds a reference */
+	char name[KRDMA_NAME_MAX];
+	u32 wanted; /* rights requested */
+
+	/* what the OPEN's reply says; does not change then */
+	u32 rights;
+	u32 grant;
+	u32 generation;
+	u32 segment_shift;
+	u64 length;
+	u32 lacks;    /* rights that were wanted and not granted */
+	bool blind;   /* of no use: to be written only, on iWARP */
+	bool atomics; /* this host's end could do them */
+
+	/* session->lock */
+	struct list_head node; /* session->regions */
+	u32 users;             /* handles; 0: closing, found by nobody */
+	int err;               /* -ESTALE and the like: no more transfers; read without it */
+	bool replied;          /* the OPEN has its reply */
+	bool revoked;          /* the target closed the grant itself */
+	bool closing;          /* ->grace has begun, and may be over */
+	struct xarray keys;    /* krdma_key by segment index; read without it */
+	u32 nkeys;
+	unsigned long forget;     /* where to look for a key to forget */
+	struct list_head watches; /* krdma_watch.node */
+
+	/* channel->lock */
+	struct krdma_key *last_key;        /* the one that was used last, or NULL */
+	u64 next;                          /* segment behind the last one that was requested */
+	bool requesting;                   /* a SEGS is under way */
+	bool digesting;                    /* digest_work is queued, or a DIGEST under way */
+	u32 nsends;                        /* credits that it has */
+	u32 digest_bytes;                  /* of the DIGEST */
+	struct krdma_transfer *digest_for; /* the one that the DIGEST is for; NULL: it has ended */
+	struct list_head waiters;          /* transfers that wait for a key */
+	struct list_head digests;          /* transfers that wait for a digest of the peer */
+	struct list_head unsent;           /* transfers that wait for a credit for their message */
+	struct list_head sending;          /* channel->sending: some do */
+
+	struct work_struct keys_work;
+	struct krdma_credit keys_credit; /* of keys_work */
+	struct work_struct digest_work;
+	struct krdma_credit digest_credit; /* of digest_work */
+	struct work_struct close_work;
+	struct krdma_credit close_credit; /* of close_work */
+	struct krdma_grace grace;         /* of close_work */
+};
+
+/* region.c */
+extern const struct krdma_role_ops krdma_initiator_ops;
+struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
+				       u32 timeout_ms, struct krdma_error *error);
+void krdma_region_close(struct krdma_region *region);
+void krdma_region_put(struct krdma_region *region);
+void krdma_region_put_soft(struct krdma_region *region);
+int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error);
+void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
+void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
+
+/* transfer.c */
+void krdma_transfers_complete(struct krdma_transfer *x);
+void krdma_transfers_submit(struct krdma_queue *batch);
+void krdma_transfer_release(struct krdma_transfer *x);
+void krdma_transfer_cancel(struct krdma_transfer *x, int err);
+void krdma_transfer_end(struct krdma_transfer *x, int err);
+int krdma_transfer_explain(struct krdma_transfer *x, struct krdma_error *error);
+
+#endif /* KRDMA_INITIATOR_H */

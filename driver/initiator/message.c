@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Messages, at the sender: MESSAGE requests, each with a credit of the target.
+ *
+ * A message is copied into a buffer, so its memory is free again as soon as it is sent. It waits
+ * for a credit on region->unsent, in order; regions with such messages take turns on
+ * channel->sending. A region gets no more credits than there are free ones, so slow receivers do
+ * not hold up the messages of other exports: they have 32, 16, 8 and so on, and each region gets
+ * one at least. The target's reply gives back the credit, whatever became of the operation; the
+ * buffer is free when the send has completed as well.
+ *
+ * A message is posted behind all that was posted before it, so one that belongs to a WRITE comes
+ * when the bytes are in the target's memory (Documentation/uapi.rst).
+ */
+#include <linux/nospec.h>
+#include <linux/slab.h>
+
+#include "initiator/wr.h"
+#include "trace.h"
+
+static void krdma_send_free(struct krdma_channel *ch, struct krdma_send *send)
+{
+	if (!send->posted && !send->region)
+		list_add_tail(&send->node, &ch->sends_free);
+}
+
+/**
+ * krdma_send_enqueue - send the message of an operation
+ * @x: KRDMA_OP_SEND, or a WRITE with one, of which all is posted; on a list by
+ *	->node, or on none
+ * @now: the time
+ *
+ * krdma_transfer_pump sends it.
+ *
+ * Context: channel->lock held.
+ */
+void krdma_send_enqueue(struct krdma_transfer *x, ktime_t now)
+{
+	struct krdma_region *region = x->region;
+	int err = READ_ONCE(region->err);
+
+	lockdep_assert_held(&x->ch->lock);
+	if (err) {
+		krdma_transfer_end(x, err);
+		return;
+	}
+	list_move_tail(&x->node, &region->unsent);
+	x->message = KRDMA_MESSAGE_STATE_QUEUED;
+	krdma_transfer_wait(x, KRDMA_WAIT_RECEIVER, now);
+	if (list_empty(&region->sending))
+		list_add_tail(&region->sending, &x->ch->sending);
+}
+
+static int krdma_send_write(struct krdma_channel *ch, struct krdma_send *send,
+			    const struct krdma_transfer *x)
+{
+	bool written = x->opcode == KRDMA_OP_WRITE;
+	u32 length = written ? 0 : x->length;
+	struct krdma_wire_message *msg;
+	int rc;
+
+	msg = krdma_wire_build(send->buf, KRDMA_WIRE_MESSAGE, sizeof(*msg), length);
+	msg->hdr.tag = cpu_to_le32(send - ch->sends + 1);
+	msg->grant = cpu_to_le32(x->region->grant);
+	msg->generation = cpu_to_le32(x->region->generation);
+	msg->value = cpu_to_le64(x->operand);
+	msg->flags = cpu_to_le32(written ? KRDMA_WIRE_WRITTEN : 0);
+	rc = krdma_local_copy(&x->local, msg->data, length);
+	if (rc)
+		return rc;
+	send->sge.length = sizeof(*msg) + length;
+	ib_dma_sync_single_for_device(ch->dev->ib, send->dma, send->sge.length, DMA_TO_DEVICE);
+	trace_krdma_message(ch->serial, true, &msg->hdr);
+	return 0;
+}
+
+/* The next message of a region goes into a send buffer. */
+static bool krdma_send_fill(struct krdma_channel *ch, struct krdma_send *send,
+			    struct krdma_transfer *x, ktime_t now)
+{
+	int rc = ktime_compare(x->deadline, now) <= 0 ? -ETIMEDOUT : krdma_send_write(ch, send, x);
+
+	if (rc) {
+		krdma_transfer_end(x, rc);
+		return false;
+	}
+	list_del_init(&send->node);
+	list_del_init(&x->node);
+	x->message = KRDMA_MESSAGE_STATE_SENT;
+	x->posted = x->length;
+	krdma_stat_inc(KRDMA_STAT_CONTROL_SENT);
+	x->send = send;
+	send->transfer = x;
+	send->region = x->region;
+	kref_get(&x->region->ref);
+	x->region->nsends++;
+	ch->message_credits_used++;
+	send->posted = true;
+	send->wr.next = NULL;
+	return true;
+}
+
+/* The next region that may have a credit, and has a message for it. */
+static struct krdma_region *krdma_sending_next(struct krdma_channel *ch, struct krdma_send *send,
+					       ktime_t now)
+{
+	struct krdma_region *region, *next;
+	struct krdma_transfer *x;
+
+	list_for_each_entry_safe(region, next, &ch->sending, sending) {
+		if (!krdma_share_ok(region->nsends + 1, ch->message_credits_used + 1,
+				    ch->message_credits))
+			continue;
+		while ((x = list_first_entry_or_null(&region->unsent, struct krdma_transfer, node)))
+			if (krdma_send_fill(ch, send, x, now))
+				return region;
+		list_del_init(&region->sending);
+	}
+	return NULL;
+}
+
+/* Return: its region, to be put without the lock. */
+static struct krdma_region *krdma_send_end(struct krdma_channel *ch, struct krdma_send *send,
+					   int err)
+{
+	struct krdma_region *region = send->region;
+	struct krdma_transfer *x = send->transfer;
+
+	lockdep_assert_held(&ch->lock);
+	send->region = NULL;
+	send->transfer = NULL;
+	region->nsends--;
+	ch->message_credits_used--;
+	krdma_send_free(ch, send);
+	if (!x)
+		return region;
+	x->send = NULL;
+	if (err) {
+		krdma_transfer_replied(x, err);
+		return region;
+	}
+	x->message = KRDMA_MESSAGE_STATE_NONE;
+	if (x->opcode == KRDMA_OP_SEND)
+		x->moved = x->length;
+	krdma_transfer_advance(x, 0);
+	return region;
+}
+
+/* The device has refused a message; the other messages of its region go on. */
+static void krdma_send_refused(struct krdma_channel *ch, struct krdma_send *send)
+{
+	ch->outstanding--;
+	send->posted = false;
+	krdma_stat_add(KRDMA_STAT_CONTROL_SENT, -1);
+	krdma_transfer_refused(send->transfer);
+	krdma_region_put_soft(krdma_send_end(ch, send, -EIO));
+}
+
+/* Return: true if some were refused, and the channel is up. */
+static bool krdma_sends_chain(struct krdma_channel *ch, const struct ib_send_wr *first)
+{
+	const struct ib_send_wr *bad;
+	bool refused = false;
+	int rc;
+
+	do {
+		bad = NULL;
+		krdma_stat_inc(KRDMA_STAT_DOORBELLS);
+		rc = krdma_inject_post(ch->qp, first, &bad);
+		if (likely(!rc)) {
+			if (!refused)
+				ch->refusals = 0;
+			return refused;
+		}
+		/* siw: an error without a bad one means that all are posted all the same. */
+		if (!bad) {
+			krdma_channel_fail(ch, -ENOTCONN, "a message was not accepted", -1);
+			return false;
+		}
+		if (krdma_post_lost(ch, rc)) {
+			first = bad;
+			break;
+		}
+		refused = true;
+		first = bad->next;
+		krdma_send_refused(ch, container_of(bad, struct krdma_send, wr));
+	} while (krdma_post_refused(ch, rc) && first);
+
+	if (ch->state == KRDMA_CHANNEL_UP)
+		return true;
+	for (; first; first = first->next) {
+		container_of(first, struct krdma_send, wr)->posted = false;
+		ch->outstanding--;
+	}
+	return false;
+}
+
+/**
+ * krdma_sends_post - send what there are credits for, with one doorbell
+ * @ch: channel that is up
+ * @now: the time
+ *
+ * Context: channel->lock held.
+ */
+void krdma_sends_post(struct krdma_channel *ch, ktime_t now)
+{
+	struct ib_send_wr *first, **link;
+	struct krdma_region *region;
+	struct krdma_send *send;
+
+	lockdep_assert_held(&ch->lock);
+	do {
+		first = NULL;
+		link = &first;
+		while ((send = list_first_entry_or_null(&ch->sends_free, struct krdma_send,
+							node)) &&
+		       (region = krdma_sending_next(ch, send, now))) {
+			*link = &send->wr;
+			link = &send->wr.next;
+			krdma_post_count(ch, 1);
+			list_move_tail(&region->sending, &ch->sending);
+		}
+		/* What was refused has given its credit back. */
+	} while (first && krdma_sends_chain(ch, first));
+}
+
+static void krdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_send *send = container_of(wc->wr_cqe, struct krdma_send, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+
+	krdma_channel_lock(ch);
+	krdma_post_completed_locked(ch, wc);
+	/* siw may tell twice. */
+	if (send->posted) {
+		send->posted = false;
+		krdma_send_free(ch, send);
+		krdma_transfer_pump(ch);
+	}
+	krdma_channel_unlock(ch);
+}
+
+/**
+ * krdma_sends_replied - the target has, or has not, taken messages
+ * @sess: session
+ * @rx: receive of the reply; posted again here
+ * @msg: the reply
+ *
+ * Context: softirq, or rx_work.
+ */
+void krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
+			 const union krdma_wire_msg *msg)
+{
+	const struct krdma_wire_taken *taken = msg->message_reply.taken;
+	struct krdma_region *regions[KRDMA_WIRE_MESSAGE_CREDITS_MAX];
+	u32 n = 0, entries = krdma_wire_entries(msg), index;
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_send *send;
+
+	krdma_channel_lock(ch);
+	for (; entries; entries--, taken++) {
+		index = le32_to_cpu(taken->tag) - 1;
+		if (index >= ch->message_credits)
+			break;
+		send = &ch->sends[array_index_nospec(index, ch->message_credits)];
+		if (!send->region)
+			break;
+		regions[n++] =
+			krdma_send_end(ch, send, krdma_wire_errno(le16_to_cpu(taken->status)));
+	}
+	/* ORDER: the receive, which is read no more, before the next messages are sent. */
+	if (!krdma_post_rx_locked(ch, rx))
+		krdma_transfer_pump(ch);
+	krdma_channel_unlock(ch);
+	while (n)
+		krdma_region_put_soft(regions[--n]);
+	if (entries)
+		krdma_session_protocol(sess, "a reply to no message");
+}
+
+/* ---- set-up ---- */
+
+/**
+ * krdma_sends_setup - allocate what messages are sent from
+ * @ch: channel of an initiator
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM; krdma_sends_free cleans up in either case
+ */
+int krdma_sends_setup(struct krdma_channel *ch)
+{
+	int rc;
+	u32 i;
+
+	ch->sends =
+		krdma_inject(kcalloc(KRDMA_MESSAGE_CREDITS, sizeof(*ch->sends), GFP_KERNEL), NULL);
+	if (!ch->sends)
+		return -ENOMEM;
+	for (i = 0; i < KRDMA_MESSAGE_CREDITS; i++) {
+		struct krdma_send *send = &ch->sends[i];
+
+		rc = krdma_buf_map(ch->dev->ib, &send->buf, &send->dma, KRDMA_WIRE_MESSAGE_MAX,
+				   DMA_TO_DEVICE);
+		if (rc)
+			return rc;
+		INIT_LIST_HEAD(&send->node);
+		send->cqe.done = krdma_send_done;
+		send->sge.addr = send->dma;
+		send->sge.lkey = ch->pd->local_dma_lkey;
+		send->wr.wr_cqe = &send->cqe;
+		send->wr.sg_list = &send->sge;
+		send->wr.num_sge = 1;
+		send->wr.opcode = IB_WR_SEND;
+		send->wr.send_flags = IB_SEND_SIGNALED;
+	}
+	return 0;
+}
+
+/**
+ * krdma_sends_begin - the target has said how many credits there are
+ * @sess: session, connected; at most KRDMA_MESSAGE_CREDITS are used
+ *
+ * Context: process; no region is open yet.
+ */
+void krdma_sends_begin(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+	u32 i;
+
+	if (!ch->messages)
+		return;
+	ch->message_credits =
+		min_t(u32, le16_to_cpu(ch->peer.message_credits), KRDMA_MESSAGE_CREDITS);
+	for (i = 0; i < ch->message_credits; i++)
+		list_add_tail(&ch->sends[i].node, &ch->sends_free);
+}
+
+/**
+ * krdma_sends_drop - no reply will come any more
+ * @ch: channel without a queue pair
+ *
+ * Context: process; the session's transfers have ended.
+ */
+void krdma_sends_drop(struct krdma_channel *ch)
+{
+	u32 i;
+
+	for (i = 0; i < ch->message_credits; i++) {
+		if (ch->sends[i].region)
+			krdma_region_put(ch->sends[i].region);
+		ch->sends[i].region = NULL;
+	}
+}
+
+/**
+ * krdma_sends_free - undo krdma_sends_setup
+ * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_sends_free(struct krdma_channel *ch)
+{
+	u32 i;
+
+	for (i = 0; ch->sends && i < KRDMA_MESSAGE_CREDITS; i++)
+		krdma_buf_unmap(ch->dev->ib, ch->sends[i].buf, ch->sends[i].dma,
+				KRDMA_WIRE_MESSAGE_MAX, DMA_TO_DEVICE);
+	kfree(ch->sends);
+}

@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Transfers: from submission to the one terminal status.
+ *
+ * A transfer is on one list at a time by .node:
+ *
+ *	channel->ready		can be posted as soon as there is room; or in a
+ *				krdma_queue, while they are submitted
+ *	channel->unmapped	its memory could not be mapped for DMA: tried again when a
+ *				mapping has gone, and by the tick, until the deadline
+ *	region->waiters		lacks the key of its next segment
+ *	region->digests		the peer's digest of it is not known
+ *	region->unsent		its message waits for a credit
+ *	(none)			all that will be posted is on the wire, or it is held:
+ *				others have to end before it starts
+ *	(none)			ended, in channel->ended: krdma_channel_unlock() calls ->done
+ *
+ * and on channel->transfers by .all until it ends. It ends when it has a status,
+ * or all its bytes (verified, if requested), and no work request of it is on the wire any more,
+ * nor is its memory being read for a digest, which counts as a work request: a posted work
+ * request can't be taken back, so a deadline only keeps the next from being
+ * posted.
+ */
+#include "initiator/wr.h"
+#include "trace.h"
+
+/* krdma_transfer_wait(), inline for the two that each transfer waits for. */
+static __always_inline void krdma_transfer_note(struct krdma_transfer *x, enum krdma_wait wait,
+						ktime_t now)
+{
+	if (x->wait == wait)
+		return;
+	x->wait = wait;
+	x->since = now ?: ktime_get();
+	trace_krdma_transfer_wait(x->ch->serial, x, wait);
+}
+
+/**
+ * krdma_transfer_wait - note what a transfer waits for
+ * @x: transfer
+ * @wait: what for
+ * @now: the time, or 0 to have it read if it is needed
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now)
+{
+	krdma_transfer_note(x, wait, now);
+}
+
+/* The one place where a transfer becomes finished: nothing of it is on the wire. */
+static void krdma_transfer_finish(struct krdma_transfer *x)
+{
+	struct krdma_channel *ch = x->ch;
+
+	if (x->status) {
+		ch->failures++;
+		krdma_stat_inc(KRDMA_STAT_TRANSFERS_FAILED);
+		if (x->status == -ETIMEDOUT)
+			krdma_stat_inc(KRDMA_STAT_TRANSFERS_TIMED_OUT);
+	} else {
+		ch->ended_transfers++;
+	}
+	if (x->opcode == KRDMA_OP_READ) {
+		ch->bytes_read += x->moved;
+		krdma_stat_inc(KRDMA_STAT_READS);
+		krdma_stat_add(KRDMA_STAT_READ_BYTES, x->moved);
+	} else if (x->opcode == KRDMA_OP_WRITE) {
+		ch->bytes_written += x->moved;
+		krdma_stat_inc(KRDMA_STAT_WRITES);
+		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
+	} else if (x->opcode == KRDMA_OP_DIGEST) {
+		krdma_stat_inc(KRDMA_STAT_DIGESTS);
+	} else if (x->opcode == KRDMA_OP_SEND) {
+		krdma_stat_inc(KRDMA_STAT_SENDS);
+	} else {
+		krdma_stat_inc(KRDMA_STAT_ATOMICS);
+	}
+	trace_krdma_transfer_end(ch->serial, x, x->status);
+	x->ended = true;
+	if (unlikely(ch->scan == &x->all))
+		ch->scan = x->all.next;
+	hlist_del_init(&x->all);
+	ch->ntransfers--;
+	/* Mostly it is on no list: all of it was on the wire. */
+	if (!list_empty(&x->node)) {
+		list_del_init(&x->node);
+		/* The reply finds nobody any more. */
+		if (x->region->digest_for == x)
+			x->region->digest_for = NULL;
+	}
+	/* Nor the reply to its message. */
+	if (unlikely(x->send)) {
+		x->send->transfer = NULL;
+		x->send = NULL;
+	}
+	krdma_queue_add(&ch->ended, x);
+}
+
+/* What a transfer does next. */
+enum krdma_step {
+	KRDMA_STEP_DATA,    /* READ, WRITE or an atomic is to be posted, when its key is there */
+	KRDMA_STEP_DIGEST,  /* the target's digest is requested */
+	KRDMA_STEP_MESSAGE, /* its message is to be sent */
+	KRDMA_STEP_WIRE,    /* what is posted has to complete */
+	KRDMA_STEP_REPLY,   /* its message is sent in turn, and has to be replied to */
+	KRDMA_STEP_END,
+};
+
+/* In the order in which an operation does them; most have one. */
+static __always_inline enum krdma_step krdma_transfer_step(const struct krdma_transfer *x)
+{
+	bool all = x->moved == x->length;
+
+	if (x->status || ((all || x->posted == x->length) && !(x->verify | x->message)))
+		return x->nwrs ? KRDMA_STEP_WIRE : KRDMA_STEP_END;
+	if (x->opcode == KRDMA_OP_DIGEST)
+		return KRDMA_STEP_DIGEST;
+	if (x->opcode != KRDMA_OP_SEND && x->posted != x->length)
+		return KRDMA_STEP_DATA;
+	if (x->verify)
+		return all ? KRDMA_STEP_DIGEST : KRDMA_STEP_WIRE;
+	/* ORDER: a message goes behind the WRITE, whether that has completed or not. */
+	return x->message == KRDMA_MESSAGE_STATE_WANTED ? KRDMA_STEP_MESSAGE : KRDMA_STEP_REPLY;
+}
+
+static __always_inline void krdma_transfer_wire(struct krdma_transfer *x, ktime_t now)
+{
+	if (!list_empty(&x->node))
+		list_del_init(&x->node);
+	krdma_transfer_note(x, KRDMA_WAIT_WIRE, now);
+}
+
+/**
+ * krdma_transfer_advance - let a transfer do what it does next
+ * @x: transfer that has done something: it began, all of it is posted, or has completed, its
+ *	key, its digest or the reply to its message has come, or it has a status; on a list by
+ *	->node, or on none
+ * @now: the time, or 0 to have it read if it is needed
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
+{
+	lockdep_assert_held(&x->ch->lock);
+	switch (krdma_transfer_step(x)) {
+	case KRDMA_STEP_END:
+		/* A status that came too late. */
+		if (x->moved == x->length && !(x->verify | x->message))
+			x->status = 0;
+		krdma_transfer_finish(x);
+		break;
+	case KRDMA_STEP_DATA:
+		list_move_tail(&x->node, &x->ch->ready);
+		krdma_transfer_wait(x, KRDMA_WAIT_SLOT, now);
+		break;
+	case KRDMA_STEP_WIRE:
+		krdma_transfer_wire(x, now);
+		break;
+	case KRDMA_STEP_DIGEST:
+		krdma_digest_queue(x, now);
+		break;
+	case KRDMA_STEP_MESSAGE:
+		krdma_send_enqueue(x, now);
+		break;
+	case KRDMA_STEP_REPLY:
+		break;
+	}
+}
+
+/**
+ * krdma_transfer_end - give an unfinished transfer a status
+ * @x: transfer
+ * @err: negative errno; an earlier one stays
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_end(struct krdma_transfer *x, int err)
+{
+	if (!x->status)
+		x->status = err;
+	krdma_transfer_advance(x, 0);
+}
+
+/**
+ * krdma_transfer_refused - the device has refused a work request of a transfer
+ * @x: transfer
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_refused(struct krdma_transfer *x)
+{
+	x->refused = !x->status;
+	krdma_transfer_end(x, -EIO);
+}
+
+/**
+ * krdma_transfer_replied - end a transfer with what was replied
+ * @x: transfer
+ * @err: of the peer's reply; or why there is none
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_replied(struct krdma_transfer *x, int err)
+{
+	if (!x->status)
+		x->replied = err != -ENOTCONN;
+	krdma_transfer_end(x, err);
+}
+
+/* Why it ends whose deadline has passed. */
+static int krdma_transfer_late(const struct krdma_transfer *x)
+{
+	return x->unmapped ? -EIO : -ETIMEDOUT;
+}
+
+/* Whose turn it is. */
+static struct krdma_transfer *krdma_pump_next(struct krdma_channel *ch,
+					      struct krdma_transfer **fresh)
+{
+	struct krdma_transfer *x = *fresh;
+
+	if (!x)
+		return list_first_entry_or_null(&ch->ready, struct krdma_transfer, node);
+	*fresh = x->next;
+	return x;
+}
+
+/* There is no room for these: it is their turn before that of any that had a work request. */
+static void krdma_pump_keep(struct krdma_channel *ch, struct krdma_transfer *fresh)
+{
+	LIST_HEAD(rest);
+
+	for (; fresh; fresh = fresh->next)
+		list_add_tail(&fresh->node, &rest);
+	list_splice(&rest, &ch->ready);
+}
+
+/**
+ * krdma_transfer_pump_ready - krdma_transfer_pump where something is ready
+ * @ch: channel
+ * @fresh: NULL; or transfers that have just been submitted, by ->next, where nothing
+ *	else is ready: mostly they are posted at once, and need no list
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh)
+{
+	struct krdma_transfer *x;
+	struct krdma_wr *chain, **link;
+	ktime_t now;
+	int rc;
+
+	lockdep_assert_held(&ch->lock);
+	if (ch->state != KRDMA_CHANNEL_UP)
+		return;
+	now = ktime_get();
+again:
+	chain = NULL;
+	link = &chain;
+	while ((x = krdma_pump_next(ch, &fresh))) {
+		struct krdma_region *region = x->region;
+		struct krdma_wr *w;
+		struct krdma_key *key;
+
+		/* The tick ends those that wait; nothing is posted behind its back. */
+		if (ktime_compare(x->deadline, now) <= 0) {
+			krdma_transfer_end(x, krdma_transfer_late(x));
+			continue;
+		}
+		if (unlikely(krdma_transfer_step(x) != KRDMA_STEP_DATA)) {
+			krdma_transfer_advance(x, now);
+			continue;
+		}
+		key = krdma_region_key(region, krdma_transfer_at(x));
+		if (!key) {
+			list_move_tail(&x->node, &region->waiters);
+			krdma_transfer_wait(x, KRDMA_WAIT_CREDIT, now);
+			krdma_region_want(region);
+			continue;
+		}
+		w = krdma_wr_build(ch, x, key);
+		if (!w) {
+			if (list_empty(&x->node))
+				fresh = x;
+			break;
+		}
+		if (w == ERR_PTR(-EAGAIN)) {
+			/* Others go on: what it lacks they may lack as well, or it alone. */
+			x->unmapped = true;
+			list_move_tail(&x->node, &ch->unmapped);
+			krdma_channel_tick_by(ch, ktime_add_ms(now, KRDMA_MAP_AGAIN_MS));
+			continue;
+		}
+		if (IS_ERR(w)) {
+			krdma_transfer_end(x, PTR_ERR(w));
+			continue;
+		}
+		w->next = NULL;
+		*link = w;
+		link = &w->next;
+		if (x->posted != x->length)
+			list_move_tail(&x->node, &ch->ready);
+		else if (likely(krdma_transfer_step(x) == KRDMA_STEP_WIRE))
+			krdma_transfer_wire(x, now);
+		else
+			krdma_transfer_advance(x, now);
+	}
+	/* ORDER: before the channel may fail, which ends all of its transfers. */
+	if (unlikely(fresh))
+		krdma_pump_keep(ch, fresh);
+	rc = chain ? krdma_wrs_post(ch, chain) : 0;
+	if (unlikely(rc < 0))
+		return;
+	/* Perhaps nothing is on the wire that would go on here when it ends. */
+	if (unlikely(rc)) {
+		fresh = NULL;
+		goto again;
+	}
+	/* ORDER: behind the WRITEs that they tell of. */
+	if (!list_empty(&ch->sending))
+		krdma_sends_post(ch, now);
+}
+
+static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct krdma_queue *fresh)
+{
+	struct krdma_channel *ch = x->ch;
+	int err;
+
+	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
+	x->submitted = now;
+	x->since = now;
+	if (unlikely(x->verify))
+		x->from = x->local.at;
+	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
+	trace_krdma_transfer_submit(ch->serial, x);
+	hlist_add_head(&x->all, &ch->transfers);
+	ch->ntransfers++;
+	/* krdma_region_fail() sets ->err first, and then ends what is on ->transfers. */
+	err = x->status ?: READ_ONCE(x->region->err);
+	if (unlikely(err)) {
+		krdma_transfer_end(x, err);
+	} else if (unlikely(ch->state != KRDMA_CHANNEL_UP)) {
+		krdma_transfer_end(x, -ENOTCONN);
+	} else {
+		if (ktime_before(x->deadline, ch->tick_at))
+			krdma_channel_tick_by(ch, x->deadline);
+		if (unlikely(x->held))
+			return;
+		/* In their turn, whatever they do first: a message does not pass a WRITE here. */
+		if (likely(list_empty(&ch->ready)))
+			krdma_queue_add(fresh, x);
+		else
+			list_add_tail(&x->node, &ch->ready);
+	}
+}
+
+/**
+ * krdma_transfers_submit - start transfers
+ * @batch: transfers, filled in by the submitter, who holds references on what
+ *	they use; empty on return
+ *
+ * Those of a channel that follow each other have one doorbell. ->done is called
+ * once for each, perhaps before this returns.
+ *
+ * Context: any; no lock of a session or channel held.
+ */
+void krdma_transfers_submit(struct krdma_queue *batch)
+{
+	struct krdma_transfer *x = batch->first, *next;
+	ktime_t now = ktime_get();
+
+	krdma_queue_init(batch);
+	while (x) {
+		struct krdma_queue fresh = KRDMA_QUEUE_INIT(fresh);
+		struct krdma_channel *ch = x->ch;
+
+		krdma_channel_lock(ch);
+		for (; x && x->ch == ch; x = next) {
+			/* One that ends at once is in another queue. */
+			next = x->next;
+			krdma_transfer_begin(x, now, &fresh);
+		}
+		if (fresh.first)
+			krdma_transfer_pump_ready(ch, fresh.first);
+		else
+			krdma_transfer_pump(ch);
+		/* ORDER: a channel is there as long as something of it is under way. */
+		krdma_channel_unlock(ch);
+	}
+}
+
+/**
+ * krdma_transfer_release - it is the turn of a transfer that was held
+ * @x: transfer; it may have ended, or not be submitted yet
+ *
+ * The channel's tasklet posts it, so that ->done may call this.
+ *
+ * Context: any; no lock of a session or channel held.
+ */
+void krdma_transfer_release(struct krdma_transfer *x)
+{
+	struct krdma_channel *ch = x->ch;
+
+	krdma_channel_lock(ch);
+	if (x->held) {
+		x->held = false;
+		if (!hlist_unhashed(&x->all) && !x->status) {
+			list_add_tail(&x->node, &ch->ready);
+			krdma_transfer_wait(x, KRDMA_WAIT_SLOT, 0);
+			krdma_channel_later(ch);
+		}
+	}
+	spin_unlock_bh(&ch->lock);
+}
+
+/**
+ * krdma_transfer_cancel - post nothing more of a transfer
+ * @x: transfer; it may have ended, or not be submitted yet
+ * @err: its status, if it has not
+ *
+ * ->done is called by the channel's tasklet, not from here.
+ *
+ * Context: any; no lock of a session or channel held.
+ */
+void krdma_transfer_cancel(struct krdma_transfer *x, int err)
+{
+	struct krdma_channel *ch = x->ch;
+
+	krdma_channel_lock(ch);
+	if (!hlist_unhashed(&x->all))
+		krdma_transfer_end(x, err);
+	else if (!x->ended && !x->status)
+		x->status = err;
+	if (ch->ended.first)
+		krdma_channel_later(ch);
+	spin_unlock_bh(&ch->lock);
+}
+
+static void krdma_transfer_fail(struct krdma_transfer *x)
+{
+	if (x->status)
+		return;
+	krdma_transfer_end(x, x->posted || x->send || x->verify == KRDMA_VERIFY_AGAIN ?
+				      -ECONNRESET :
+				      -ENOTCONN);
+}
+
+/* Of those that are looked at one by one the next; they come and go meanwhile. */
+static struct krdma_transfer *krdma_transfers_next(struct krdma_channel *ch)
+{
+	struct hlist_node *node = ch->scan;
+
+	lockdep_assert_held(&ch->lock);
+	if (!node)
+		return NULL;
+	/* Whose end comes before its turn is taken off here by krdma_transfer_finish(). */
+	ch->scan = node->next;
+	return hlist_entry(node, struct krdma_transfer, all);
+}
+
+/* Let others have the processor and the lock, and complete the transfers that have ended. */
+static void krdma_transfers_pause(struct krdma_channel *ch) __must_hold(&ch->lock)
+{
+	krdma_channel_unlock(ch);
+	cond_resched();
+	krdma_channel_lock(ch);
+}
+
+/* Those that the walk comes to next, without a pause. */
+static void krdma_transfers_fail_batch(struct krdma_channel *ch)
+{
+	struct krdma_transfer *x;
+	u32 n;
+
+	for (n = 0; n < KRDMA_TRANSFER_BATCH && (x = krdma_transfers_next(ch)); n++)
+		krdma_transfer_fail(x);
+	trace_krdma_transfer_batch(ch->serial, n, ch->ntransfers);
+}
+
+/* The first ones: mostly it is all of them. krdma_transfers_fail_rest() has those that are left. */
+static void krdma_transfers_fail(struct krdma_channel *ch)
+{
+	lockdep_assert_held(&ch->lock);
+	ch->scan = ch->transfers.first;
+	krdma_transfers_fail_batch(ch);
+}
+
+/**
+ * krdma_transfers_fail_rest - end all transfers of a session that goes down
+ * @sess: session; its channel is down, without a tick; twice does no harm
+ *
+ * Context: work.
+ */
+void krdma_transfers_fail_rest(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+
+	krdma_channel_lock(ch);
+	ch->scan = ch->transfers.first;
+	while (ch->scan) {
+		krdma_transfers_fail_batch(ch);
+		krdma_transfers_pause(ch);
+	}
+	krdma_channel_unlock(ch);
+}
+
+/*
+ * End transfers whose deadline has passed, and let those go on that lacked a mapping. The channel
+ * may go down meanwhile. Return: the next deadline, KTIME_MAX if there is none
+ */
+static ktime_t krdma_transfers_expire(struct krdma_channel *ch)
+{
+	ktime_t now = ktime_get(), soonest = KTIME_MAX;
+	struct krdma_transfer *x;
+	u32 n = 0;
+
+	lockdep_assert_held(&ch->lock);
+	ch->scan = ch->transfers.first;
+	while (ch->state <= KRDMA_CHANNEL_UP && (x = krdma_transfers_next(ch))) {
+		if (!x->status && ktime_compare(x->deadline, now) <= 0)
+			krdma_transfer_end(x, krdma_transfer_late(x));
+		else if (!x->status && ktime_before(x->deadline, soonest))
+			soonest = x->deadline;
+		if (++n % KRDMA_TRANSFER_BATCH)
+			continue;
+		trace_krdma_transfer_batch(ch->serial, KRDMA_TRANSFER_BATCH, ch->ntransfers);
+		krdma_transfers_pause(ch);
+	}
+	ch->scan = NULL;
+	if (unlikely(!list_empty(&ch->unmapped))) {
+		krdma_transfers_map_again(ch);
+		krdma_transfer_pump(ch);
+	}
+	return soonest;
+}
+
+/**
+ * krdma_transfers_complete - call ->done of transfers
+ * @x: the first, or NULL; the others by ->next
+ *
+ * Context: any but hard interrupts, with no lock that a submitter's ->done takes.
+ */
+void krdma_transfers_complete(struct krdma_transfer *x)
+{
+	struct krdma_transfer *next;
+
+	for (; x; x = next) {
+		/* ORDER: the submitter may free it. */
+		next = x->next;
+		x->done(x);
+	}
+}
+
+static int krdma_transfers_setup(struct krdma_channel *ch)
+{
+	int rc = krdma_wrs_setup(ch);
+
+	if (!rc && ch->messages)
+		rc = krdma_sends_setup(ch);
+	if (!rc)
+		rc = krdma_void_setup(ch);
+	return !rc && ch->iwarp ? krdma_sinks_setup(ch) : rc;
+}
+
+static void krdma_transfers_teardown(struct krdma_channel *ch)
+{
+	krdma_sends_free(ch);
+	krdma_sinks_free(ch);
+	krdma_void_free(ch);
+	krdma_wrs_free(ch);
+}
+
+const struct krdma_data_ops krdma_transfer_ops = {
+	.setup = krdma_transfers_setup,
+	.teardown = krdma_transfers_teardown,
+	.reap = krdma_wrs_reap,
+	.fail = krdma_transfers_fail,
+	.pump = krdma_transfer_pump,
+	.expire = krdma_transfers_expire,
+	.complete = krdma_transfers_complete,
+};
+
+/* What was to come when all its bytes were moved; NULL if they were not. */
+static const char *krdma_transfer_rest(const struct krdma_transfer *x)
+{
+	if (x->opcode == KRDMA_OP_SEND)
+		return "its message was not taken";
+	if (x->moved != x->length)
+		return NULL;
+	return x->verify ? "all bytes were moved, but not verified" :
+			   "all bytes were moved, but its message was not taken";
+}
+
+/**
+ * krdma_transfer_explain - the sentence for a transfer that failed
+ * @x: transfer, ended
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: its status
+ */
+int krdma_transfer_explain(struct krdma_transfer *x, struct krdma_error *error)
+{
+	const char *rest = krdma_transfer_rest(x), *end = NULL, *why = NULL;
+	struct krdma_region *region = x->region;
+	struct krdma_session *sess = region->sess;
+
+	switch (x->status) {
+	case 0:
+		return 0;
+	case -ETIMEDOUT:
+		end = "the deadline passed";
+		break;
+	case -ESTALE:
+		return krdma_explain(error, x->status, "'%s' was revoked by %pISpc", region->name,
+				     &sess->dst);
+	case -ECANCELED:
+		end = READ_ONCE(region->err) == -ECANCELED ? "the region was closed" :
+							     "it was cancelled";
+		break;
+	case -ENOMEM:
+		why = x->replied ? "the target lacks memory, its log names the limit" :
+				   "not enough memory on this host";
+		break;
+	case -EILSEQ:
+		return krdma_explain(error, x->status,
+				     "'%s' of %pISpc: the moved bytes differ at both ends, twice",
+				     region->name, &sess->dst);
+	case -EIO:
+		if (x->unmapped)
+			return krdma_explain(
+				error, x->status,
+				"'%s' of %pISpc at %llu: the deadline passed, and the memory here could not be mapped for the device",
+				region->name, &sess->dst, krdma_transfer_at(x));
+		if (x->refused) {
+			end = "the RDMA device refused a work request";
+			rest = NULL;
+		} else {
+			why = x->replied ? "the target can't reach its memory" :
+					   "out of a device's reach, there or here";
+		}
+		break;
+	case -EOPNOTSUPP:
+		why = "the device there can't share memory (its DMA is bounced, or not coherent)";
+		break;
+	case -EDQUOT:
+		return krdma_explain(error, x->status, "%pISpc gives no access to '%s' at %llu: %s",
+				     &sess->dst, region->name, krdma_transfer_at(x),
+				     krdma_wire_status_text(krdma_wire_status(x->status)));
+	case -ECONNRESET:
+	case -ENOTCONN:
+		return krdma_session_explain(sess, x->status, error);
+	default:
+		return krdma_explain(error, x->status, "'%s' of %pISpc: transfer failed (%pe)",
+				     region->name, &sess->dst, ERR_PTR(x->status));
+	}
+	if (why)
+		return krdma_explain(error, x->status, "'%s' of %pISpc at %llu: %s", region->name,
+				     &sess->dst, krdma_transfer_at(x), why);
+	if (rest)
+		return krdma_explain(error, x->status, "'%s' of %pISpc: %s: %s", region->name,
+				     &sess->dst, end, rest);
+	return krdma_explain(error, x->status, "'%s' of %pISpc: %s after %llu of %llu bytes",
+			     region->name, &sess->dst, end, x->moved, x->length);
+}

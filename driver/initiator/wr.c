@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The READs, WRITEs and atomics of transfers, one work request each.
+ *
+ * iWARP differs in two ways. What a READ fills is registered for it (sink.c). And
+ * a WRITE completes when TCP has the bytes: the last of a chain has a READ of its
+ * last byte behind it, whose completion is that of all WRITEs before. Not of no
+ * bytes: siw responds to such a READ with what it sent last (siw_activate_tx keeps the
+ * old SGE). And all WRITEs are signalled, or siw hands their pages to TCP, which
+ * may send them even after the end of the queue pair. A READ that begins just
+ * before the end of a page ends there: siw as the target responds to short ones that go
+ * over it with wrong bytes (siw_try_1seg).
+ *
+ * Elsewhere such a READ is behind WRITEs that ask for it (KRDMA_OP_PLACED), into memory
+ * that needs no key. It proves all before it: an adapter executes what comes on a queue
+ * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
+ *
+ * A work request is in ch->ring until it has ended. Nothing relies on a completion for
+ * each when the queue pair is in error: siw may lose some, and give others twice.
+ * What failed on iWARP, or never completed, ends with the queue pair and its
+ * completion queue (krdma_wrs_reap).
+ */
+#include <linux/slab.h>
+
+#include "initiator/wr.h"
+#include "trace.h"
+
+static void krdma_wr_unmap(struct krdma_channel *ch, struct krdma_wr *w)
+{
+	if (!w->mapped)
+		return;
+	for (; w->mapped; w->mapped--)
+		krdma_local_unmap(&w->transfer->local, &ch->dev->dma, w->sge[w->mapped - 1].addr,
+				  w->sge[w->mapped - 1].length);
+	krdma_transfers_map_again(ch);
+}
+
+/* ---- the work requests that are posted, in order ---- */
+
+static struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 index)
+{
+	return &ch->ring[index & (KRDMA_DATA_SLOTS - 1)];
+}
+
+static void krdma_graces_end(struct krdma_channel *ch)
+{
+	struct krdma_grace *grace, *next;
+
+	list_for_each_entry_safe(grace, next, &ch->graces, node) {
+		if ((s32)(ch->head - grace->mark) < 0)
+			break;
+		list_del_init(&grace->node);
+		grace->over(grace);
+	}
+}
+
+/**
+ * krdma_grace_begin - begin a grace period
+ * @ch: channel
+ * @grace: not begun, or over
+ * @over: called once when it is over, under the lock
+ *
+ * A channel that fails ends it when its queue pair is gone.
+ *
+ * Context: channel->lock held.
+ * Return: true if it is over at once, without @over
+ */
+bool krdma_grace_begin(struct krdma_channel *ch, struct krdma_grace *grace,
+		       void (*over)(struct krdma_grace *grace))
+{
+	lockdep_assert_held(&ch->lock);
+	if (ch->head == ch->tail)
+		return true;
+	grace->mark = ch->tail;
+	grace->over = over;
+	list_add_tail(&grace->node, &ch->graces);
+	return false;
+}
+
+static void krdma_ring_del(struct krdma_channel *ch, struct krdma_wr *w)
+{
+	*krdma_ring_at(ch, w->index) = NULL;
+	while (ch->head != ch->tail && !*krdma_ring_at(ch, ch->head))
+		ch->head++;
+	if (unlikely(!list_empty(&ch->graces)))
+		krdma_graces_end(ch);
+}
+
+/* A posted work request has ended. */
+static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
+{
+	struct krdma_transfer *x = w->transfer;
+
+	lockdep_assert_held(&ch->lock);
+	krdma_local_sync(&x->local, w->at, w->bytes, false);
+	w->posted = false;
+	krdma_ring_del(ch, w);
+	if (w->sink)
+		krdma_sink_put(ch, w);
+	else
+		krdma_wr_unmap(ch, w);
+	ch->slots_used--;
+	ch->posted_bytes -= w->bytes;
+	w->next = ch->free;
+	ch->free = w;
+	x->nwrs--;
+	if (err) {
+		x->gap = true;
+		if (!x->status)
+			x->status = err;
+	} else if (!x->gap) {
+		x->moved += w->bytes;
+	}
+	/* Otherwise more of it is on the wire, or on channel->ready or region->waiters. */
+	if (!x->nwrs && (x->status || x->posted == x->length))
+		krdma_transfer_advance(x, 0);
+}
+
+/*
+ * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
+ * somebody may want to know more than that the adapter has them.
+ */
+static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
+{
+	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
+}
+
+static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_wr *w = container_of(wc->wr_cqe, struct krdma_wr, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	int err = wc->status == IB_WC_SUCCESS ? 0 : -ECONNRESET;
+
+	/* Softirqs are off: IB_POLL_SOFTIRQ. */
+	spin_lock(&ch->lock);
+	krdma_post_alive(ch);
+	/* ORDER: the channel fails first, so that transfers see why. */
+	if (err)
+		krdma_post_broken(ch, wc);
+	if (!w->posted)
+		goto out;
+	trace_krdma_complete(ch->serial, w->transfer, w->bytes, wc->status);
+	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
+	if (err ? ch->iwarp : krdma_needs_read(ch, w->transfer))
+		goto out;
+	krdma_wr_end(ch, w, err);
+	krdma_transfer_pump(ch);
+out:
+	krdma_channel_unlock_softirq(ch);
+}
+
+/* The READ behind WRITEs. What it leaves when it fails ends with the queue pair. */
+static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_wr *last = container_of(wc->wr_cqe, struct krdma_wr, placed_cqe);
+	struct krdma_channel *ch = cq->cq_context;
+	u32 index;
+
+	spin_lock(&ch->lock);
+	krdma_post_alive(ch);
+	if (wc->status != IB_WC_SUCCESS) {
+		krdma_post_broken(ch, wc);
+		goto out;
+	}
+	if (!last->posted)
+		goto out;
+	for (index = ch->head; index != last->index + 1; index++) {
+		struct krdma_wr *w = *krdma_ring_at(ch, index);
+
+		if (w && krdma_needs_read(ch, w->transfer))
+			krdma_wr_end(ch, w, 0);
+	}
+	krdma_transfer_pump(ch);
+out:
+	krdma_channel_unlock_softirq(ch);
+}
+
+/* READ the last byte of a WRITE into the void. */
+static void krdma_read_placed(struct krdma_channel *ch, struct krdma_wr *w)
+{
+	struct ib_mr *mr = ch->void_sink ? ch->void_sink->mr : NULL;
+
+	w->placed_sge.addr = mr ? mr->iova : ch->void_dma;
+	w->placed_sge.length = 1;
+	w->placed_sge.lkey = mr ? mr->lkey : ch->pd->local_dma_lkey;
+	memset(&w->placed, 0, sizeof(w->placed));
+	w->placed.wr.wr_cqe = &w->placed_cqe;
+	w->placed.wr.sg_list = &w->placed_sge;
+	w->placed.wr.num_sge = 1;
+	w->placed.wr.opcode = IB_WR_RDMA_READ;
+	w->placed.wr.send_flags = IB_SEND_SIGNALED;
+	w->placed.remote_addr = w->wr.remote_addr + w->bytes - 1;
+	w->placed.rkey = w->wr.rkey;
+}
+
+static void krdma_wr_rdma(struct krdma_wr *w, u64 remote, u32 rkey)
+{
+	w->wr.wr.opcode = w->transfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
+	if (w->sink) {
+		w->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
+		w->wr.wr.ex.invalidate_rkey = w->sink->mr->lkey;
+	}
+	w->wr.remote_addr = remote;
+	w->wr.rkey = rkey;
+}
+
+static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
+{
+	const struct krdma_transfer *x = w->transfer;
+
+	if (x->opcode == KRDMA_OP_CMP_SWAP) {
+		w->atomic.wr.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
+		w->atomic.compare_add = x->compare;
+		w->atomic.swap = x->operand;
+	} else {
+		w->atomic.wr.opcode = IB_WR_ATOMIC_FETCH_AND_ADD;
+		w->atomic.compare_add = x->operand;
+	}
+	w->atomic.remote_addr = remote;
+	w->atomic.rkey = rkey;
+}
+
+/**
+ * krdma_wr_build - build the next work request of a transfer
+ * @ch: channel
+ * @x: transfer, with bytes left to post
+ * @key: key of the segment of the next byte
+ *
+ * Context: channel->lock held.
+ * Return: the work request, to be given to krdma_wrs_post; NULL if there is no room;
+ *	ERR_PTR(-EAGAIN) if its memory can't be mapped now; or another ERR_PTR
+ */
+struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
+				struct krdma_key *key)
+{
+	const struct krdma_vec *range = &x->range[x->far.i];
+	u64 at = range->addr + x->far.in;
+	u64 in_seg = krdma_segment_offset(at, x->region->segment_shift);
+	bool sink = ch->iwarp && x->opcode == KRDMA_OP_READ;
+	u32 bytes, n = 1;
+	struct krdma_wr *w;
+	int rc;
+
+	lockdep_assert_held(&ch->lock);
+	w = ch->free;
+	/* Work requests end in order, some on iWARP do not: one may be free when no slot is. */
+	if (!w || ch->tail - ch->head == KRDMA_DATA_SLOTS || ch->posted_bytes >= KRDMA_POSTED_MAX)
+		return NULL;
+
+	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
+	if (sink)
+		bytes = krdma_split_short(bytes, at);
+	w->at = x->local.at;
+	w->bytes = bytes;
+	w->transfer = x;
+	if (sink) {
+		rc = krdma_sink_map(ch, w);
+		if (rc)
+			return rc == -EBUSY ? NULL : ERR_PTR(rc);
+	} else {
+		n = krdma_local_sges(&x->local, &ch->dev->dma, ch->pd->local_dma_lkey, w->sge,
+				     x->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge,
+				     &w->bytes, &w->mapped);
+		/* What others have mapped may be in the way, of this host or of this session. */
+		if (!n)
+			return ERR_PTR(-EAGAIN);
+	}
+	x->unmapped = false;
+	krdma_split_step(&x->far, x->range, x->nrange, w->bytes);
+
+	w->wr.wr.num_sge = n;
+	if (krdma_opcode_atomic(x->opcode))
+		krdma_wr_atomic(w, key->address + in_seg, key->rkey);
+	else
+		krdma_wr_rdma(w, key->address + in_seg, key->rkey);
+
+	ch->free = w->next;
+	w->index = ch->tail++;
+	*krdma_ring_at(ch, w->index) = w;
+	ch->slots_used++;
+	ch->posted_bytes += w->bytes;
+	x->nwrs++;
+	x->posted += w->bytes;
+	return w;
+}
+
+/* Link a work request into a chain. Return: where the next one goes. */
+static struct ib_send_wr **krdma_wr_link(struct ib_send_wr **link, struct ib_send_wr *wr)
+{
+	*link = wr;
+	return &wr->next;
+}
+
+/* Where one begins in a chain. */
+static const struct ib_send_wr *krdma_wr_first(const struct krdma_wr *w)
+{
+	return w->sink ? &w->sink->reg.wr : &w->wr.wr;
+}
+
+/* The last of the work requests that need a READ behind them, or NULL. */
+static struct krdma_wr *krdma_chain_write(const struct krdma_channel *ch, struct krdma_wr *chain)
+{
+	struct krdma_wr *w, *write = NULL;
+
+	for (w = chain; w; w = w->next)
+		if (krdma_needs_read(ch, w->transfer))
+			write = w;
+	return write;
+}
+
+/* Post work requests, and the READ behind @write, if there is one. Return: as ib_post_send(). */
+static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *chain,
+			    struct krdma_wr *write, const struct ib_send_wr **bad)
+{
+	struct ib_send_wr *wr, **link = &wr;
+	struct krdma_wr *w;
+	int rc;
+
+	for (w = chain; w; w = w->next) {
+		if (w->sink)
+			link = krdma_wr_link(link, &w->sink->reg.wr);
+		link = krdma_wr_link(link, &w->wr.wr);
+	}
+	if (write) {
+		krdma_read_placed(ch, write);
+		krdma_post_count(ch, 1);
+		krdma_stat_inc(KRDMA_STAT_PLACEMENTS);
+		if (ch->iwarp && !ch->void_ready)
+			link = krdma_wr_link(link, &ch->void_sink->reg.wr);
+		link = krdma_wr_link(link, &write->placed.wr);
+	}
+	*link = NULL;
+
+	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
+	*bad = NULL;
+	rc = krdma_inject_post(ch->qp, wr, bad);
+	if (write && !rc)
+		ch->void_ready = true;
+	return rc;
+}
+
+/* The channel has failed: work requests that were not posted come to an end. */
+static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_wr *chain)
+{
+	struct krdma_wr *w, *next;
+
+	for (w = chain; w; w = next) {
+		next = w->next;
+		ch->outstanding--;
+		/* A registration in front of it may have been posted. */
+		if (!ch->iwarp)
+			krdma_wr_end(ch, w, -ENOTCONN);
+	}
+}
+
+/*
+ * Nothing of the first work request was posted, as it was refused. Its transfer ends, and
+ * all that it has in the chain with it. Return: the work requests of the others.
+ */
+static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krdma_wr *chain)
+{
+	struct krdma_wr *w, *next, *rest = NULL, **link = &rest;
+	struct krdma_transfer *x = chain->transfer;
+
+	krdma_transfer_refused(x);
+	for (w = chain; w; w = next) {
+		next = w->next;
+		if (w->transfer == x) {
+			ch->outstanding--;
+			krdma_wr_end(ch, w, -EIO);
+		} else {
+			*link = w;
+			link = &w->next;
+		}
+	}
+	*link = NULL;
+	return rest;
+}
+
+/*
+ * The device has refused one of a chain's work requests. What is before that is posted, what
+ * is behind it is posted again.
+ * Return: 1; or -ENOTCONN: the channel has failed
+ */
+static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr *chain,
+				      const struct ib_send_wr *bad, int err)
+{
+	struct krdma_wr *write = krdma_chain_write(ch, chain), *unread = NULL;
+
+	/* siw: an error without a bad one means that all are posted all the same. */
+	while (bad) {
+		/* The READ is the last of all, so it was not posted. */
+		if (write)
+			ch->outstanding--;
+		for (; chain && bad != krdma_wr_first(chain) && bad != &chain->wr.wr;
+		     chain = chain->next)
+			if (krdma_needs_read(ch, chain->transfer))
+				unread = chain;
+		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
+		if (!chain || bad != krdma_wr_first(chain))
+			break;
+		if (krdma_post_lost(ch, err))
+			break;
+		chain = krdma_chain_refused(ch, chain);
+		if (!krdma_post_refused(ch, err))
+			break;
+		write = krdma_chain_write(ch, chain) ?: unread;
+		if (!chain && !write)
+			return 1;
+		err = krdma_chain_post(ch, chain, write, &bad);
+		if (!err)
+			return 1;
+	}
+	krdma_channel_fail(ch, -ENOTCONN, "a work request was not accepted", -1);
+	krdma_chain_failed(ch, bad ? chain : NULL);
+	return -ENOTCONN;
+}
+
+/**
+ * krdma_wrs_post - post work requests with one doorbell
+ * @ch: channel
+ * @chain: work requests by ->next, in order
+ *
+ * Context: channel->lock held, channel up.
+ * Return: 0; 1 if the device has refused some: their transfers have ended, with -EIO, and
+ *	there is room again; or a negative errno: the channel has failed, and the work requests that
+ *	were not posted have ended with an error
+ */
+int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain)
+{
+	const struct ib_send_wr *bad;
+	struct krdma_wr *w, *write = NULL;
+	u32 n = 0;
+	int rc;
+
+	lockdep_assert_held(&ch->lock);
+	for (w = chain; w; w = w->next, n++) {
+		krdma_local_sync(&w->transfer->local, w->at, w->bytes, true);
+		w->posted = true;
+		if (krdma_needs_read(ch, w->transfer))
+			write = w;
+		trace_krdma_post(ch->serial, w->transfer, w->bytes, w->wr.wr.num_sge);
+	}
+	krdma_post_count(ch, n);
+	krdma_stat_add(KRDMA_STAT_WORK_REQUESTS, n);
+	rc = krdma_chain_post(ch, chain, write, &bad);
+	if (unlikely(rc))
+		return krdma_chain_again(ch, chain, bad, rc);
+	ch->refusals = 0;
+	return 0;
+}
+
+/**
+ * krdma_wrs_reap - end what no completion has ended
+ * @ch: channel without a queue pair and a completion queue
+ *
+ * ORDER: the keys of READs die first, then the submitters are notified.
+ *
+ * Context: process.
+ */
+void krdma_wrs_reap(struct krdma_channel *ch)
+{
+	struct krdma_wr *w;
+	u32 index;
+
+	/* No lock: no handler runs any more, and nothing is posted. */
+	for (index = ch->head; index != ch->tail; index++) {
+		w = *krdma_ring_at(ch, index);
+		if (w && w->sink)
+			krdma_sink_dereg(w);
+	}
+	krdma_channel_lock(ch);
+	for (index = ch->head; index != ch->tail; index++) {
+		w = *krdma_ring_at(ch, index);
+		if (w)
+			krdma_wr_end(ch, w, -ECONNRESET);
+	}
+	krdma_channel_unlock(ch);
+}
+
+/**
+ * krdma_wrs_setup - allocate the work requests of a channel
+ * @ch: channel; slots is set
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM; krdma_wrs_free cleans up in either case
+ */
+int krdma_wrs_setup(struct krdma_channel *ch)
+{
+	u32 i;
+
+	/* A slot of the ring is found by a mask. */
+	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_DATA_SLOTS);
+	ch->wrs = krdma_inject(kvcalloc(ch->slots, sizeof(*ch->wrs), GFP_KERNEL), NULL);
+	ch->ring = krdma_inject(kcalloc(ch->slots, sizeof(struct krdma_wr *), GFP_KERNEL), NULL);
+	if (!ch->wrs || !ch->ring)
+		return -ENOMEM;
+	for (i = 0; i < ch->slots; i++) {
+		struct krdma_wr *w = &ch->wrs[i];
+
+		w->cqe.done = krdma_data_done;
+		w->placed_cqe.done = krdma_placed_done;
+		/* What is the same in each of its work requests. */
+		w->wr.wr.wr_cqe = &w->cqe;
+		w->wr.wr.sg_list = w->sge;
+		w->wr.wr.send_flags = IB_SEND_SIGNALED;
+		w->next = ch->free;
+		ch->free = w;
+	}
+	return 0;
+}
+
+/**
+ * krdma_wrs_free - undo krdma_wrs_setup
+ * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_wrs_free(struct krdma_channel *ch)
+{
+	kvfree(ch->wrs);
+	kfree(ch->ring);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of initiator/ share: keys, work requests, and steps of a transfer. */
+#ifndef KRDMA_WR_H
+#define KRDMA_WR_H
+
+#include "initiator/initiator.h"
+
+/* More than siw puts behind the head of a response (MAX_HDR_INLINE). */
+#define KRDMA_SHORT       64
+#define KRDMA_REGION_KEYS 262144
+/* Memory that could not be mapped is tried again after this, or when a mapping has gone. */
+#define KRDMA_MAP_AGAIN_MS 5
+/* Transfers that are ended, or looked at, without a pause. */
+#define KRDMA_TRANSFER_BATCH 128
+
+/*
+ * A key of the peer for one segment, until the peer recalls it. It never changes: a
+ * finder under a channel's lock uses the key until that lock is dropped.
+ */
+struct krdma_key {
+	u64 index;
+	u64 address;
+	u32 length;
+	u32 rkey;
+	struct rcu_head rcu;
+};
+
+/* A RECALL of the peer; the reply is sent when the grace period is over. */
+struct krdma_recall {
+	struct list_head node; /* session->recalls */
+	struct krdma_session *sess;
+	__le32 tag;
+	struct krdma_grace grace;
+	bool due;            /* the grace period is over; set under channel->lock */
+	struct krdma_tx *tx; /* for the reply */
+};
+
+/* What a message of ours is sent from; it stands for a credit. */
+struct krdma_send {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->sends_free */
+	void *buf;
+	u64 dma;
+	bool posted;                     /* its completion is to come */
+	struct krdma_region *region;     /* no reply yet; holds a reference */
+	struct krdma_transfer *transfer; /* NULL: it has ended */
+	struct ib_sge sge;
+	struct ib_send_wr wr;
+};
+
+/* iWARP: memory that a READ fills is known to the peer by a key, for that READ. */
+struct krdma_sink {
+	struct list_head node; /* channel->sinks */
+	struct ib_mr *mr;
+	struct scatterlist *sg; /* what it covers; to be unmapped if the krdma_wr says so */
+	struct ib_cqe cqe;
+	struct ib_reg_wr reg;
+};
+
+struct krdma_wr {
+	struct ib_cqe cqe;
+	struct krdma_wr *next; /* of channel->free, or of the chain being built */
+	u32 index;             /* in channel->ring */
+	bool posted;           /* its end is to come */
+	struct krdma_transfer *transfer;
+	struct krdma_cursor at; /* its first byte */
+	u32 bytes;
+	u32 mapped; /* SGEs to unmap when it ends */
+	union {
+		struct ib_rdma_wr wr;
+		struct ib_atomic_wr atomic; /* begins with the same struct ib_send_wr */
+	};
+	struct ib_sge sge[KRDMA_SGE_MAX];
+	struct krdma_sink *sink; /* iWARP, of a READ */
+	struct ib_cqe placed_cqe;
+	struct ib_rdma_wr placed; /* the READ behind WRITEs */
+	struct ib_sge placed_sge;
+};
+
+/* region.c */
+struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 grant, u32 generation);
+void krdma_region_fail(struct krdma_region *region, int err);
+
+/* key.c */
+void krdma_region_keys_work(struct work_struct *work);
+bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
+			 const union krdma_wire_msg *request);
+void krdma_region_recalls_reply(struct krdma_session *sess);
+struct krdma_key *krdma_region_key_find(struct krdma_region *region, u64 index);
+void krdma_region_want(struct krdma_region *region);
+
+/**
+ * krdma_region_key - the key of a byte
+ * @region: region
+ * @at: offset of the byte
+ *
+ * Context: channel->lock held.
+ * Return: the key, or NULL
+ */
+static inline struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at)
+{
+	u64 index = krdma_segment_of(at, region->segment_shift);
+	struct krdma_key *key = region->last_key;
+
+	/* Mostly the transfer before used the same key. */
+	return key && key->index == index ? key : krdma_region_key_find(region, index);
+}
+
+/* transfer.c */
+extern const struct krdma_data_ops krdma_transfer_ops;
+void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now);
+void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now);
+void krdma_transfer_refused(struct krdma_transfer *x);
+void krdma_transfer_replied(struct krdma_transfer *x, int err);
+void krdma_transfers_fail_rest(struct krdma_session *sess);
+void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh);
+
+/**
+ * krdma_transfer_pump - post what can be posted, with one doorbell
+ * @ch: channel
+ *
+ * Transfers take turns, a work request each, so that a long one does not hold up
+ * short ones.
+ *
+ * Context: channel->lock held.
+ */
+static inline void krdma_transfer_pump(struct krdma_channel *ch)
+{
+	lockdep_assert_held(&ch->lock);
+	if (!list_empty(&ch->ready) || !list_empty(&ch->sending))
+		krdma_transfer_pump_ready(ch, NULL);
+}
+
+/**
+ * krdma_transfers_map_again - a mapping has gone: those that lacked one may have it
+ * @ch: channel, to be pumped
+ *
+ * Context: channel->lock held.
+ */
+static inline void krdma_transfers_map_again(struct krdma_channel *ch)
+{
+	lockdep_assert_held(&ch->lock);
+	list_splice_tail_init(&ch->unmapped, &ch->ready);
+}
+
+/* wr.c */
+struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
+				struct krdma_key *key);
+int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain);
+bool krdma_grace_begin(struct krdma_channel *ch, struct krdma_grace *grace,
+		       void (*over)(struct krdma_grace *grace));
+void krdma_wrs_reap(struct krdma_channel *ch);
+int krdma_wrs_setup(struct krdma_channel *ch);
+void krdma_wrs_free(struct krdma_channel *ch);
+
+/* sink.c: iWARP, and what READs behind WRITEs fill */
+int krdma_void_setup(struct krdma_channel *ch);
+void krdma_void_free(struct krdma_channel *ch);
+int krdma_sinks_setup(struct krdma_channel *ch);
+void krdma_sinks_free(struct krdma_channel *ch);
+int krdma_sink_map(struct krdma_channel *ch, struct krdma_wr *w);
+void krdma_sink_put(struct krdma_channel *ch, struct krdma_wr *w);
+void krdma_sink_dereg(struct krdma_wr *w);
+
+/* message.c */
+void krdma_send_enqueue(struct krdma_transfer *x, ktime_t now);
+void krdma_sends_post(struct krdma_channel *ch, ktime_t now);
+void krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
+			 const union krdma_wire_msg *msg);
+int krdma_sends_setup(struct krdma_channel *ch);
+void krdma_sends_begin(struct krdma_session *sess);
+void krdma_sends_drop(struct krdma_channel *ch);
+void krdma_sends_free(struct krdma_channel *ch);
+
+/* digest.c */
+void krdma_digest_queue(struct krdma_transfer *x, ktime_t now);
+void krdma_digest_work(struct work_struct *work);
+
+/* ---- cutting ---- */
+
+/**
+ * krdma_split_bytes - how much the next work request may carry
+ * @left: bytes of the operation that are not posted yet
+ * @in_segment: where in its segment the first of them is
+ * @covered: bytes of the segment that the key covers, more than @in_segment
+ *
+ * Context: any.
+ * Return: the bytes: to the end of the operation or of the key, and at most
+ *	KRDMA_WR_MAX.
+ */
+static inline u32 krdma_split_bytes(u64 left, u64 in_segment, u32 covered)
+{
+	return min3(left, covered - in_segment, (u64)KRDMA_WR_MAX);
+}
+
+/**
+ * krdma_split_short - no short work request over the end of a page of the peer
+ * @bytes: how much it would carry, not 0
+ * @at: first byte in the region; a peer's pages have 4 KiB at least
+ *
+ * Context: any.
+ * Return: the bytes: to the end of the page if that is less than KRDMA_SHORT away
+ */
+static inline u32 krdma_split_short(u32 bytes, u64 at)
+{
+	u32 rest = SZ_4K - (at & (SZ_4K - 1));
+
+	return rest < KRDMA_SHORT ? min(bytes, rest) : bytes;
+}
+
+#endif /* KRDMA_WR_H */

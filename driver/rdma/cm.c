@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections: rdma_cm and the queue pair of a channel.
+ *
+ * The connect runs in a work of the session, step by step; the handler only
+ * passes on what each step came to. Order of the end: disconnect, drain, id,
+ * queue pair, (keys of the peer: grant.c), then CQ, buffers, PD, device. The
+ * id goes before the queue pair so that no event can find it half gone.
+ */
+#include <linux/log2.h>
+#include <linux/rcupdate.h>
+#include <rdma/ib_cm.h>
+
+/* Needs linux/list.h before. */
+#include <linux/irq_poll.h>
+
+#include "rdma/rdma.h"
+#include "trace.h"
+
+/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s, with timeout_scale 1. */
+#define KRDMA_ACK_TIMEOUT 17
+#define KRDMA_RETRIES     6
+#define KRDMA_ENDLESS     7
+/* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
+#define KRDMA_RNR_TIMER 12
+#define KRDMA_RD_ATOMIC 16
+
+static void krdma_conn_event(struct krdma_channel *ch, int err, enum rdma_cm_event_type event,
+			     const char *why)
+{
+	ch->cm_event = event;
+	ch->cm_err = err;
+	/* What came first is nearest to the cause. */
+	ch->cm_why = ch->cm_why ?: why;
+	complete(&ch->cm_done);
+}
+
+/* What both speak, where that is not the same. */
+static const char *krdma_conn_versions(struct krdma_channel *ch, u8 version)
+{
+	if (version == KRDMA_WIRE_VERSION)
+		return krdma_wire_reason_text(KRDMA_WIRE_REASON_VERSION);
+	krdma_wire_versions(version, ch->text, sizeof(ch->text));
+	return ch->text;
+}
+
+/* Why the peer rejects. */
+static const char *krdma_conn_rejected(struct krdma_channel *ch, struct rdma_cm_id *id,
+				       struct rdma_cm_event *event)
+{
+	/* siw says so of any reject, and mostly hands on what came with it. */
+	bool refused = event->status == -ECONNRESET;
+	u8 len, version = 0, reason = KRDMA_WIRE_REASON_NONE;
+	const void *data = rdma_consumer_reject_data(id, event, &len);
+
+	if (!data && refused) {
+		data = event->param.conn.private_data;
+		len = event->param.conn.private_data_len;
+	}
+	if (data)
+		krdma_wire_check_reject(data, len, &version, &reason);
+	if (reason == KRDMA_WIRE_REASON_VERSION)
+		return krdma_conn_versions(ch, version);
+	if (reason)
+		return krdma_wire_reason_text(reason);
+	return refused ? "it refuses, and does not say why" : "nobody listens there";
+}
+
+/**
+ * krdma_conn_endless - does the peer ask for retries without an end?
+ * @param: of its request, or of its reply
+ *
+ * This host's queue pair takes the counts from there (cm_req_handler, cm_rep_handler), and
+ * 7 means that what the peer does not take never fails. iWARP has no counts: both are 0.
+ *
+ * Context: any.
+ * Return: true if it does
+ */
+bool krdma_conn_endless(const struct rdma_conn_param *param)
+{
+	return param->retry_count >= KRDMA_ENDLESS || param->rnr_retry_count >= KRDMA_ENDLESS;
+}
+
+static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_event *event)
+{
+	const struct rdma_conn_param *param = &event->param.conn;
+	const char *cause, *why = "the peer's greeting can't be understood";
+	int rc = -EPROTO;
+	bool usable;
+
+	if (ch->inbound) {
+		ch->ops->established(ch);
+		return;
+	}
+	/* Without READs either way nothing can be moved or confirmed (iWARP negotiates). */
+	usable = param->private_data &&
+		 (!ch->iwarp || (param->initiator_depth && param->responder_resources));
+	if (usable && krdma_conn_endless(param))
+		why = "the peer asks for retries without an end";
+	else if (usable)
+		rc = krdma_wire_check_hello(param->private_data, param->private_data_len, &ch->peer,
+					    &cause);
+	if (rc == -EPROTONOSUPPORT) {
+		why = krdma_conn_versions(ch, ch->peer.version);
+		rc = -EPROTO;
+	}
+	krdma_conn_event(ch, rc, event->event, rc ? why : NULL);
+}
+
+/*
+ * The peer disconnected. What it sent before was received before, but perhaps not seen yet:
+ * its BYE, for one. With the queue pair in error the flushed receives come behind that, and
+ * end the session; the tick does where there are none.
+ */
+static void krdma_conn_disconnected(struct krdma_channel *ch)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	const char *cause = "the peer disconnected";
+	bool up;
+
+	krdma_channel_lock(ch);
+	up = ch->state == KRDMA_CHANNEL_UP;
+	if (up) {
+		ch->lost = cause;
+		ch->lost_at = jiffies;
+		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_LOST_MS));
+	} else {
+		krdma_channel_broken_locked(ch, cause);
+	}
+	krdma_channel_unlock(ch);
+	/* It is there as long as its id is. */
+	if (up)
+		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
+}
+
+/* Events of a channel's id. Return: 0: the channel alone destroys its id */
+static int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct krdma_channel *ch = id->context;
+
+	trace_krdma_cm_event(ch->serial, event->event, event->status);
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		krdma_conn_event(ch, 0, event->event, NULL);
+		return 0;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		krdma_conn_established(ch, event);
+		return 0;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		return 0;
+	case RDMA_CM_EVENT_REJECTED:
+		krdma_conn_event(ch, -ECONNREFUSED, event->event,
+				 krdma_conn_rejected(ch, id, event));
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		krdma_conn_event(ch, -ENOTCONN, event->event, NULL);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		krdma_conn_event(ch, -ETIMEDOUT, event->event, NULL);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		krdma_conn_event(ch, -ECONNRESET, event->event, NULL);
+		krdma_conn_disconnected(ch);
+		return 0;
+	default:
+		/* DEVICE_REMOVAL, ADDR_CHANGE, and what may come. */
+		krdma_conn_event(ch, -ECONNRESET, event->event, NULL);
+		break;
+	}
+	krdma_channel_broken(ch, rdma_event_msg(event->event));
+	return 0;
+}
+
+static void krdma_qp_event(struct ib_event *event, void *context)
+{
+	struct krdma_channel *ch = context;
+
+	switch (event->event) {
+	case IB_EVENT_SQ_DRAINED:
+	case IB_EVENT_PATH_MIG:
+	case IB_EVENT_QP_LAST_WQE_REACHED:
+		break;
+	default:
+		/* Some drivers call this from their interrupt. */
+		WRITE_ONCE(ch->qp_event, event->event);
+		queue_work(krdma_wq, &ch->qp_event_work);
+		break;
+	}
+}
+
+/**
+ * krdma_conn_qp_work - an event of the queue pair
+ * @work: of a channel
+ *
+ * Context: work.
+ */
+void krdma_conn_qp_work(struct work_struct *work)
+{
+	struct krdma_channel *ch = container_of(work, struct krdma_channel, qp_event_work);
+	enum ib_event_type event = READ_ONCE(ch->qp_event);
+	struct rdma_cm_id *id = READ_ONCE(ch->id);
+
+	/* ORDER: the id is there while the session is not taken apart. */
+	if (!id || READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
+		return;
+	/* The peer's first message overtook the end of the handshake. */
+	if (event == IB_EVENT_COMM_EST)
+		rdma_notify(id, IB_EVENT_COMM_EST);
+	else
+		krdma_channel_broken(ch, ib_event_msg(event));
+}
+
+static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
+{
+	struct ib_qp_init_attr attr = {};
+	struct ib_device *ib = id->device;
+	int rc;
+	u32 i;
+
+	if (!krdma_device_attach(ib, ch)) {
+		ch->cause = "the RDMA device is being removed";
+		return -ENOTCONN;
+	}
+	ch->cause = krdma_device_unusable(ch->dev, id->port_num);
+	if (ch->cause)
+		return -EOPNOTSUPP;
+
+	ch->nrx = KRDMA_CREDITS * 2 + 1 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
+	/* Only the target gets messages; the initiator gets replies to them. */
+	ch->rx_size = ch->messages && ch->inbound ? KRDMA_WIRE_MESSAGE_MAX : KRDMA_WIRE_MSG_MAX;
+	ch->ntx = KRDMA_CREDITS * 3 + 1;
+	/* A target posts no data, and a peer should cost little. */
+	ch->slots = ch->data ? KRDMA_DATA_SLOTS : 0;
+	ch->max_sge = ch->dev->policy.max_sge;
+	ch->max_sge_rd = ch->dev->policy.max_sge_rd;
+
+	BUILD_BUG_ON(2 * KRDMA_DATA_SLOTS + KRDMA_SINKS + 1 + KRDMA_CREDITS * 3 + 1 +
+			     KRDMA_MESSAGE_CREDITS + KRDMA_REG_SLOTS + 1 >
+		     KRDMA_OUTSTANDING_MAX);
+	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_OUTSTANDING_MAX);
+	attr.cap.max_send_wr = ch->slots * 2 + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
+	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
+	ch->timeout_scale = max_t(u32, ch->peer_scale, ch->iwarp ? KRDMA_IWARP_TIMEOUT_SCALE : 0);
+	if (ch->iwarp && ch->slots)
+		attr.cap.max_send_wr += KRDMA_SINKS + 1;
+	if (ch->messages && ch->slots)
+		attr.cap.max_send_wr += KRDMA_MESSAGE_CREDITS;
+	attr.cap.max_recv_wr = ch->nrx + 1;
+	attr.cap.max_send_sge = ch->slots ? ch->max_sge : 1;
+	attr.cap.max_recv_sge = 1;
+	if (attr.cap.max_send_wr > ib->attrs.max_qp_wr ||
+	    attr.cap.max_send_wr + attr.cap.max_recv_wr > ib->attrs.max_cqe) {
+		ch->cause = "the RDMA device's queues are too short";
+		return -EOPNOTSUPP;
+	}
+
+	ch->pd = krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
+	rc = PTR_ERR_OR_ZERO(ch->pd);
+	if (rc)
+		goto out;
+	ch->cq = krdma_inject(ib_alloc_cq(ib, ch, attr.cap.max_send_wr + attr.cap.max_recv_wr,
+					  ch->serial % ib->num_comp_vectors, IB_POLL_SOFTIRQ),
+			      ERR_PTR(-ENOMEM));
+	rc = PTR_ERR_OR_ZERO(ch->cq) ?: krdma_post_setup(ch);
+	if (rc)
+		goto out;
+
+	attr.qp_type = IB_QPT_RC;
+	attr.sq_sig_type = IB_SIGNAL_REQ_WR;
+	attr.send_cq = ch->cq;
+	attr.recv_cq = ch->cq;
+	attr.event_handler = krdma_qp_event;
+	attr.qp_context = ch;
+	rc = krdma_inject(rdma_create_qp(id, ch->pd, &attr), -ENOMEM);
+	if (rc)
+		goto out;
+	ch->qp = id->qp;
+	ch->qp_num = ch->qp->qp_num;
+	ch->port = id->port_num;
+	/* All of them, before the peer can send. */
+	for (i = 0; i < ch->nrx && !rc; i++)
+		rc = krdma_post_rx(ch, &ch->rx[i]);
+	if (!rc)
+		return 0;
+out:
+	ch->cause = "a queue pair could not be made";
+	return rc;
+}
+
+/* What this host wants of the connection: timers, set here, and parameters. */
+static struct rdma_conn_param krdma_conn_param(const struct krdma_channel *ch,
+					       const struct krdma_wire_hello *hello)
+{
+	const struct ib_device_attr *attrs = &ch->dev->ib->attrs;
+
+	rdma_set_ack_timeout(ch->id, KRDMA_ACK_TIMEOUT + ilog2(ch->peer_scale));
+	rdma_set_min_rnr_timer(ch->id, KRDMA_RNR_TIMER);
+	return (struct rdma_conn_param){
+		.private_data = hello,
+		.private_data_len = sizeof(*hello),
+		.responder_resources = min(attrs->max_qp_rd_atom, KRDMA_RD_ATOMIC),
+		.initiator_depth = min(attrs->max_qp_init_rd_atom, KRDMA_RD_ATOMIC),
+		.retry_count = KRDMA_RETRIES,
+		.rnr_retry_count = KRDMA_RETRIES,
+	};
+}
+
+/* ORDER: the state changes before cm_done is completed for it. */
+static bool krdma_conn_wanted(struct krdma_channel *ch)
+{
+	return READ_ONCE(ch->state) == KRDMA_CHANNEL_CONNECTING;
+}
+
+/* Wait for the event of a step, or for the end of the session. */
+static int krdma_conn_step(struct krdma_channel *ch, enum rdma_cm_event_type want, const char *what,
+			   unsigned long until)
+{
+	long left = until - jiffies;
+
+	if (!krdma_conn_wanted(ch))
+		return -ECANCELED;
+	if (left <= 0 || !wait_for_completion_timeout(&ch->cm_done, left)) {
+		ch->cause = what;
+		return -ETIMEDOUT;
+	}
+	reinit_completion(&ch->cm_done);
+	if (ch->cm_err) {
+		ch->cause = ch->cm_why ?: what;
+		return ch->cm_err;
+	}
+	return ch->cm_event == want ? 0 : -EPROTO;
+}
+
+/* Of rdma_cm or a driver; siw connects at once, and has those of TCP. */
+static int krdma_conn_error(struct krdma_channel *ch, int rc)
+{
+	bool known = rc == -ENOMEM || rc == -EOPNOTSUPP || rc == -ETIMEDOUT || rc == -ECONNREFUSED;
+
+	if (rc == -ECONNREFUSED)
+		ch->cause = "nobody listens there";
+	if (rc == -ENETUNREACH || rc == -EHOSTUNREACH)
+		ch->cause = "no route to the address";
+	return known ? rc : -ENOTCONN;
+}
+
+/**
+ * krdma_conn_connect - connect a channel
+ * @ch: channel, connecting; ->peer is the peer's greeting on success
+ * @net: network namespace
+ * @src: local address, AF_UNSPEC for any
+ * @dst: the peer
+ * @hello: the greeting of this host
+ * @limit_ms: how long it may take; siw's rdma_connect() has no limit
+ *
+ * On failure ch->cause says what went wrong, unless the channel has failed or was closed, and
+ * krdma_conn_destroy cleans up.
+ *
+ * Context: the session's connect work.
+ * Return: 0 or a negative errno
+ */
+int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
+		       const struct sockaddr_storage *src, const struct sockaddr_storage *dst,
+		       const struct krdma_wire_hello *hello, u32 limit_ms)
+{
+	unsigned long until = jiffies + msecs_to_jiffies(limit_ms);
+	struct rdma_conn_param param;
+	struct rdma_cm_id *id;
+	int rc;
+
+	if (!krdma_conn_wanted(ch))
+		return -ECANCELED;
+	ch->cause = "rdma_cm has no id for it";
+	id = krdma_inject(rdma_create_id(net, krdma_conn_handler, ch, RDMA_PS_TCP, IB_QPT_RC),
+			  ERR_PTR(-ENOMEM));
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	ch->id = id;
+
+	ch->cause = "no route over an RDMA device";
+	rc = krdma_inject(rdma_resolve_addr(id, src->ss_family ? (struct sockaddr *)src : NULL,
+					    (struct sockaddr *)dst, limit_ms / 2),
+			  -ENOMEM);
+	if (rc)
+		return krdma_conn_error(ch, rc);
+	rc = krdma_conn_step(ch, RDMA_CM_EVENT_ADDR_RESOLVED,
+			     "the address does not resolve on an RDMA device", until);
+	if (rc)
+		return rc;
+
+	rc = krdma_inject(rdma_resolve_route(id, limit_ms / 2), -ENOMEM);
+	if (rc)
+		return krdma_conn_error(ch, rc);
+	rc = krdma_conn_step(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, "no route to the address", until);
+	if (rc)
+		return rc;
+
+	rc = krdma_channel_setup(ch, id);
+	if (rc)
+		return krdma_conn_error(ch, rc);
+	param = krdma_conn_param(ch, hello);
+	/* siw stays in it. */
+	if (!krdma_conn_wanted(ch))
+		return -ECANCELED;
+	ch->cause = "the connect was not accepted by rdma_cm";
+	rc = krdma_inject(rdma_connect(id, &param), -ENOMEM);
+	if (rc)
+		return krdma_conn_error(ch, rc);
+	return krdma_conn_step(ch, RDMA_CM_EVENT_ESTABLISHED, "the peer does not respond", until);
+}
+
+/**
+ * krdma_conn_accept - accept a channel
+ * @ch: channel, connecting; ->peer is the initiator's greeting
+ * @id: its new id; stays rdma_cm's on failure
+ * @hello: the greeting of this host
+ * @peer: the initiator's connection parameters
+ *
+ * Context: rdma_cm handler of @id.
+ * Return: 0 or a negative errno
+ */
+int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
+		      const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer)
+{
+	struct rdma_conn_param param;
+	int rc;
+
+	rc = krdma_channel_setup(ch, id);
+	if (rc)
+		return rc;
+
+	/* Events of the id are the channel's from here. */
+	id->context = ch;
+	id->event_handler = krdma_conn_handler;
+	ch->id = id;
+	param = krdma_conn_param(ch, hello);
+	/* 0 on iWARP: a peer that did not say. */
+	if (!ch->iwarp || (peer->responder_resources && peer->initiator_depth)) {
+		param.responder_resources =
+			min(param.responder_resources, peer->responder_resources);
+		param.initiator_depth = min(param.initiator_depth, peer->initiator_depth);
+	}
+	rc = krdma_inject(rdma_accept(id, &param), -ENOMEM);
+	if (rc) {
+		/* ORDER: the id is freed when the handler returns. */
+		WRITE_ONCE(ch->id, NULL);
+		cancel_work_sync(&ch->qp_event_work);
+	}
+	return rc;
+}
+
+/**
+ * krdma_conn_stop - break a channel: what is posted gets its completions
+ * @ch: channel of a session that is closing, so that nobody posts
+ *
+ * Context: process.
+ */
+void krdma_conn_stop(struct krdma_channel *ch)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (!ch->qp)
+		return;
+	/*
+	 * Adapters say goodbye first, on iWARP the error state is an abort. siw on the
+	 * way by the disconnect flushes nothing that it is not just sending.
+	 */
+	if (ch->dev->policy.error_first)
+		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
+	if (ch->id)
+		rdma_disconnect(ch->id);
+	ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
+}
+
+/**
+ * krdma_conn_drain - wait for the completions of what was posted
+ * @ch: channel that was stopped
+ *
+ * What has none after this gets none.
+ *
+ * Context: process.
+ */
+void krdma_conn_drain(struct krdma_channel *ch)
+{
+	if (ch->qp)
+		ib_drain_qp(ch->qp);
+}
+
+/*
+ * The handler of the RDMA core (ib_poll_handler) lets go of what ib_free_cq() waits for before
+ * it arms the CQ, and so may do that when the CQ is freed. To RCU it is a reader. Nothing comes
+ * to the CQ any more, but what it polled too early for makes it run once more.
+ */
+static void krdma_cq_quiesce(struct ib_cq *cq)
+{
+	do {
+		synchronize_rcu();
+	} while (test_bit(IRQ_POLL_F_SCHED, &cq->iop.state));
+	/* Of one that was through with the polling. */
+	synchronize_rcu();
+}
+
+/**
+ * krdma_conn_destroy - destroy id, queue pair and completion queue of a channel
+ * @ch: channel, stopped and drained; no work of its session runs
+ *
+ * No peer can reach this host's memory by the channel after it.
+ *
+ * Context: process; not the id's handler.
+ */
+void krdma_conn_destroy(struct krdma_channel *ch)
+{
+	cancel_work_sync(&ch->qp_event_work);
+	/* ORDER: no event of the id may find the queue pair half gone. */
+	if (ch->id)
+		rdma_destroy_id(ch->id);
+	ch->id = NULL;
+	if (ch->qp)
+		ib_destroy_qp(ch->qp);
+	ch->qp = NULL;
+	/* ORDER: no handler runs any more, so what is left now had no completion. */
+	if (!IS_ERR_OR_NULL(ch->cq)) {
+		krdma_cq_quiesce(ch->cq);
+		ib_free_cq(ch->cq);
+	}
+	ch->cq = NULL;
+	if (ch->data)
+		ch->data->reap(ch);
+	/* Since the first time it could only find the session closing. */
+	cancel_work_sync(&ch->qp_event_work);
+}
+
+static bool krdma_conn_tx_idle(struct krdma_channel *ch)
+{
+	bool idle;
+
+	/* ORDER: with the lock, so that who gave the last back is through with the channel. */
+	krdma_channel_lock(ch);
+	idle = !ch->tx_taken;
+	krdma_channel_unlock(ch);
+	return idle;
+}
+
+/**
+ * krdma_conn_release - give back what a channel stood on
+ * @ch: channel without a queue pair, and without a key of a peer
+ *
+ * Context: process.
+ */
+void krdma_conn_release(struct krdma_channel *ch)
+{
+	struct krdma_device *dev = ch->dev;
+
+	if (!dev)
+		return;
+	/* Messages on their way to a post that will be refused. */
+	wait_event(ch->tx_wait, krdma_conn_tx_idle(ch));
+	krdma_post_teardown(ch);
+	if (!IS_ERR_OR_NULL(ch->pd))
+		ib_dealloc_pd(ch->pd);
+	ch->pd = NULL;
+	krdma_channel_lock(ch);
+	WRITE_ONCE(ch->dev, NULL);
+	krdma_channel_unlock(ch);
+	krdma_device_put(dev);
+}

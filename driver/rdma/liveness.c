@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Times of a channel: its tick comes when the first deadline of a transfer is over, or when it
+ * is time for a sign of life. A channel is alive as long as its oldest work request is not too
+ * old; an idle one asks the peer's adapter from time to time.
+ */
+#include "rdma/rdma.h"
+
+/**
+ * krdma_tick_queue - let a tick come by a certain time
+ * @tick: the tick
+ * @when: latest time
+ *
+ * Context: any; the lock under which its time is kept is held.
+ */
+void krdma_tick_queue(struct delayed_work *tick, ktime_t when)
+{
+	s64 ns = min_t(s64, ktime_to_ns(ktime_sub(when, ktime_get())), 3600 * NSEC_PER_SEC);
+
+	mod_delayed_work(krdma_tick_wq, tick, ns <= 0 ? 0 : nsecs_to_jiffies(ns) + 1);
+}
+
+/**
+ * krdma_channel_tick_by - let the channel's tick come by a certain time
+ * @ch: channel
+ * @when: latest time
+ *
+ * Context: channel->lock held.
+ */
+void krdma_channel_tick_by(struct krdma_channel *ch, ktime_t when)
+{
+	lockdep_assert_held(&ch->lock);
+	if (ch->state == KRDMA_CHANNEL_DOWN || !ktime_before(when, ch->tick_at))
+		return;
+	ch->tick_at = when;
+	krdma_tick_queue(&ch->tick, when);
+}
+
+static void krdma_heartbeat_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_channel *ch = cq->cq_context;
+
+	krdma_channel_lock(ch);
+	ch->heartbeat = false;
+	krdma_post_completed_locked(ch, wc);
+	krdma_channel_unlock(ch);
+}
+
+/*
+ * Ask the peer's adapter for a sign of life. A WRITE of no bytes needs no key and no receive, and
+ * the peer's software has no part in its acknowledgment. Not a READ: rxe up to 6.1 breaks the
+ * queue pair when the response to an empty one is lost (read_reply looks for its key again). Not
+ * on iWARP, where it completes without the peer: ->beat asks for a reply.
+ */
+static void krdma_post_heartbeat(struct krdma_channel *ch)
+{
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.wr_cqe = &ch->heartbeat_cqe,
+			.opcode = IB_WR_RDMA_WRITE,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+	};
+
+	lockdep_assert_held(&ch->lock);
+	if (ch->heartbeat)
+		return;
+	ch->heartbeat_cqe.done = krdma_heartbeat_done;
+	krdma_post_count(ch, 1);
+	if (krdma_inject_post(ch->qp, &wr.wr, NULL)) {
+		ch->outstanding--;
+		krdma_channel_fail(ch, -ENOTCONN, "a heartbeat was not accepted", -1);
+		return;
+	}
+	ch->heartbeat = true;
+	krdma_stat_inc(KRDMA_STAT_HEARTBEATS);
+}
+
+/*
+ * When does a channel with something outstanding count as dead? When nothing completes; or,
+ * however little else does, when the oldest work request is too old. What is received says
+ * nothing: a peer may send and take nothing. Return: jiffies
+ */
+static unsigned long krdma_post_late(const struct krdma_channel *ch)
+{
+	u32 first = ch->posted_at[ch->completed & (KRDMA_OUTSTANDING_MAX - 1)];
+	unsigned long dead = msecs_to_jiffies(KRDMA_DEAD_MS * ch->timeout_scale);
+	unsigned long old = jiffies - ((u32)jiffies - first) + KRDMA_OLD_FACTOR * dead;
+
+	dead += ch->progress;
+	return time_before(dead, old) ? dead : old;
+}
+
+/* What was posted goes on, or an idle channel shows that it can. Return: the next time to look. */
+static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
+{
+	/* RFC 5044: the host that connected sends first. */
+	bool shy = ch->iwarp && ch->inbound && !ch->heard;
+	unsigned long beat;
+
+	if (ch->outstanding)
+		beat = krdma_post_late(ch);
+	else
+		beat = ch->last_wc + msecs_to_jiffies(shy ? KRDMA_DEAD_MS * ch->timeout_scale :
+							    KRDMA_HEARTBEAT_MS);
+	if (time_before(jiffies, beat))
+		return beat;
+	if (ch->outstanding || shy)
+		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life", -1);
+	else if (ch->iwarp)
+		*ask = !ch->heartbeat;
+	else
+		krdma_post_heartbeat(ch);
+	return jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS);
+}
+
+/**
+ * krdma_channel_tick - deadlines of transfers, and the peer's signs of life
+ * @work: of a channel
+ *
+ * Context: work.
+ */
+void krdma_channel_tick(struct work_struct *work)
+{
+	struct krdma_channel *ch = container_of(work, struct krdma_channel, tick.work);
+	unsigned long next = jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS), beat;
+	ktime_t now = ktime_get(), soonest;
+	bool ping = false;
+
+	krdma_channel_lock(ch);
+	ch->tick_at = KTIME_MAX;
+	/* By now all that came before has been seen. */
+	if (ch->state == KRDMA_CHANNEL_UP && ch->lost &&
+	    time_after_eq(jiffies, ch->lost_at + msecs_to_jiffies(KRDMA_LOST_MS)))
+		krdma_channel_lost(ch, ch->lost);
+	soonest = ch->data ? ch->data->expire(ch) : KTIME_MAX;
+	if (ch->state == KRDMA_CHANNEL_UP) {
+		beat = krdma_channel_beat(ch, &ping);
+		if (time_before(beat, next))
+			next = beat;
+	}
+	if (ch->lost)
+		next = ch->lost_at + msecs_to_jiffies(KRDMA_LOST_MS);
+	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
+	krdma_channel_tick_by(ch, ktime_before(soonest, now) ? soonest : now);
+	krdma_channel_unlock(ch);
+	if (ping)
+		ch->ops->beat(ch);
+}

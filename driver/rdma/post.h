@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What is posted on a channel, and its budget; part of rdma.h. */
+#ifndef KRDMA_POST_H
+#define KRDMA_POST_H
+
+int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, u32 size,
+		  enum dma_data_direction dir);
+void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
+		     enum dma_data_direction dir);
+
+/**
+ * krdma_post_count - something is about to be posted
+ * @ch: channel
+ * @n: work requests with a completion each
+ *
+ * Context: channel->lock held.
+ */
+static inline void krdma_post_count(struct krdma_channel *ch, u32 n)
+{
+	u32 at = ch->completed + ch->outstanding;
+	unsigned long now = jiffies;
+
+	if (!ch->outstanding) {
+		ch->last_wc = now;
+		ch->progress = now;
+	}
+	/* They complete in this order; one that is refused is the last. */
+	for (ch->outstanding += n; n; n--)
+		ch->posted_at[at++ & (KRDMA_OUTSTANDING_MAX - 1)] = (u32)now;
+}
+
+/**
+ * krdma_post_alive - something has completed: the path works
+ * @ch: channel
+ *
+ * Context: completion handler, channel->lock held.
+ */
+static inline void krdma_post_alive(struct krdma_channel *ch)
+{
+	ch->last_wc = jiffies;
+	ch->progress = jiffies;
+	if (ch->outstanding) {
+		ch->outstanding--;
+		ch->completed++;
+	}
+	/* A waiter has looked under the same lock, and was on the queue before. */
+	if (!ch->outstanding && waitqueue_active(&ch->tx_wait))
+		wake_up_all(&ch->tx_wait);
+}
+
+void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc);
+bool krdma_post_lost(struct krdma_channel *ch, int err);
+bool krdma_post_refused(struct krdma_channel *ch, int err);
+int krdma_post_setup(struct krdma_channel *ch);
+void krdma_post_teardown(struct krdma_channel *ch);
+int krdma_post_rx_locked(struct krdma_channel *ch, struct krdma_rx *rx);
+int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
+bool krdma_post_tx_any(const struct krdma_channel *ch, u32 reserve);
+struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, u32 reserve);
+struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, u32 reserve);
+struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch);
+bool krdma_post_tx_out(struct krdma_channel *ch);
+void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
+int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last);
+int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
+void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
+void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc);
+
+#endif /* KRDMA_POST_H */

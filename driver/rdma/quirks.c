@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Quirks: where a driver does not do what its attributes say, or what the module needs
+ * and no attribute tells. Each line has where that is to be read, in Linux 6.1, 6.12 and
+ * 7.2 unless it says otherwise; Documentation/adapters.rst has what was read of the others.
+ *
+ * Pure, for the KUnit tests.
+ */
+#include <linux/kernel.h>
+#include <linux/sizes.h>
+
+#include "rdma/quirks.h"
+
+struct krdma_quirk {
+	const char *refuse; /* it can't be used, and why */
+	u32 most;           /* pages that a registration can really have; 0: as it says */
+	u32 without;        /* KRDMA_RIGHT_* that it says it can have, and can't */
+	bool smaller_pages; /* of a registration, than the kernel's: they work */
+	bool dereg_valid;   /* struct krdma_policy */
+	bool error_first;
+	bool repeats;
+};
+
+/* By driver; RDMA_DRIVER_UNKNOWN has none. */
+static const struct krdma_quirk krdma_quirks[] = {
+	[RDMA_DRIVER_IRDMA] = {
+		/*
+		 * Says 262,144. Above 512 (PBLE_PER_PAGE) irdma_alloc_mr() may come to a list
+		 * of two levels (get_lvl1_lvl2_pble()); irdma_post_send() hands level1.idx of
+		 * the union to the adapter all the same, which then takes indices for
+		 * addresses: memory of others.
+		 *
+		 * irdma_sc_mr_fast_register() registers pages of 4 KiB, whatever they are said
+		 * to be unless 2 MiB or 1 GiB, and irdma_set_page() is given each of these.
+		 *
+		 * 7.2: irdma_query_device() tells of atomics, and irdma_post_send() leaves
+		 * remote_atomics_en of a fast registration 0.
+		 */
+		.most = 512,
+		.without = KRDMA_RIGHT_ATOMIC,
+		.smaller_pages = true,
+	},
+	[RDMA_DRIVER_HNS] = {
+		/*
+		 * set_rc_opcode() knows no IB_WR_LOCAL_INV: -EINVAL, and a warning. That HIP09
+		 * and later have fast registration is in hns_roce_query_device(). Their
+		 * hns_roce_dereg_mr() destroys the entry of the key, valid or not.
+		 */
+		.dereg_valid = true,
+	},
+	[RDMA_DRIVER_OCRDMA] = {
+		/*
+		 * ocrdma_build_reg() computes where the first byte is in the first page as
+		 * iova - pages[0]. That is right only where the key's address is the address
+		 * for DMA, and ours tells peers no address of this host. It also fills no
+		 * third list of 512 pages: num_pbes is never reset.
+		 */
+		.refuse = "its driver registers memory at the address for DMA only",
+	},
+	[RDMA_DRIVER_VMW_PVRDMA] = {
+		/*
+		 * pvrdma_query_device() says what the hypervisor does, pvrdma_alloc_mr()
+		 * refuses more than PVRDMA_MAX_FAST_REG_PAGES.
+		 */
+		.most = 128,
+	},
+	[RDMA_DRIVER_QEDR] = {
+		/*
+		 * Says max_mr / 8. Above 8192 (MAX_PBES_ON_PAGE) qedr_prepare_pbl_tbl() makes a
+		 * list of two layers, and qedr_set_page() overwrites the first, which points to
+		 * the others (qedr_populate_pbls() does not).
+		 */
+		.most = 8192,
+	},
+	[RDMA_DRIVER_SIW] = {
+		/* siw_qp_modify() by a disconnect flushes nothing that it is not just sending. */
+		.error_first = true,
+	},
+	[RDMA_DRIVER_RXE] = {
+		/* req_retry() in rxe_req.c begins again with local work requests, too. */
+		.repeats = true,
+	},
+};
+
+/**
+ * krdma_device_policy - what can be done with a device
+ * @driver: its driver
+ * @attrs: what it says of itself
+ * @page_size: of this kernel
+ * @policy: out; sizes are good for arithmetic also where it can't be used
+ *
+ * Return: NULL, or a phrase: why it can't be used
+ */
+const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_device_attr *attrs,
+				unsigned long page_size, struct krdma_policy *policy)
+{
+	const struct krdma_quirk *quirk =
+		&krdma_quirks[driver < ARRAY_SIZE(krdma_quirks) ? driver : RDMA_DRIVER_UNKNOWN];
+	u32 pages, entries = attrs->max_fast_reg_page_list_len;
+
+	*policy = (struct krdma_policy){
+		.reg_page = page_size,
+		.dereg_valid = quirk->dereg_valid,
+		.error_first = quirk->error_first,
+		.repeats = quirk->repeats,
+		.max_sge = clamp_t(int, attrs->max_send_sge, 1, KRDMA_SGE_MAX),
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+	};
+	/* 0 means no limit of its own. */
+	policy->max_sge_rd = policy->max_sge;
+	if (attrs->max_sge_rd > 0)
+		policy->max_sge_rd = min_t(u32, attrs->max_sge_rd, policy->max_sge);
+	if (attrs->atomic_cap != IB_ATOMIC_NONE)
+		policy->rights |= KRDMA_RIGHT_ATOMIC;
+	if (attrs->atomic_cap == IB_ATOMIC_GLOB)
+		policy->rights |= KRDMA_RIGHT_ATOMIC_CPU;
+	if (quirk->without & KRDMA_RIGHT_ATOMIC)
+		policy->rights &= ~(KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_ATOMIC_CPU);
+
+	if (!(attrs->page_size_cap & page_size) && quirk->smaller_pages &&
+	    (attrs->page_size_cap & SZ_4K))
+		policy->reg_page = SZ_4K;
+	if (quirk->most)
+		entries = min(entries, quirk->most);
+	pages = clamp_t(u32, entries / (page_size / policy->reg_page), 1, KRDMA_SEGMENT_PAGES_MAX);
+	policy->segment_pages = rounddown_pow_of_two(pages);
+
+	if (quirk->refuse)
+		return quirk->refuse;
+	if (!(attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
+		return "no fast registration of memory";
+	if (!(attrs->page_size_cap & policy->reg_page))
+		return "it registers no pages of the size that this kernel has";
+	if (entries < KRDMA_MR_PAGES_MIN)
+		return "registrations are too small";
+	return NULL;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Times of a session: how long its peer may be silent, and the tick, which comes when the first
+ * of them is over: late replies, linger, a connection that is not completed. A channel has a
+ * tick of its own (rdma/liveness.c).
+ */
+#include <linux/moduleparam.h>
+
+#include "session/session.h"
+
+/* How long peers may be silent, for sessions made from now on. */
+static unsigned int krdma_timeout_scale = 1;
+
+static int krdma_timeout_scale_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 1, KRDMA_TIMEOUT_SCALE_MAX);
+}
+
+static const struct kernel_param_ops krdma_timeout_scale_ops = {
+	.set = krdma_timeout_scale_set,
+	.get = param_get_uint,
+};
+module_param_cb(timeout_scale, &krdma_timeout_scale_ops, &krdma_timeout_scale, 0644);
+__MODULE_PARM_TYPE(timeout_scale, "uint");
+MODULE_PARM_DESC(timeout_scale,
+		 "factor of the times after which a silent peer counts as dead, 1 to 4 (1)");
+
+/**
+ * krdma_default_ms - how long a caller waits who may say it
+ * @timeout_ms: what it says, 0 for nothing
+ *
+ * Context: any.
+ * Return: milliseconds
+ */
+u32 krdma_default_ms(u32 timeout_ms)
+{
+	return timeout_ms ?: KRDMA_REQUEST_MS * READ_ONCE(krdma_timeout_scale);
+}
+
+/**
+ * krdma_session_connect_ms - how long a session may be connecting
+ * @sess: session
+ *
+ * Not longer for those who connect to us, of which there may be only so many.
+ *
+ * Context: any.
+ * Return: milliseconds
+ */
+u32 krdma_session_connect_ms(const struct krdma_session *sess)
+{
+	return KRDMA_CONNECT_MS * (sess->inbound ? 1 : sess->timeout_scale);
+}
+
+/**
+ * krdma_session_tick_by - let the tick come by a certain time
+ * @sess: session
+ * @when: latest time
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->state > KRDMA_SESSION_UP || !ktime_before(when, sess->tick_at))
+		return;
+	sess->tick_at = when;
+	krdma_tick_queue(&sess->tick, when);
+}
+
+static void krdma_session_tick(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, tick.work);
+	unsigned long next = jiffies + msecs_to_jiffies(KRDMA_SESSION_TICK_MS);
+	ktime_t now = ktime_get();
+
+	if (!sess->inbound) {
+		mutex_lock(&krdma_sessions_lock);
+		if (!sess->users &&
+		    time_after_eq(jiffies, sess->idle_since + msecs_to_jiffies(KRDMA_LINGER_MS)))
+			krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
+					   KRDMA_WIRE_REASON_NONE);
+		mutex_unlock(&krdma_sessions_lock);
+	}
+
+	spin_lock_bh(&sess->lock);
+	sess->tick_at = KTIME_MAX;
+	if (sess->state == KRDMA_SESSION_CONNECTING &&
+	    ktime_ms_delta(now, sess->made) >= krdma_session_connect_ms(sess))
+		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed", -1);
+	else if (krdma_rpcs_expired(sess, &next))
+		krdma_session_fail_locked(sess, -ETIMEDOUT, "the peer did not reply to a request",
+					  KRDMA_WIRE_REASON_TIMEOUT);
+	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
+	krdma_session_tick_by(sess, now);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_tick_init - begin with the times of a session
+ * @sess: session, new
+ *
+ * It keeps the timeout_scale of now.
+ *
+ * Context: process.
+ */
+void krdma_session_tick_init(struct krdma_session *sess)
+{
+	sess->timeout_scale = READ_ONCE(krdma_timeout_scale);
+	sess->tick_at = KTIME_MAX;
+	INIT_DELAYED_WORK(&sess->tick, krdma_session_tick);
+}

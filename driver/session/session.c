@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sessions: made, ended. What time does to them is keepalive.c's.
+ *
+ * States, changed by krdma_session_set_state alone:
+ *
+ *	CONNECTING -> UP -> CLOSING -> DEAD
+ *	     `--------------^
+ *
+ * One way down: whoever finds a reason calls krdma_session_fail, from any
+ * context; the first reason stays. From that moment nothing is posted, and
+ * down_work takes the session apart (Documentation/lifetime.rst, "Teardown").
+ */
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "session/session.h"
+#include "trace.h"
+
+static const struct krdma_role_ops *krdma_roles[2];
+
+/**
+ * krdma_session_roles - hand down what sessions are for
+ * @initiator: of outbound sessions
+ * @target: of inbound ones
+ *
+ * Context: process; before the first session.
+ */
+void krdma_session_roles(const struct krdma_role_ops *initiator,
+			 const struct krdma_role_ops *target)
+{
+	krdma_roles[0] = initiator;
+	krdma_roles[1] = target;
+}
+
+static void krdma_session_set_state(struct krdma_session *sess, enum krdma_session_state state)
+{
+	lockdep_assert_held(&sess->lock);
+	trace_krdma_session_state(sess->serial, sess->state, state, sess->err);
+	WRITE_ONCE(sess->state, state);
+	wake_up_all(&sess->wait);
+}
+
+/**
+ * krdma_session_is_up - can something be posted?
+ * @sess: session
+ *
+ * Context: any; a hint, as the channel may fail at any time.
+ * Return: true if it can
+ */
+bool krdma_session_is_up(struct krdma_session *sess)
+{
+	return READ_ONCE(sess->state) == KRDMA_SESSION_UP &&
+	       READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP;
+}
+
+/* The channel is established. */
+static void krdma_session_up(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+	bool lost;
+
+	spin_lock_bh(&sess->lock);
+	spin_lock(&ch->lock);
+	if (sess->state == KRDMA_SESSION_CONNECTING && ch->state == KRDMA_CHANNEL_CONNECTING) {
+		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
+		ch->last_wc = jiffies;
+		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_HEARTBEAT_MS));
+		krdma_session_set_state(sess, KRDMA_SESSION_UP);
+		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
+		/* The peer's first message may be here already. */
+		queue_work(krdma_wq, &sess->rx_work);
+		/* Lost between the last step of the connect and here. */
+		if (ch->broken)
+			krdma_channel_lost(ch, ch->broken);
+	}
+	lost = ch->state == KRDMA_CHANNEL_DOWN;
+	krdma_channel_unlock_later(ch);
+	/* ORDER: under the lock, so that no waiter finds the session up. */
+	if (lost)
+		krdma_session_fail_locked(sess, ch->err, ch->lost_cause, ch->lost_bye);
+	spin_unlock_bh(&sess->lock);
+}
+
+/*
+ * Nothing sets the channel up any more. A session that failed meanwhile is taken apart
+ * from here, and not waited for there: siw may sit in a TCP connect for two minutes.
+ */
+static void krdma_session_begun_locked(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	sess->beginning = false;
+	if (sess->ch->dev)
+		atomic_dec(&sess->ch->dev->beginning);
+	krdma_sessions_begun();
+	if (sess->state >= KRDMA_SESSION_CLOSING)
+		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
+}
+
+/**
+ * krdma_session_fail_locked - end a session
+ * @sess: session
+ * @err: negative errno
+ * @cause: a phrase, static
+ * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use,
+ *	KRDMA_BYE_QUIET where the peer has ended it in peace
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye)
+{
+	struct krdma_channel *ch = sess->ch;
+
+	lockdep_assert_held(&sess->lock);
+	if (sess->state >= KRDMA_SESSION_CLOSING)
+		return;
+	spin_lock(&ch->lock);
+	/* What follows from the channel's end may be here first: that is the reason. */
+	if (ch->lost_cause) {
+		err = ch->err;
+		cause = ch->lost_cause;
+		bye = ch->lost_bye;
+	}
+	krdma_channel_close(ch);
+	krdma_channel_unlock_later(ch);
+	sess->err = err;
+	sess->cause = cause;
+	sess->bye = sess->state == KRDMA_SESSION_UP ? bye : -1;
+	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE &&
+	    bye != KRDMA_BYE_QUIET) {
+		krdma_stat_inc(KRDMA_STAT_SESSIONS_LOST);
+		pr_info_ratelimited("krdma_mover: session %llu with %pISpc ends: %s\n",
+				    sess->serial, &sess->dst, cause);
+	}
+	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
+	sess->role->lost(sess);
+	/* A connect that waits for an event. */
+	complete(&ch->cm_done);
+	if (cancel_work(&sess->connect_work))
+		krdma_session_begun_locked(sess);
+	else if (!sess->beginning)
+		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
+}
+
+/**
+ * krdma_session_fail - end a session
+ * @sess: session
+ * @err: negative errno
+ * @cause: a phrase, static
+ * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, int bye)
+{
+	spin_lock_bh(&sess->lock);
+	krdma_session_fail_locked(sess, err, cause, bye);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_begun - the connect work, or the handler of a connect request, is through
+ * @sess: session on the list
+ * @rc: 0, or why it could not be connected or accepted
+ * @cause: the same as a phrase, static
+ *
+ * A session that failed meanwhile is not taken apart before this.
+ *
+ * Context: process.
+ */
+void krdma_session_begun(struct krdma_session *sess, int rc, const char *cause)
+{
+	spin_lock_bh(&sess->lock);
+	if (rc)
+		krdma_session_fail_locked(sess, rc, cause, -1);
+	krdma_session_begun_locked(sess);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_protocol - the peer broke the protocol
+ * @sess: session
+ * @cause: how, static
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_session_protocol(struct krdma_session *sess, const char *cause)
+{
+	krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
+	pr_warn_ratelimited("krdma_mover: session %llu: %pISpc broke the protocol: %s\n",
+			    sess->serial, &sess->dst, cause);
+	krdma_session_fail(sess, -ECONNRESET, "the peer broke the protocol",
+			   KRDMA_WIRE_REASON_PROTOCOL);
+}
+
+/**
+ * krdma_session_explain - the sentence for a session that is not up
+ * @sess: session
+ * @err: errno that the user gets
+ * @error: explanation
+ *
+ * Context: any.
+ * Return: @err
+ */
+int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_error *error)
+{
+	const char *reason;
+
+	spin_lock_bh(&sess->lock);
+	/* The channel fails first. */
+	reason = sess->cause ?: READ_ONCE(sess->ch->lost_cause);
+	spin_unlock_bh(&sess->lock);
+	return krdma_explain(error, err, "the session with %pISpc is lost: %s", &sess->dst,
+			     reason ?: "it is not up");
+}
+
+/**
+ * krdma_session_device - the device of a session that is up
+ * @sess: session
+ *
+ * Context: any.
+ * Return: the device, to be put by krdma_device_put; NULL if not up
+ */
+struct krdma_device *krdma_session_device(struct krdma_session *sess)
+{
+	struct krdma_device *dev = NULL;
+
+	spin_lock_bh(&sess->lock);
+	/* ORDER: it has one as long as it is up: down_work comes after that. */
+	if (sess->state == KRDMA_SESSION_UP) {
+		dev = sess->ch->dev;
+		refcount_inc(&dev->refs);
+	}
+	spin_unlock_bh(&sess->lock);
+	return dev;
+}
+
+/**
+ * krdma_session_serve - let the service look for work
+ * @sess: session
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_session_serve(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP)
+		queue_work(sess->wq, &sess->svc_work);
+	spin_unlock_bh(&sess->lock);
+}
+
+/* ---- life ---- */
+
+static void krdma_session_release(struct kref *ref)
+{
+	struct krdma_session *sess = container_of(ref, struct krdma_session, ref);
+
+	xa_destroy(&sess->grants);
+	/* That of one that was listed went before, in down_work. */
+	if (sess->wq)
+		destroy_workqueue(sess->wq);
+	kfree(sess->ch);
+	kfree(sess);
+}
+
+/**
+ * krdma_session_put - let go of a session's memory
+ * @sess: session
+ *
+ * Context: any; process, if it was never listed.
+ */
+void krdma_session_put(struct krdma_session *sess)
+{
+	kref_put(&sess->ref, krdma_session_release);
+}
+
+/* Tell the peer. Return: it is on its way, and down_work comes again when it has gone out. */
+static bool krdma_session_bye(struct krdma_session *sess)
+{
+	/* RFC 5044: not before the peer has spoken. */
+	bool shy = sess->ch->iwarp && sess->inbound && !sess->ch->heard;
+	bool leaving;
+
+	leaving = sess->bye >= 0 && !shy && krdma_ctl_bye(sess, sess->bye);
+	sess->bye = -1;
+	spin_lock_bh(&sess->lock);
+	leaving = leaving && krdma_post_tx_out(sess->ch);
+	sess->leaving = leaving;
+	/* No worker waits for it: the peer may not take it. */
+	if (leaving)
+		queue_delayed_work(krdma_down_wq, &sess->down_work, msecs_to_jiffies(KRDMA_BYE_MS));
+	spin_unlock_bh(&sess->lock);
+	return leaving;
+}
+
+/* A buffer that somebody lacked has come back. */
+static void krdma_session_tx_free(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	krdma_credits_settle(sess);
+	if (sess->leaving && !krdma_post_tx_out(sess->ch)) {
+		sess->leaving = false;
+		mod_delayed_work(krdma_down_wq, &sess->down_work, 0);
+	}
+	spin_unlock_bh(&sess->lock);
+}
+
+/* Takes the session apart; nothing is posted since the state is CLOSING. */
+static void krdma_session_down_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, down_work.work);
+
+	/* 1. Nothing starts what the next steps end. */
+	cancel_delayed_work_sync(&sess->tick);
+	cancel_delayed_work_sync(&sess->ch->tick);
+	if (sess->role->fail)
+		sess->role->fail(sess);
+	krdma_rpcs_fail(sess);
+	if (krdma_session_bye(sess))
+		return;
+	/* The BYE may have gone out when its time was over: once is enough. */
+	cancel_delayed_work(&sess->down_work);
+	/* 2. What is posted ends, and each requester without a reply is woken. */
+	krdma_conn_stop(sess->ch);
+	krdma_rpcs_fail(sess);
+	cancel_work_sync(&sess->rx_work);
+	tasklet_kill(&sess->ch->rx_tasklet);
+	krdma_conn_drain(sess->ch);
+	/* The service may wait for a completion that does not come (siw). */
+	complete(&sess->svc_done);
+	cancel_work_sync(&sess->svc_work);
+	/* 3. ORDER: the queue pair goes first, then no key can be used, and no handler runs. */
+	krdma_conn_destroy(sess->ch);
+	/* All transfers have ended: the last that was left to it is completed. */
+	tasklet_kill(&sess->ch->kick);
+	sess->role->drop(sess);
+	krdma_conn_release(sess->ch);
+
+	spin_lock_bh(&sess->lock);
+	krdma_session_set_state(sess, KRDMA_SESSION_DEAD);
+	spin_unlock_bh(&sess->lock);
+
+	if (sess->wq)
+		destroy_workqueue(sess->wq);
+	sess->wq = NULL;
+	if (!sess->inbound)
+		put_net(sess->net);
+	krdma_sessions_del(sess);
+	krdma_session_put(sess);
+}
+
+/* Work of session->wq, so that it may wait for the peer. */
+static void krdma_session_svc_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, svc_work);
+
+	sess->role->serve(sess);
+}
+
+static struct krdma_wire_hello krdma_session_hello(const struct krdma_session *sess)
+{
+	bool in = sess->inbound;
+
+	return (struct krdma_wire_hello){
+		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
+		.version = KRDMA_WIRE_VERSION,
+		.features = cpu_to_le64(sess->messages ? KRDMA_WIRE_MESSAGES : 0),
+		.incarnation = cpu_to_le64(krdma_incarnation),
+		.session = in ? sess->ch->peer.session : cpu_to_le64(sess->serial),
+		.uid = cpu_to_le32(in ? 0 : from_kuid(&init_user_ns, sess->uid)),
+		.credits = cpu_to_le16(KRDMA_CREDITS),
+		.message_credits = cpu_to_le16(sess->messages && in ? KRDMA_MESSAGE_CREDITS : 0),
+	};
+}
+
+/* Of the peer's greeting, and where the connection is: what counts from here on. */
+static void krdma_session_adopt(struct krdma_session *sess, const struct rdma_cm_id *id)
+{
+	const struct krdma_wire_hello *peer = &sess->ch->peer;
+
+	spin_lock_bh(&sess->lock);
+	sess->peer_incarnation = le64_to_cpu(peer->incarnation);
+	sess->credits.size = min_t(u32, le16_to_cpu(peer->credits), KRDMA_CREDITS);
+	memcpy(&sess->local, &id->route.addr.src_addr, sizeof(sess->local));
+	spin_unlock_bh(&sess->lock);
+}
+
+/* The greeting of the peer that this host has connected to. Return: 0 or -EPROTO */
+static int krdma_session_greeted(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+	u64 features = le64_to_cpu(ch->peer.features);
+
+	if (ch->peer.channel || le64_to_cpu(ch->peer.session) != sess->serial || ch->peer.uid ||
+	    features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
+	    !features != !ch->peer.message_credits) {
+		ch->cause = "the peer's greeting does not fit";
+		return -EPROTO;
+	}
+	ch->cause = NULL;
+	ch->messages = features & KRDMA_WIRE_MESSAGES;
+	sess->role->established(sess);
+	krdma_session_adopt(sess, ch->id);
+	return 0;
+}
+
+/**
+ * krdma_session_accept - accept the first channel of an inbound session
+ * @sess: session, connecting
+ * @id: its new id; stays rdma_cm's on failure
+ * @hello: the initiator's greeting
+ * @peer: its connection parameters
+ *
+ * Context: rdma_cm handler of @id.
+ * Return: 0 or a negative errno
+ */
+int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer)
+{
+	struct krdma_channel *ch = sess->ch;
+	struct krdma_wire_hello mine;
+
+	ch->peer = *hello;
+	ch->messages = sess->messages;
+	/* ORDER: it may be up before rdma_accept() returns. */
+	krdma_session_adopt(sess, id);
+	mine = krdma_session_hello(sess);
+	return krdma_conn_accept(ch, id, &mine, peer);
+}
+
+static void krdma_session_connect_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, connect_work);
+	struct krdma_wire_hello hello = krdma_session_hello(sess);
+	int rc = krdma_conn_connect(sess->ch, sess->net, &sess->src, &sess->dst, &hello,
+				    krdma_session_connect_ms(sess));
+
+	if (!rc)
+		rc = krdma_session_greeted(sess);
+	if (!rc)
+		krdma_session_up(sess->ch);
+	krdma_session_begun(sess, rc, sess->ch->cause);
+}
+
+/* ---- what its channel needs of it ---- */
+
+static void krdma_session_hold(struct krdma_channel *ch)
+{
+	kref_get(&ch->sess->ref);
+}
+
+static void krdma_session_settle(struct krdma_channel *ch, u32 events)
+{
+	struct krdma_session *sess = ch->sess;
+
+	if (events & KRDMA_CHANNEL_LOST)
+		krdma_session_fail(sess, ch->err, ch->lost_cause, ch->lost_bye);
+	if (events & KRDMA_CHANNEL_TX)
+		krdma_session_tx_free(sess);
+	krdma_session_put(sess);
+}
+
+static const struct krdma_channel_ops krdma_session_channel_ops = {
+	.hold = krdma_session_hold,
+	.tx_free = krdma_ctl_rx_kick,
+	.received = krdma_ctl_rx_came,
+	.settle = krdma_session_settle,
+	.handle = krdma_ctl_rx_reply,
+	.established = krdma_session_up,
+	.beat = krdma_rpc_heartbeat,
+};
+
+/**
+ * krdma_session_new - allocate a session, connecting
+ * @inbound: the peer connects
+ *
+ * Context: process.
+ * Return: the session with one reference, NULL without memory
+ */
+struct krdma_session *krdma_session_new(bool inbound)
+{
+	struct krdma_session *sess = krdma_inject(kzalloc(sizeof(*sess), GFP_KERNEL), NULL);
+	struct krdma_channel *ch = krdma_inject(kzalloc(sizeof(*ch), GFP_KERNEL), NULL);
+
+	if (!sess || !ch) {
+		kfree(sess);
+		kfree(ch);
+		return NULL;
+	}
+	kref_init(&sess->ref);
+	spin_lock_init(&sess->lock);
+	init_waitqueue_head(&sess->wait);
+	INIT_LIST_HEAD(&sess->rpcs);
+	INIT_LIST_HEAD(&sess->creditless);
+	INIT_LIST_HEAD(&sess->requests);
+	INIT_LIST_HEAD(&sess->regions);
+	INIT_LIST_HEAD(&sess->recalls);
+	INIT_LIST_HEAD(&sess->segs);
+	INIT_LIST_HEAD(&sess->reclaims);
+	xa_init(&sess->grants);
+	init_completion(&sess->svc_done);
+	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
+	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
+	INIT_WORK(&sess->svc_work, krdma_session_svc_work);
+	INIT_DELAYED_WORK(&sess->down_work, krdma_session_down_work);
+	krdma_session_tick_init(sess);
+	sess->state = KRDMA_SESSION_CONNECTING;
+	sess->made = ktime_get();
+	sess->beginning = true;
+	sess->bye = -1;
+	sess->credits.size = KRDMA_CREDITS;
+	sess->last_reply = jiffies;
+	sess->generation = get_random_u32();
+	sess->ch = ch;
+	sess->inbound = inbound;
+	sess->role = krdma_roles[inbound];
+	krdma_channel_init(ch, sess, &krdma_session_channel_ops);
+	tasklet_setup(&ch->rx_tasklet, krdma_ctl_rx_soft);
+	ch->data = sess->role->data;
+	ch->inbound = inbound;
+	ch->peer_scale = sess->timeout_scale;
+	if (sess->role->init)
+		sess->role->init(sess);
+	return sess;
+}
+
+/**
+ * krdma_session_queue - make the queue of the works that may wait for the peer
+ * @sess: session
+ *
+ * Its own, so that a peer that keeps it waiting holds up no other session: a queue that
+ * they shared could be filled.
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM
+ */
+int krdma_session_queue(struct krdma_session *sess)
+{
+	sess->wq = krdma_inject(alloc_ordered_workqueue("krdma_session", 0), NULL);
+	return sess->wq ? 0 : -ENOMEM;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * session/: the relation of this host with one peer.
+ *
+ * A session is made, shared, watched and taken apart here; its requests and the peer's, with
+ * their credits, are carried; listeners admit peers. What a session is for is not known here:
+ * whoever connected is the initiator, whoever was connected to is the target, and each of the
+ * two floors above hands down a table of callbacks, krdma_role_ops. session.c has the life of a
+ * session, rpc.c the requests of this host, receive.c what comes from the peer, keepalive.c its
+ * times, listener.c the admission. Below are rdma/, mem/ and wire/; initiator/, target/ and
+ * frontend/ call this floor.
+ */
+#ifndef KRDMA_SESSION_H
+#define KRDMA_SESSION_H
+
+#include <linux/in6.h>
+#include <linux/kref.h>
+#include <linux/socket.h>
+#include <linux/uidgid.h>
+#include <linux/xarray.h>
+
+#include "rdma/rdma.h"
+#include "session/credit.h"
+
+#define KRDMA_SESSIONS_MAX 4096
+/*
+ * Inbound sessions: of all, of one peer address, and not established yet. Those of an
+ * address are shared by its users: krdma_share_ok().
+ */
+#define KRDMA_INBOUND_MAX      3072
+#define KRDMA_INBOUND_PEER_MAX 256
+#define KRDMA_INBOUND_NEW_MAX  128
+/* Of those, such as may send messages, with some 1 MiB each: of all, and of one peer. */
+#define KRDMA_INBOUND_MESSAGES_MAX      256
+#define KRDMA_INBOUND_MESSAGES_PEER_MAX 32
+/* Outbound sessions of one user that is not root. */
+#define KRDMA_OUTBOUND_USER_MAX 256
+
+/*
+ * Times, milliseconds. REQUEST, SERVICE and CONNECT are for peers, and longer by the
+ * timeout_scale of the session or channel.
+ */
+#define KRDMA_REQUEST_MS 10000
+#define KRDMA_SERVICE_MS 30000
+#define KRDMA_LINGER_MS  10000
+/* The session's tick comes at least so often. */
+#define KRDMA_SESSION_TICK_MS 2000
+#define KRDMA_CONNECT_MS      10000
+#define KRDMA_BYE_MS          1000
+#define KRDMA_FOREVER_MS      0x7fffffffU
+/* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
+#define KRDMA_TIMEOUT_SCALE_MAX 4
+/* A service replies to others first for no longer than this. */
+#define KRDMA_SERVICE_MAX_MS 90000
+
+/*
+ * What a request needs: one of the peer's credits, and a buffer to send it from; or
+ * the wait for both.
+ */
+struct krdma_credit {
+	struct list_head node;    /* session->creditless, while it waits */
+	struct work_struct *work; /* to be queued then; NULL: somebody sleeps on session->wait */
+	struct krdma_tx *tx;      /* NULL: it has neither */
+};
+
+struct krdma_rpc;
+/* Reply, or error with msg NULL. Process context, no locks; once. */
+typedef void (*krdma_rpc_fn)(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err);
+
+/* A request of ours under way. */
+struct krdma_rpc {
+	struct list_head node; /* session->rpcs */
+	refcount_t refs;       /* requester, and session->rpcs */
+	u8 type;
+	u32 tag;
+	bool service; /* the target's service replies to it */
+	ktime_t posted;
+	ktime_t replied;
+	unsigned long expires; /* jiffies; then the session ends */
+	krdma_rpc_fn fn;       /* NULL: the requester went away; session->lock */
+	void *arg;
+	struct completion done;
+	int err;
+};
+
+/* A request of the peer that the service replies to. */
+struct krdma_request {
+	struct list_head node; /* session->requests */
+	struct krdma_tx *tx;   /* for the reply */
+	union krdma_wire_msg msg;
+};
+
+/* What a session needs of the initiator, or of the target. */
+struct krdma_role_ops {
+	const struct krdma_data_ops *data; /* of its channels; or NULL */
+	/* process context */
+	void (*init)(struct krdma_session *sess);
+	void (*established)(struct krdma_session *sess); /* outbound, before it is up */
+	void (*fail)(struct krdma_session *sess);        /* down: what did not end yet ends */
+	void (*drop)(struct krdma_session *sess);        /* its queue pairs are gone */
+	void (*serve)(struct krdma_session *sess);       /* svc_work, which may wait for the peer */
+	/* session->lock held */
+	void (*lost)(struct krdma_session *sess); /* it is going down */
+	/* rx_work. @tx: for the reply. Return: false if that is not used: the session ends */
+	bool (*request)(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
+			const union krdma_wire_msg *msg);
+	/* rx_work, or softirq, no lock held. For the initiator: a reply to messages */
+	void (*message)(struct krdma_session *sess, struct krdma_rx *rx,
+			const union krdma_wire_msg *msg);
+	/* rx_work, for the target softirq as well: replies that are due, if there are */
+	void (*replies_due)(struct krdma_session *sess);
+};
+
+/* The relation with one peer. */
+struct krdma_session {
+	struct kref ref;       /* 1 while listed, for each handle and region, and for some calls */
+	struct list_head node; /* krdma_sessions, by serial */
+	u64 serial;
+	bool inbound;
+	const struct krdma_role_ops *role;
+	bool private;
+	bool messages;            /* made for them, too */
+	u32 users;                /* handles of sessions and regions */
+	unsigned long idle_since; /* jiffies, when users became 0 */
+	struct net *net;          /* compared only; the cm id holds it */
+	kuid_t uid;
+	struct sockaddr_storage src; /* as requested: AF_UNSPEC for any */
+	struct sockaddr_storage dst;
+	struct sockaddr_storage local; /* as connected */
+	union ib_gid host;             /* inbound: the peer's address that limits count by */
+	u64 listener;                  /* serial of the listener it came through, or 0 */
+	u32 timeout_scale;             /* factor of the times that the peer has */
+
+	struct krdma_channel *ch;
+
+	spinlock_t lock; /* all below, and regions */
+	enum krdma_session_state state;
+	bool beginning;         /* connect work or handler of the request is not through */
+	bool leaving;           /* a BYE is on its way, or a second is not over */
+	int err;                /* what ended it */
+	const char *cause;      /* the same as a phrase */
+	int bye;                /* reason to tell the peer, -1 for none */
+	wait_queue_head_t wait; /* state changes, credits */
+	ktime_t made;
+	u64 peer_incarnation;
+
+	/* our requests */
+	struct list_head rpcs;
+	unsigned long last_reply; /* jiffies */
+	struct krdma_credit_pool credits;
+	struct list_head creditless; /* krdma_credit: wait for one, first come */
+
+	/* the peer's requests */
+	struct krdma_tags tags;
+	struct list_head requests;
+
+	/* initiator */
+	struct list_head regions;
+	u32 nregions;
+	struct list_head recalls;
+
+	/* target: the service alone, except for the counts */
+	struct xarray grants;
+	u32 next_grant;
+	u32 generation;
+	u32 ngrants;
+	struct list_head segs;
+	u32 nsegs;
+	struct list_head reclaims; /* RECALLs under way; session->lock */
+	u32 nreplied;              /* of them, the service has not handled the reply yet */
+	struct xarray senders;     /* krdma_sender by grant */
+	DECLARE_BITMAP(message_tags, KRDMA_MESSAGE_CREDITS + 1); /* messages without a reply */
+	struct krdma_wire_taken taken[KRDMA_MESSAGE_CREDITS];    /* to be replied to */
+	u32 ntaken;
+	atomic_t svc_pending; /* registrations or invalidations posted */
+	struct completion svc_done;
+
+	struct workqueue_struct *wq; /* of works that may wait for this peer */
+	struct work_struct connect_work;
+	struct work_struct rx_work;
+	struct work_struct svc_work;
+	struct delayed_work down_work;
+	struct delayed_work tick;
+	ktime_t tick_at;
+};
+
+struct krdma_listener {
+	struct list_head node; /* krdma_listeners */
+	u64 serial;
+	struct net *net;
+	struct sockaddr_storage addr;
+	struct rdma_cm_id *id; /* NULL: waits for a device */
+	bool removed;          /* the device went before the id was here */
+	const void *owner;     /* what it ends with; NULL in init_net */
+	atomic64_t accepted;
+	atomic64_t refused;
+	u32 nallow;
+	struct krdma_prefix *allow;
+};
+
+/**
+ * krdma_session_rights - the rights that the transport can have
+ * @sess: session with a device and a channel
+ *
+ * Some adapters tell of atomics, and do iWARP, which has none.
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+static inline u32 krdma_session_rights(const struct krdma_session *sess)
+{
+	u32 rights = READ_ONCE(sess->ch->dev->policy.rights);
+
+	if (sess->ch->iwarp)
+		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
+}
+
+/**
+ * krdma_session_shown - the rights that the peer knows
+ * @sess: inbound session with a channel
+ *
+ * Those of the protocol's version, and of the features that are used: others are not for it to
+ * see. Whether the transport has them is another question, krdma_session_rights().
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+static inline u32 krdma_session_shown(const struct krdma_session *sess)
+{
+	u32 rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC;
+
+	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
+}
+
+/* rpc.c: requests of this host, and the credits for them */
+struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg);
+void krdma_rpc_put(struct krdma_rpc *rpc);
+void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
+bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit);
+void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit);
+void krdma_credits_settle(struct krdma_session *sess);
+int krdma_credit_wait(struct krdma_session *sess, struct krdma_credit *credit, u32 wait_ms);
+void *krdma_credit_build(const struct krdma_credit *credit, u8 type, u32 fixed, u32 more);
+int krdma_rpc_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_rpc *rpc);
+int krdma_rpc_wait(struct krdma_session *sess, struct krdma_credit *credit, krdma_rpc_fn fn,
+		   void *arg, u32 wait_ms, s64 *rtt_ns);
+void krdma_rpc_replied(struct krdma_session *sess, struct krdma_rx *rx,
+		       const union krdma_wire_msg *msg);
+void krdma_rpcs_fail(struct krdma_session *sess);
+bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next);
+void krdma_rpc_heartbeat(struct krdma_channel *ch);
+int krdma_rpc_fence(struct krdma_session *sess);
+int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
+	       struct krdma_error *error);
+
+/* receive.c: what was received, and replies to it */
+bool krdma_ctl_rx_came(struct krdma_channel *ch, struct krdma_rx *rx);
+void krdma_ctl_rx_kick(struct krdma_channel *ch);
+void krdma_ctl_rx_work(struct work_struct *work);
+void krdma_ctl_rx_soft(struct tasklet_struct *t);
+void krdma_ctl_rx_reply(struct krdma_channel *ch, struct krdma_rx *rx);
+int krdma_reply(struct krdma_session *sess, struct krdma_tx *tx, __le32 tag);
+int krdma_reply_status(struct krdma_session *sess, struct krdma_tx *tx, u8 type, __le32 tag,
+		       u16 status);
+bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
+		     const union krdma_wire_msg *msg);
+bool krdma_ctl_bye(struct krdma_session *sess, u8 reason);
+
+/* address.c */
+void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
+
+static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
+				    const struct sockaddr_storage *b)
+{
+	struct krdma_sockaddr x, y;
+
+	krdma_addr_to_user(a, &x);
+	krdma_addr_to_user(b, &y);
+	return !memcmp(&x, &y, sizeof(x));
+}
+
+/* listener.c: listeners and admission */
+extern struct mutex krdma_listeners_lock;
+extern struct list_head krdma_listeners;
+int krdma_listen(struct net *net, const void *owner, const struct sockaddr_storage *addr,
+		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error);
+int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, struct krdma_error *error);
+void krdma_listeners_drop(const void *owner);
+void krdma_listeners_retry(void);
+void krdma_listeners_exit(void);
+
+/* keepalive.c */
+u32 krdma_default_ms(u32 timeout_ms);
+u32 krdma_session_connect_ms(const struct krdma_session *sess);
+void krdma_session_tick_init(struct krdma_session *sess);
+void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
+
+/* list.c: who shares sessions, and how many there may be */
+extern struct mutex krdma_sessions_lock;
+extern struct list_head krdma_sessions;
+extern const struct krdma_device_ops krdma_session_device_ops;
+void krdma_sessions_begun(void);
+void krdma_sessions_del(struct krdma_session *sess);
+struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
+					    const struct sockaddr_storage *dst,
+					    const struct sockaddr_storage *src, u32 flags,
+					    u32 timeout_ms, struct krdma_error *error);
+bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b);
+bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);
+int krdma_session_add(struct krdma_session *sess);
+void krdma_session_join(struct krdma_session *sess);
+void krdma_session_leave(struct krdma_session *sess);
+void krdma_sessions_fail(const struct krdma_device *dev, u64 listener, const char *cause);
+void krdma_sessions_exit(void);
+
+/* session.c: the life of one */
+void krdma_session_roles(const struct krdma_role_ops *initiator,
+			 const struct krdma_role_ops *target);
+struct krdma_session *krdma_session_new(bool inbound);
+int krdma_session_queue(struct krdma_session *sess);
+int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
+void krdma_session_begun(struct krdma_session *sess, int rc, const char *cause);
+void krdma_session_put(struct krdma_session *sess);
+void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, int bye);
+void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye);
+bool krdma_session_is_up(struct krdma_session *sess);
+void krdma_session_serve(struct krdma_session *sess);
+struct krdma_device *krdma_session_device(struct krdma_session *sess);
+void krdma_session_protocol(struct krdma_session *sess, const char *cause);
+int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_error *error);
+
+#endif /* KRDMA_SESSION_H */

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Grants: an export opened by one session, and the segments of it that the peer has
+ * keys of.
+ *
+ * Grants and segments of a session are touched by its service alone (service.c, and
+ * down_work when that can't run any more), so they need no lock. Others only leave a
+ * note: grant->revoke, grant->shed.
+ *
+ * Keys are taken back by reclaim.c, many at a time, while the service goes on.
+ *
+ * Limits: export->max_segments over all peers, KRDMA_SESSION_SEGMENTS of one.
+ * At a limit another user who has clearly more of that export's segments is asked
+ * to shed some, and the coldest of the session itself are recalled; if it has none, it
+ * waits until the session with most of them has shed some.
+ */
+#include <linux/slab.h>
+
+#include "target/grant.h"
+
+static DECLARE_WAIT_QUEUE_HEAD(krdma_segments_wait);
+static LIST_HEAD(krdma_sheddings); /* krdma_grant.shedding_node, krdma_exports_lock */
+
+/**
+ * krdma_segments_wake - a segment was released, or a session goes down
+ *
+ * Context: any.
+ */
+void krdma_segments_wake(void)
+{
+	wake_up_all(&krdma_segments_wait);
+}
+
+/* ---- segments given back ---- */
+
+/**
+ * krdma_segments_coldest - segments of a grant that were requested longest ago
+ * @grant: grant
+ * @segs: out: those that have a key, are not requested just now, and have no RECALL under way
+ * @most: how many at most
+ *
+ * Context: the session's service.
+ * Return: how many there are
+ */
+u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u32 most)
+{
+	struct krdma_seg *seg;
+	u32 n = 0;
+
+	list_for_each_entry(seg, &grant->sess->segs, node) {
+		if (n == most)
+			break;
+		if (seg->grant == grant && seg->valid && !seg->busy && !seg->recalled)
+			segs[n++] = seg;
+	}
+	return n;
+}
+
+/* ---- grants ---- */
+
+/**
+ * krdma_grant_free - the end of a grant
+ * @grant: without segments
+ *
+ * Context: the session's service, or down_work.
+ */
+void krdma_grant_free(struct krdma_grant *grant)
+{
+	struct krdma_session *sess = grant->sess;
+
+	krdma_sender_close(grant);
+	mutex_lock(&krdma_exports_lock);
+	list_del(&grant->export_node);
+	mutex_unlock(&krdma_exports_lock);
+	xa_erase(&sess->grants, grant->id);
+	WRITE_ONCE(sess->ngrants, sess->ngrants - 1);
+	xa_destroy(&grant->segs);
+	krdma_export_put(grant->export);
+	kfree(grant);
+}
+
+/**
+ * krdma_grant_end - end a grant that the peer has stopped using
+ * @grant: grant; gone if 0 is returned
+ *
+ * Context: the session's service.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_grant_end(struct krdma_grant *grant)
+{
+	struct krdma_seg *segs[KRDMA_REG_SLOTS], *seg;
+	struct krdma_session *sess = grant->sess;
+	unsigned long i;
+	u32 n;
+	int rc = 0;
+
+	/* The peer uses none of them, whatever RECALLs are under way. */
+	krdma_reclaims_forget(grant);
+	xa_for_each(&grant->segs, i, seg)
+		seg->recalled = false;
+	while (!rc && (n = krdma_segments_coldest(grant, segs, KRDMA_REG_SLOTS)))
+		rc = krdma_segs_invalidate(sess, segs, n);
+	/* One round trip for all of them. */
+	if (!rc && grant->nsegs)
+		rc = krdma_segs_fence(sess);
+	if (rc)
+		return rc;
+	xa_for_each(&grant->segs, i, seg)
+		krdma_seg_free(seg);
+	krdma_grant_free(grant);
+	return 0;
+}
+
+/**
+ * krdma_grants_release - end all grants of a session
+ * @sess: session without a queue pair, so that no key can be used
+ *
+ * Context: down_work.
+ */
+void krdma_grants_release(struct krdma_session *sess)
+{
+	struct krdma_request *req, *tmp;
+	struct krdma_seg *seg, *next;
+	struct krdma_grant *grant;
+	unsigned long i;
+
+	krdma_reclaims_drop(sess);
+	list_for_each_entry_safe(seg, next, &sess->segs, node)
+		krdma_seg_free(seg);
+	xa_for_each(&sess->grants, i, grant)
+		krdma_grant_free(grant);
+	list_for_each_entry_safe(req, tmp, &sess->requests, node) {
+		krdma_post_tx_put(sess->ch, req->tx);
+		kfree(req);
+	}
+	INIT_LIST_HEAD(&sess->requests);
+}
+
+/**
+ * krdma_grant_lacks - write to the log what a peer requested in vain
+ * @grant: grant, whose ->error says it if the cause is on this host
+ *
+ * Once a minute for each export: the exporter sees nothing of it otherwise.
+ *
+ * Context: the session's service.
+ */
+void krdma_grant_lacks(struct krdma_grant *grant)
+{
+	struct krdma_export *export = grant->export;
+
+	if (grant->error.err && __ratelimit(&export->told))
+		pr_notice_ratelimited("krdma_mover: '%s' is not available to %pISpc: %s\n",
+				      export->name, &grant->sess->dst, grant->error.text);
+}
+
+/* ---- room for one more segment ---- */
+
+/* Others wait for segments of this session, or for the end of a grant; or a reply has come. */
+static bool krdma_service_noted(struct krdma_session *sess)
+{
+	struct krdma_grant *grant;
+	unsigned long i;
+
+	if (READ_ONCE(sess->nreplied))
+		return true;
+	xa_for_each(&sess->grants, i, grant)
+		if (READ_ONCE(grant->shed) || (READ_ONCE(grant->revoke) && !grant->revoking))
+			return true;
+	return false;
+}
+
+static bool krdma_segment_try(struct krdma_grant *grant)
+{
+	return grant->sess->nsegs < KRDMA_SESSION_SEGMENTS &&
+	       atomic_add_unless(&grant->export->segments, 1, grant->export->max_segments);
+}
+
+/**
+ * krdma_segments_released - how many segments of an export have been given back
+ * @export: export
+ *
+ * Context: any.
+ * Return: their number since the export was made, modulo 2^32
+ */
+static u32 krdma_segments_released(const struct krdma_export *export)
+{
+	return atomic_read_acquire(&export->released);
+}
+
+/**
+ * krdma_segments_wait_event - wait for what a service that needs a segment can go on with
+ * @grant: grant that needs one
+ * @released: of its export; it waits for another number, a note, or the end
+ * @timeout: jiffies
+ *
+ * What others have left for the service is done then.
+ *
+ * Context: the session's service.
+ * Return: replies to RECALL handled; -ESTALE: the grant is over; or -ENOTCONN
+ */
+static int krdma_segments_wait_event(struct krdma_grant *grant, u32 released, long timeout)
+{
+	wait_event_timeout(krdma_segments_wait,
+			   krdma_segments_released(grant->export) != released ||
+				   krdma_service_noted(grant->sess) || READ_ONCE(grant->revoke) ||
+				   !krdma_session_is_up(grant->sess),
+			   timeout);
+	if (!krdma_session_is_up(grant->sess))
+		return -ENOTCONN;
+	if (READ_ONCE(grant->revoke))
+		return -ESTALE;
+	return krdma_service_notes(grant->sess, grant);
+}
+
+/**
+ * krdma_reclaim_wait - wait until a RECALL is through
+ * @grant: grant that the caller uses
+ * @released: of its export; a change ends the wait as well
+ *
+ * What others have left for the service is done meanwhile.
+ *
+ * Context: the session's service, a RECALL is under way.
+ * Return: 1, -ESTALE: the grant is over, or -ENOTCONN
+ */
+static int krdma_reclaim_wait(struct krdma_grant *grant, u32 released)
+{
+	int n = 0;
+
+	while (!n && krdma_segments_released(grant->export) == released)
+		n = krdma_segments_wait_event(grant, released, MAX_SCHEDULE_TIMEOUT);
+	return min(n, 0) ?: 1;
+}
+
+/* Of the other grants of the export, or those of other users only, the one with most segments. */
+static struct krdma_grant *krdma_segments_most(struct krdma_grant *grant, bool others)
+{
+	struct krdma_grant *other, *most = NULL;
+	u32 n = 0;
+
+	lockdep_assert_held(&krdma_exports_lock);
+	list_for_each_entry(other, &grant->export->grants, export_node) {
+		if (other == grant || READ_ONCE(other->nsegs) <= n ||
+		    (others && krdma_session_same_user(other->sess, grant->sess)))
+			continue;
+		most = other;
+		n = READ_ONCE(other->nsegs);
+	}
+	return most;
+}
+
+/*
+ * How many segments of the export the user of @most should give to this one, to have as many:
+ * 0 unless it has an eighth more, else the two would take them from each other all the time.
+ */
+static u32 krdma_segments_surplus(struct krdma_grant *grant, struct krdma_grant *most)
+{
+	struct krdma_grant *other;
+	u32 mine = 0, theirs = 0;
+
+	list_for_each_entry(other, &grant->export->grants, export_node) {
+		if (!READ_ONCE(other->nsegs))
+			continue;
+		if (krdma_session_same_user(other->sess, grant->sess))
+			mine += READ_ONCE(other->nsegs);
+		else if (krdma_session_same_user(other->sess, most->sess))
+			theirs += READ_ONCE(other->nsegs);
+	}
+	return theirs > mine + mine / 8 + 1 ? (theirs - mine) / 2 : 0;
+}
+
+/*
+ * Ask the session that has most segments of the export to shed some; or, of @others, the one of
+ * another user, who sheds no more than his surplus.
+ */
+static bool krdma_segment_shed(struct krdma_grant *grant, u32 n, bool others)
+{
+	struct krdma_grant *most;
+	bool more = false;
+
+	mutex_lock(&krdma_exports_lock);
+	most = krdma_segments_most(grant, others);
+	if (most && others)
+		n = min(n, krdma_segments_surplus(grant, most));
+	if (most && n) {
+		more = most->shed < n;
+		most->shed = max(most->shed, n);
+		krdma_session_serve(most->sess);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	/* Its service may itself be waiting for room; who asks again has woken it before. */
+	if (more)
+		krdma_segments_wake();
+	return most;
+}
+
+/* Those who can shed need a worker too; and no user and no host takes all slots for waiting. */
+static bool krdma_shedding_begin(struct krdma_grant *grant)
+{
+	u32 user = 1, host = 1, all = 1;
+	struct krdma_grant *other;
+	bool ok;
+
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(other, &krdma_sheddings, shedding_node) {
+		all++;
+		host += krdma_session_same_host(other->sess, grant->sess);
+		user += krdma_session_same_user(other->sess, grant->sess);
+	}
+	ok = krdma_share_ok(host, all, KRDMA_SHED_WAITERS) &&
+	     krdma_share_ok(user, all, KRDMA_SHED_WAITERS);
+	if (ok) {
+		list_add_tail(&grant->shedding_node, &krdma_sheddings);
+		atomic_inc(&grant->export->waiting);
+	}
+	mutex_unlock(&krdma_exports_lock);
+	return ok;
+}
+
+/*
+ * Wait until another session has given a segment of the export back, since
+ * export->released was @released. Notes for this session are served meanwhile, so that
+ * two services can't wait for each other. Return: 1, or -EDQUOT if nobody has one, or
+ * gives one until @until, or why it is over
+ */
+static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 released,
+				   unsigned long until)
+{
+	unsigned long again = jiffies;
+	u32 none = 0;
+	int rc = 1;
+
+	if (!krdma_shedding_begin(grant))
+		return -EDQUOT;
+	while (rc > 0 && krdma_segments_released(grant->export) == released) {
+		if (time_after_eq(jiffies, again)) {
+			again = jiffies + msecs_to_jiffies(KRDMA_SHED_AGAIN_MS);
+			/* A session that takes or returns a segment has none to be recalled. */
+			if (krdma_segment_shed(grant, n, false) ||
+			    atomic_read(&grant->export->segments) > grant->nsegs)
+				none = 0;
+			else
+				none++;
+			if (none > 1 || time_after_eq(jiffies, until)) {
+				rc = -EDQUOT;
+				break;
+			}
+		}
+		rc = krdma_segments_wait_event(grant, released, max_t(long, again - jiffies, 1));
+		rc = min(rc, 0) ?: 1;
+	}
+	mutex_lock(&krdma_exports_lock);
+	list_del(&grant->shedding_node);
+	atomic_dec(&grant->export->waiting);
+	mutex_unlock(&krdma_exports_lock);
+	return rc;
+}
+
+/*
+ * Have some of the export given back, or be content with what has been since export->released
+ * was @released. Who is slow to give back makes nobody slow who has some to give itself.
+ * Return: >0, or a negative errno
+ */
+static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released, unsigned long until)
+{
+	int rc;
+
+	krdma_segment_shed(grant, n, true);
+	rc = krdma_grant_recall(grant, n);
+	if (rc < 0)
+		return rc;
+	return rc ? krdma_reclaim_wait(grant, released) :
+		    krdma_segment_shed_wait(grant, n, released, until);
+}
+
+static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
+{
+	u32 batch = clamp_t(u32, grant->export->max_segments / 8, 1, KRDMA_REG_SLOTS);
+	struct krdma_session *sess = grant->sess;
+	struct krdma_grant *other;
+	unsigned long i;
+	u32 released;
+	int rc;
+
+	/* ORDER: what is given back behind a look at it ends the wait. */
+	while (released = krdma_segments_released(grant->export), !krdma_segment_try(grant)) {
+		if (sess->nsegs < KRDMA_SESSION_SEGMENTS) {
+			rc = krdma_segment_give(grant, batch, released, until);
+		} else {
+			/* Of other exports only where the session itself is full. */
+			rc = krdma_grant_recall(grant, batch);
+			if (!rc)
+				xa_for_each(&sess->grants, i, other) {
+					rc = krdma_grant_recall(other, batch);
+					if (rc)
+						break;
+				}
+			if (rc > 0)
+				rc = krdma_reclaim_wait(grant, released);
+		}
+		/* That of a failed registration comes free, and nobody is notified. */
+		if ((!rc || rc == -EDQUOT) && krdma_segment_try(grant))
+			return 0;
+		if (rc <= 0)
+			return rc ?: -EDQUOT;
+	}
+	return 0;
+}
+
+/**
+ * krdma_segment_get - a segment of a grant, registered or prepared
+ * @grant: grant
+ * @index: segment, of the export
+ * @needed: make room for it, if that is what it takes
+ *
+ * Context: the session's service. Waits for the peer, and for others.
+ * Return: the segment, NULL if it is not @needed and there is no room, or an
+ *	ERR_PTR
+ */
+struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
+{
+	struct krdma_seg *seg = xa_load(&grant->segs, index);
+	/* Longer than a RECALL that gets no reply, which ends the other session. */
+	unsigned long until =
+		jiffies + msecs_to_jiffies(KRDMA_SHED_MS * grant->sess->ch->timeout_scale);
+	u32 released;
+	int rc;
+
+	/* It gets a new key when the old one is dead. */
+	while (seg && seg->recalled) {
+		if (!needed)
+			return NULL;
+		rc = krdma_reclaim_wait(grant, krdma_segments_released(grant->export));
+		if (rc < 0)
+			return ERR_PTR(rc);
+		seg = xa_load(&grant->segs, index);
+	}
+	if (seg) {
+		list_move_tail(&seg->node, &grant->sess->segs);
+		return seg;
+	}
+	for (;;) {
+		krdma_error_init(&grant->error);
+		if (needed) {
+			rc = krdma_segment_room(grant, until);
+			if (rc)
+				return ERR_PTR(rc);
+		} else if (atomic_read(&grant->export->waiting) || !krdma_segment_try(grant)) {
+			/* A session that waits for one needs it more. */
+			return NULL;
+		}
+		released = krdma_segments_released(grant->export);
+		seg = krdma_seg_prepare(grant, index);
+		if (!IS_ERR(seg))
+			return seg;
+		/* Reported to nobody: what was refused here is refused there, and back again. */
+		atomic_dec(&grant->export->segments);
+		/* No room comes from what others give back. */
+		if (PTR_ERR(seg) == -ENOSPC)
+			return needed ? ERR_PTR(-ENOMEM) : NULL;
+		/* RLIMIT_MEMLOCK of the exporter is a limit like the others. */
+		if (PTR_ERR(seg) != -ENOMEM && PTR_ERR(seg) != -EDQUOT)
+			return seg;
+		if (!needed)
+			return NULL;
+		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released, until);
+		if (rc < 0)
+			return rc == -EDQUOT ? seg : ERR_PTR(rc);
+	}
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of target/ share: grants and their segments. */
+#ifndef KRDMA_GRANT_H
+#define KRDMA_GRANT_H
+
+#include "target/target.h"
+
+/* Times, milliseconds, longer by the channel's timeout_scale. */
+#define KRDMA_SHED_MS       15000
+#define KRDMA_SHED_AGAIN_MS 100
+/* Services that wait for others at a time. */
+#define KRDMA_SHED_WAITERS 64
+
+/* A segment registered for one peer. Only the session's service touches it. */
+struct krdma_seg {
+	struct krdma_grant *grant;
+	struct list_head node; /* session->segs, coldest first */
+	u64 index;
+	struct ib_mr *mr;    /* NULL: has ended before the segment */
+	bool valid;          /* registered: the key may be alive */
+	bool busy;           /* needed by the request in work */
+	bool recalled;       /* a RECALL of it is under way */
+	struct page **pages; /* of a file: pages taken; else NULL */
+	unsigned int npages;
+	u32 room; /* pages that ->mr can have */
+	struct sg_table sgt;
+	u32 length;
+	struct ib_cqe cqe;
+	struct ib_reg_wr wr; /* the latest: a registration, or only ->wr.wr, an invalidation */
+};
+
+/**
+ * krdma_rights_change - do these rights allow a change of memory?
+ * @rights: KRDMA_RIGHT_*
+ *
+ * Return: true if so
+ */
+static inline bool krdma_rights_change(u32 rights)
+{
+	return rights & (KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC);
+}
+
+/* backing.c: files that exports are of */
+int krdma_backing_check(struct krdma_export *export, u64 offset, u64 length, bool writable,
+			struct krdma_error *error);
+int krdma_backing_get(struct krdma_export *export, pgoff_t first, unsigned int n,
+		      struct page **pages, struct krdma_error *error);
+void krdma_backing_put(struct page **pages, unsigned int n);
+int krdma_backing_hold(struct krdma_export *export, pgoff_t first, unsigned int n,
+		       struct page **pages, struct krdma_error *error);
+void krdma_backing_release(struct krdma_export *export, struct page **pages, unsigned int n,
+			   bool dirty);
+void krdma_backing_end(struct krdma_export *export);
+
+/* segment.c: keys for a peer */
+struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
+int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
+int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
+int krdma_segs_fence(struct krdma_session *sess);
+void krdma_seg_free(struct krdma_seg *seg);
+
+/* grant.c: exports opened by a session, and their segments */
+void krdma_segments_wake(void);
+struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed);
+u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u32 most);
+int krdma_grant_end(struct krdma_grant *grant);
+void krdma_grant_free(struct krdma_grant *grant);
+void krdma_grant_lacks(struct krdma_grant *grant);
+void krdma_grants_release(struct krdma_session *sess);
+
+/* reclaim.c: keys taken back from the peer */
+int krdma_grant_recall(struct krdma_grant *grant, u32 want);
+void krdma_grant_revoke(struct krdma_grant *grant);
+void krdma_reclaims_forget(struct krdma_grant *grant);
+int krdma_reclaims_finish(struct krdma_session *sess, const struct krdma_grant *except);
+void krdma_reclaims_drop(struct krdma_session *sess);
+
+/* service.c: replies to what the peer requests of exports */
+int krdma_service_notes(struct krdma_session *sess, const struct krdma_grant *except);
+
+/* queue.c: the queue of an export */
+struct krdma_message_queue *krdma_message_queue_new(krdma_receive_fn fn, void *priv);
+void krdma_message_queue_end(struct krdma_message_queue *queue);
+void krdma_message_queue_put(struct krdma_message_queue *queue);
+
+/* message.c: messages that come */
+void krdma_senders_init(struct krdma_session *sess);
+int krdma_sender_open(struct krdma_grant *grant);
+void krdma_sender_close(struct krdma_grant *grant);
+void krdma_message_came(struct krdma_session *sess, struct krdma_rx *rx,
+			const union krdma_wire_msg *msg);
+void krdma_messages_reply(struct krdma_session *sess);
+
+/* digest.c */
+int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value);
+
+#endif /* KRDMA_GRANT_H */

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The service of a session: replies to requests about exports, one after the other, and does
+ * what others have left a note for (grant.c, reclaim.c).
+ */
+#include <linux/slab.h>
+
+#include "target/grant.h"
+
+/**
+ * krdma_service_notes - do what others have left for a session's service
+ * @sess: session
+ * @except: a grant that the caller uses, which must not end; may be NULL
+ *
+ * Waits for no reply but the fence's.
+ *
+ * Context: the session's service.
+ * Return: replies to RECALL handled, or -ENOTCONN
+ */
+int krdma_service_notes(struct krdma_session *sess, const struct krdma_grant *except)
+{
+	int rc = krdma_reclaims_finish(sess, except);
+	struct krdma_grant *grant;
+	unsigned long i;
+	bool revoke;
+	u32 shed;
+
+	xa_for_each(&sess->grants, i, grant) {
+		mutex_lock(&krdma_exports_lock);
+		revoke = grant->revoke;
+		shed = grant->shed;
+		grant->shed = 0;
+		mutex_unlock(&krdma_exports_lock);
+		if (revoke)
+			krdma_grant_revoke(grant);
+		else if (shed)
+			krdma_grant_recall(grant, shed);
+	}
+	return rc;
+}
+
+static int krdma_serve_list(struct krdma_session *sess, const struct krdma_wire_list *msg,
+			    void *buf)
+{
+	u32 rights, shown = krdma_session_shown(sess);
+	struct krdma_wire_list_reply *reply;
+	u64 cursor = le64_to_cpu(msg->cursor);
+	struct krdma_wire_list_entry *entry;
+	struct krdma_export *export;
+
+	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_LIST, sizeof(*reply), 0);
+	entry = reply->entry;
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(export, &krdma_exports, node) {
+		rights = export->rights & shown;
+		if (export->net != sess->net || export->serial <= cursor || !rights)
+			continue;
+		if (entry == reply->entry + KRDMA_WIRE_LIST_MAX) {
+			reply->cursor = cpu_to_le64(cursor);
+			break;
+		}
+		*entry = (struct krdma_wire_list_entry){
+			.length = cpu_to_le64(export->length),
+			.rights = cpu_to_le32(rights),
+		};
+		strscpy(entry->name, export->name, sizeof(entry->name));
+		cursor = export->serial;
+		entry++;
+	}
+	mutex_unlock(&krdma_exports_lock);
+	krdma_wire_end((union krdma_wire_msg *)reply, entry);
+	return 0;
+}
+
+/* The rest of a grant, under krdma_exports_lock: what depends on the export. */
+static int krdma_grant_begin(struct krdma_grant *grant, const struct krdma_wire_open *msg)
+{
+	struct krdma_session *sess = grant->sess;
+	struct krdma_export *export = krdma_export_find(sess->net, msg->name);
+	u32 wanted = le32_to_cpu(msg->rights), n = 0;
+	struct krdma_grant *other;
+	unsigned long i;
+	int rc;
+
+	if (!export)
+		return -ENOENT;
+	if (wanted & ~export->rights)
+		return -EACCES;
+	/* Requested by name a right is given or refused; of all there are, what can be had. */
+	grant->rights = (wanted ?: export->rights) & krdma_session_rights(sess);
+	if (wanted & ~grant->rights || !grant->rights)
+		return -EOPNOTSUPP;
+	xa_for_each(&sess->grants, i, other)
+		n += other->export == export;
+	if (n >= KRDMA_EXPORT_GRANTS)
+		return -EDQUOT;
+	do {
+		grant->id = ++sess->next_grant;
+	} while (!grant->id || xa_load(&sess->grants, grant->id));
+	rc = xa_err(krdma_inject(xa_store(&sess->grants, grant->id, grant, GFP_KERNEL),
+				 XA_ERROR(-ENOMEM)));
+	if (rc)
+		return rc;
+	kref_get(&export->ref);
+	grant->export = export;
+	list_add_tail(&grant->export_node, &export->grants);
+	WRITE_ONCE(sess->ngrants, sess->ngrants + 1);
+	return 0;
+}
+
+static int krdma_serve_open(struct krdma_session *sess, const struct krdma_wire_open *msg,
+			    void *buf)
+{
+	struct krdma_wire_open_reply *reply;
+	struct krdma_grant *grant;
+	u32 rights;
+	int rc;
+
+	if (sess->ngrants >= KRDMA_SESSION_GRANTS)
+		return -EDQUOT;
+	grant = krdma_inject(kzalloc(sizeof(*grant), GFP_KERNEL), NULL);
+	if (!grant)
+		return -ENOMEM;
+	grant->sess = sess;
+	xa_init(&grant->segs);
+	grant->generation = ++sess->generation ?: ++sess->generation;
+
+	mutex_lock(&krdma_exports_lock);
+	rc = krdma_grant_begin(grant, msg);
+	mutex_unlock(&krdma_exports_lock);
+	if (rc) {
+		kfree(grant);
+		return rc;
+	}
+	if (sess->ch->messages) {
+		rc = krdma_sender_open(grant);
+		if (rc) {
+			krdma_grant_free(grant);
+			return rc;
+		}
+	}
+
+	rights = grant->rights;
+	if (rights & KRDMA_RIGHT_ATOMIC)
+		rights |= sess->ch->dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU;
+	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_OPEN, sizeof(*reply), 0);
+	reply->length = cpu_to_le64(grant->export->length);
+	reply->rights = cpu_to_le32(rights);
+	reply->grant = cpu_to_le32(grant->id);
+	reply->generation = cpu_to_le32(grant->generation);
+	reply->segment_shift = cpu_to_le32(sess->ch->dev->segment_shift);
+	return 0;
+}
+
+static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_segs *msg, void *buf)
+{
+	struct krdma_session *sess = grant->sess;
+	u32 shift = sess->ch->dev->segment_shift, count = le32_to_cpu(msg->count);
+	struct krdma_seg *segs[KRDMA_WIRE_SEGS_MAX], *fresh[KRDMA_WIRE_SEGS_MAX];
+	u64 first = le64_to_cpu(msg->first), total;
+	u32 extra = le32_to_cpu(msg->extra);
+	struct krdma_wire_segs_reply *reply;
+	u32 i, n = 0, nfresh = 0;
+	int rc = 0;
+
+	/* Of messages alone. */
+	if (!(grant->rights & ~KRDMA_RIGHT_MESSAGE))
+		return -EACCES;
+	total = krdma_segments(grant->export->length, shift);
+	if (!krdma_range_ok(first, count, total))
+		return -ERANGE;
+	if (count > grant->export->max_segments)
+		return -EDQUOT;
+	extra = min_t(u64, extra, total - first - count);
+
+	for (i = 0; i < count + extra; i++) {
+		struct krdma_seg *seg = krdma_segment_get(grant, first + i, i < count);
+
+		if (IS_ERR(seg) && i < count)
+			rc = PTR_ERR(seg);
+		if (IS_ERR_OR_NULL(seg))
+			break;
+		seg->busy = true;
+		segs[n++] = seg;
+		if (!seg->valid)
+			fresh[nfresh++] = seg;
+	}
+	for (i = 0; i < n; i++)
+		segs[i]->busy = false;
+	if (!rc && nfresh)
+		rc = krdma_segs_register(sess, fresh, nfresh);
+	if (rc) {
+		for (i = 0; i < nfresh; i++)
+			if (!fresh[i]->valid)
+				krdma_seg_free(fresh[i]);
+		krdma_grant_lacks(grant);
+		return rc;
+	}
+
+	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_SEGS, sizeof(*reply),
+				 n * sizeof(*reply->seg));
+	for (i = 0; i < n; i++)
+		reply->seg[i] = (struct krdma_wire_seg){
+			.address = cpu_to_le64(segs[i]->mr->iova),
+			.length = cpu_to_le32(segs[i]->length),
+			.rkey = cpu_to_le32(segs[i]->mr->rkey),
+		};
+	return 0;
+}
+
+static int krdma_serve_digest(struct krdma_grant *grant, const struct krdma_wire_digest *msg,
+			      void *buf)
+{
+	struct krdma_wire_digest_reply *reply;
+	u32 length = le32_to_cpu(msg->length), value = le32_to_cpu(msg->value);
+	u64 offset = le64_to_cpu(msg->offset);
+	int rc;
+
+	/* It tells of the bytes as reading them does. */
+	if (!(grant->rights & KRDMA_RIGHT_READ))
+		return -EACCES;
+	if (!krdma_range_ok(offset, length, grant->export->length))
+		return -ERANGE;
+	krdma_error_init(&grant->error);
+	rc = krdma_digest_grant(grant, offset, length, &value);
+	if (rc) {
+		krdma_grant_lacks(grant);
+		return rc == -ENOSPC ? -ENOMEM : rc;
+	}
+	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_DIGEST, sizeof(*reply), 0);
+	reply->value = cpu_to_le32(value);
+	return 0;
+}
+
+/* Build the reply in @buf. Return: 0, or a negative errno, which is replied instead */
+static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *msg, void *buf)
+{
+	struct krdma_grant *grant;
+
+	if (msg->hdr.type == KRDMA_WIRE_LIST)
+		return krdma_serve_list(sess, &msg->list, buf);
+	if (msg->hdr.type == KRDMA_WIRE_OPEN)
+		return krdma_serve_open(sess, &msg->open, buf);
+	/* SEGS and DIGEST begin as CLOSE does. */
+	BUILD_BUG_ON(offsetof(struct krdma_wire_segs, first) != sizeof(msg->close));
+	BUILD_BUG_ON(offsetof(struct krdma_wire_digest, offset) != sizeof(msg->close));
+	grant = xa_load(&sess->grants, le32_to_cpu(msg->close.grant));
+	if (!grant || grant->generation != le32_to_cpu(msg->close.generation) ||
+	    READ_ONCE(grant->revoke))
+		return -ESTALE;
+	if (msg->hdr.type == KRDMA_WIRE_SEGS)
+		return krdma_serve_segs(grant, &msg->segs, buf);
+	if (msg->hdr.type != KRDMA_WIRE_CLOSE)
+		return krdma_serve_digest(grant, &msg->digest, buf);
+	krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_CLOSE, sizeof(msg->hdr), 0);
+	return krdma_grant_end(grant);
+}
+
+static void krdma_service(struct krdma_session *sess)
+{
+	struct krdma_request *req;
+	int rc;
+
+	for (;;) {
+		krdma_service_notes(sess, NULL);
+		spin_lock_bh(&sess->lock);
+		req = list_first_entry_or_null(&sess->requests, struct krdma_request, node);
+		if (!req || sess->state != KRDMA_SESSION_UP)
+			break;
+		list_del(&req->node);
+		spin_unlock_bh(&sess->lock);
+		rc = krdma_serve(sess, &req->msg, req->tx->buf);
+		if (rc)
+			krdma_reply_status(sess, req->tx, req->msg.hdr.type, req->msg.hdr.tag,
+					   krdma_wire_status(rc));
+		else
+			krdma_reply(sess, req->tx, req->msg.hdr.tag);
+		kfree(req);
+	}
+	spin_unlock_bh(&sess->lock);
+}
+
+/* Those who wait for a segment look whether their session is up. */
+static void krdma_service_lost(struct krdma_session *sess)
+{
+	krdma_segments_wake();
+}
+
+const struct krdma_role_ops krdma_target_ops = {
+	.init = krdma_senders_init,
+	.drop = krdma_grants_release,
+	.serve = krdma_service,
+	.lost = krdma_service_lost,
+	.request = krdma_ctl_serve,
+	.message = krdma_message_came,
+	.replies_due = krdma_messages_reply,
+};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Queues of work, main.c. None of them waits for a peer: session->wq is for that. */
+#ifndef KRDMA_WORK_H
+#define KRDMA_WORK_H
+
+#include <linux/workqueue.h>
+
+#define KRDMA_VERSION "0.1"
+
+extern u64 krdma_incarnation;
+extern struct workqueue_struct *krdma_wq;
+extern struct workqueue_struct *krdma_rpc_wq;   /* requests */
+extern struct workqueue_struct *krdma_tick_wq;  /* what time does */
+extern struct workqueue_struct *krdma_down_wq;  /* the end of sessions */
+extern struct workqueue_struct *krdma_close_wq; /* the end of files */
+extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
+
+#endif /* KRDMA_WORK_H */

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Values that can't be right, command by command: each gets an errno that the
+ * uapi header knows, and nothing is left behind. Memory has a test of its own,
+ * and so have ids, names and operations.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kst_harness.h"
+
+#define LISTEN_PORT 7482
+
+static int fd;
+static __u32 session, region;
+
+KST_FIXTURE(values, fd)
+FIXTURE_SETUP(values)
+{
+	fd = kst_setup(false);
+	self->before = kst_now();
+}
+
+KST_FIXTURE(connect, fd)
+FIXTURE_SETUP(connect)
+{
+	fd = kst_setup(true);
+	if (!kst_have_peer())
+		SKIP(return, "needs node B");
+	self->before = kst_now();
+}
+
+KST_FIXTURE(peer, fd)
+FIXTURE_SETUP(peer)
+{
+	fd = kst_setup(true);
+	if (!kst_have_peer())
+		SKIP(return, "needs node B");
+	ASSERT_NOT(kst_setup_region(fd, "values-peer", 65536, &session, &region, NULL), "%s",
+		   kst_last_error(fd, NULL));
+	self->before = kst_now();
+}
+
+/* ---- QUERY ---- */
+
+TEST_F(values, query)
+{
+	struct krdma_ioc_query one = { .size = sizeof(one) }, two;
+
+	memset(&two, 0xa5, sizeof(two));
+	two.size = sizeof(two);
+	two.flags = 0;
+	EXPECT_THAT(!kst_call(fd, KRDMA_IOC_QUERY, &one) && !kst_call(fd, KRDMA_IOC_QUERY, &two) &&
+			    !memcmp(&one, &two, sizeof(one)),
+		    "QUERY fills in all of its struct, the same each time");
+	EXPECT_THAT(one.size == sizeof(one) && one.features & KRDMA_FEATURE_RDMA &&
+			    one.incarnation && !one.pinned_bytes && one.pinned_limit &&
+			    one.op_pin_max && one.max_ids && one.submit_max == KRDMA_SUBMIT_MAX &&
+			    one.version[0] && memchr(one.version, 0, sizeof(one.version)),
+		    "and what it says makes sense");
+}
+
+/* ---- LIST ---- */
+
+static int list(struct krdma_ioc_list *cmd)
+{
+	struct krdma_ioc_list copy = *cmd;
+	int rc;
+
+	copy.size = sizeof(copy);
+	rc = kst_call(fd, KRDMA_IOC_LIST, &copy);
+	if (!rc)
+		*cmd = copy;
+	return rc;
+}
+
+TEST_F(values, list_values)
+{
+	static const __u32 kinds[] = { 0, KRDMA_LIST_PEER_EXPORTS + 1, 0x7fffffff, ~0U };
+	static __u64 room[8192];
+	const struct krdma_ioc_list good = {
+		.kind = KRDMA_LIST_EXPORTS,
+		.entries = (uintptr_t)room,
+		.stride = 112,
+		.count = 8,
+	};
+	struct krdma_ioc_list cmd;
+	char what[64];
+	size_t i;
+
+	for (i = 0; i < KST_ARRAY_SIZE(kinds); i++) {
+		cmd = good;
+		cmd.kind = kinds[i];
+		snprintf(what, sizeof(what), "%u", kinds[i]);
+		EXPECT_FAILS(fd, list(&cmd), -EINVAL, what, "LIST of kind %#x is EINVAL", kinds[i]);
+	}
+	cmd = good;
+	cmd.session = 1;
+	EXPECT_FAILS(fd, list(&cmd), -EINVAL, "session", "LIST with a session is EINVAL");
+	cmd = good;
+	cmd.count = 0;
+	EXPECT_FAILS(fd, list(&cmd), -EINVAL, NULL, "LIST with no room is EINVAL");
+	cmd = good;
+	cmd.stride = 0;
+	EXPECT_FAILS(fd, list(&cmd), -EINVAL, NULL, "LIST with a stride of 0 is EINVAL");
+	cmd.stride = ~0U;
+	EXPECT_FAILS(fd, list(&cmd), -EINVAL, NULL, "LIST with a stride of 4 GiB is EINVAL");
+	cmd = good;
+	cmd.cursor = ~0ULL;
+	EXPECT_THAT(!list(&cmd) && !cmd.count && !cmd.cursor, "LIST behind the end is empty");
+	cmd = good;
+	cmd.kind = KRDMA_LIST_PEER_EXPORTS;
+	cmd.count = 11;
+	EXPECT_FAILS(fd, list(&cmd), -EINVAL, "12", "a peer's list with room for 11 is EINVAL");
+	cmd.count = 12;
+	EXPECT_FAILS(fd, list(&cmd), -ENOENT, "session", "a peer's list without session is ENOENT");
+}
+
+/* Three exports, listed in parts and by shorter and longer structs. */
+TEST_F(values, list_entries)
+{
+	char *mem = kst_map(KST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	char *room = kst_map(2 * KST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE), name[16];
+	struct krdma_ioc_list cmd;
+	unsigned int i, n = 0;
+	__u32 ids[3];
+	bool good;
+
+	munmap(room + KST_PAGE, KST_PAGE);
+	for (i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "values-%u", i);
+		ASSERT_NOT(kst_export(fd, name, mem, 100 + i, KRDMA_RIGHT_READ, &ids[i]),
+			   "EXPORT: %s", kst_last_error(fd, NULL));
+	}
+	cmd = (struct krdma_ioc_list){
+		.kind = KRDMA_LIST_EXPORTS,
+		.entries = (uintptr_t)room,
+		.stride = sizeof(struct krdma_export_info) + 8,
+		.count = 2,
+	};
+	memset(room, 0xff, KST_PAGE);
+	good = !list(&cmd) && cmd.count == 2 && cmd.cursor;
+	EXPECT_THAT(good && kst_all(room + sizeof(struct krdma_export_info), 8, 0) &&
+			    kst_all(room + 2 * cmd.stride, 64, 0xff),
+		    "LIST zeroes the tail of a longer struct, and stops at the room there is");
+	for (n = cmd.count; cmd.cursor && n < 100; n += cmd.count)
+		if (list(&cmd))
+			break;
+	EXPECT_THAT(n == (unsigned int)kst_count(KRDMA_LIST_EXPORTS, NULL, NULL),
+		    "its cursor leads to all entries");
+	memset(room, 0xff, KST_PAGE);
+	cmd.cursor = 0;
+	cmd.stride = 4;
+	cmd.count = 16;
+	EXPECT_THAT(!list(&cmd) && cmd.count >= 3 && kst_all(room + 4 * cmd.count, 64, 0xff),
+		    "a shorter struct gets its leading members");
+	cmd.cursor = 0;
+	cmd.stride = 112;
+	cmd.count = 16;
+	cmd.entries = (uintptr_t)room + KST_PAGE - 2 * 112;
+	EXPECT_FAILS(fd, list(&cmd), -EFAULT, NULL, "entries that can't be written are EFAULT");
+	cmd.entries = 0;
+	EXPECT_FAILS(fd, list(&cmd), -EFAULT, NULL, "so are entries at NULL");
+	cmd.entries = ~0ULL - 64;
+	EXPECT_FAILS(fd, list(&cmd), -EFAULT, NULL, "and entries that wrap around");
+	for (i = 0; i < 3; i++)
+		kst_destroy(fd, ids[i]);
+	munmap(room, KST_PAGE);
+	munmap(mem, KST_PAGE);
+}
+
+/* ---- LAST_ERROR ---- */
+
+/* A thread that fails and then asks: is it told of its own failure? */
+static void *fail_in_thread(void *arg)
+{
+	*(bool *)arg = kst_destroy(fd, 4001) == -ENOENT && kst_sentence(fd, -ENOENT, "4001");
+	return NULL;
+}
+
+TEST_F(values, last_error)
+{
+	int file = kst_open(), err = -1;
+	pthread_t thread;
+	bool good = false;
+
+	kst_last_error(file, &err);
+	EXPECT_IS(0, err, "a file without a failure has no error");
+	close(file);
+	kst_destroy(fd, 4002);
+	pthread_create(&thread, NULL, fail_in_thread, &good);
+	pthread_join(thread, NULL);
+	EXPECT_THAT(good && kst_sentence(fd, -ENOENT, "4002"), "each thread reads its own failure");
+	good = !kst_call(fd, KRDMA_IOC_QUERY,
+			 &(struct krdma_ioc_query){ .size = sizeof(struct krdma_ioc_query) });
+	EXPECT_THAT(good && kst_sentence(fd, -ENOENT, "4002"),
+		    "a call that works does not clear it");
+}
+
+/* ---- LISTEN, UNLISTEN ---- */
+
+static int listen_at(struct __kernel_sockaddr_storage addr, const void *allow, __u32 count)
+{
+	struct krdma_ioc_listen cmd = {
+		.size = sizeof(cmd),
+		.addr = addr,
+		.allow = (uintptr_t)allow,
+		.allow_count = count,
+	};
+
+	return kst_call(fd, KRDMA_IOC_LISTEN, &cmd);
+}
+
+static int unlisten_at(struct __kernel_sockaddr_storage addr)
+{
+	struct krdma_ioc_unlisten cmd = { .size = sizeof(cmd), .addr = addr };
+
+	return kst_call(fd, KRDMA_IOC_UNLISTEN, &cmd);
+}
+
+/* @what is EINVAL with each of them. */
+static void bad_addresses(struct __test_metadata *_metadata, const char *what,
+			  int (*call)(struct __kernel_sockaddr_storage addr), bool unspec_ok)
+{
+	struct __kernel_sockaddr_storage addr;
+	unsigned char *bytes = (void *)&addr;
+
+#define BAD_ADDRESS(_sort) EXPECT_FAILS(fd, call(addr), -EINVAL, NULL, "%s %s", what, _sort)
+
+	addr = kst_ipv4(KST_A, LISTEN_PORT);
+	addr.ss_family = AF_UNIX;
+	BAD_ADDRESS("AF_UNIX");
+	addr.ss_family = 0xffff;
+	BAD_ADDRESS("family 65535");
+	addr.ss_family = AF_UNSPEC;
+	BAD_ADDRESS("AF_UNSPEC with an address");
+	addr.ss_family = AF_INET6;
+	BAD_ADDRESS("IPv6 with flow information");
+	addr = kst_ipv4(KST_A, LISTEN_PORT);
+	bytes[offsetof(struct sockaddr_in, sin_zero)] = 1;
+	BAD_ADDRESS("IPv4 with a byte behind it");
+	addr = kst_ipv4(KST_A, LISTEN_PORT);
+	bytes[sizeof(addr) - 1] = 1;
+	BAD_ADDRESS("IPv4 with a last byte");
+	memset(&addr, 0, sizeof(addr));
+	addr.ss_family = AF_INET6;
+	bytes[sizeof(struct sockaddr_in6)] = 1;
+	BAD_ADDRESS("IPv6 with a byte behind it");
+	if (!unspec_ok) {
+		memset(&addr, 0, sizeof(addr));
+		BAD_ADDRESS("AF_UNSPEC");
+	}
+}
+
+static int listen_plain(struct __kernel_sockaddr_storage addr)
+{
+	int rc = listen_at(addr, NULL, 0);
+
+	if (!rc)
+		unlisten_at(addr);
+	return rc;
+}
+
+TEST_F(values, listen)
+{
+	struct __kernel_sockaddr_storage any = kst_ipv4("0.0.0.0", LISTEN_PORT);
+	struct __kernel_sockaddr_storage own = kst_ipv4(KST_A, LISTEN_PORT);
+	static struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX + 1];
+	struct krdma_prefix bad = { .addr = kst_small_ipv4(KST_A, LISTEN_PORT), .prefix_len = 24 };
+	unsigned int i;
+	int rc;
+
+	bad_addresses(_metadata, "LISTEN at", listen_plain, false);
+	bad_addresses(_metadata, "UNLISTEN at", unlisten_at, false);
+	EXPECT_FAILS(fd, unlisten_at(any), -ENOENT, "7482", "UNLISTEN where nothing is is ENOENT");
+	rc = listen_at(kst_ipv4("192.0.2.1", LISTEN_PORT), NULL, 0);
+	EXPECT_THAT(rc && kst_documented(rc),
+		    "LISTEN at another host's address is a documented errno: it is %s: %s",
+		    strerror(-rc), kst_last_error(fd, NULL));
+
+	for (i = 0; i < KST_ARRAY_SIZE(allow); i++)
+		allow[i] = bad;
+	EXPECT_FAILS(fd, listen_at(any, allow, KST_ARRAY_SIZE(allow)), -EDQUOT, "64",
+		     "an allow-list of 65 prefixes is EDQUOT");
+	EXPECT_FAILS(fd, listen_at(any, NULL, 1), -EFAULT, NULL, "one at NULL is EFAULT");
+	bad.prefix_len = 33;
+	EXPECT_FAILS(fd, listen_at(any, &bad, 1), -EINVAL, "prefix", "33 bits of IPv4 are EINVAL");
+	bad.prefix_len = 24;
+	bad.reserved = 1;
+	EXPECT_FAILS(fd, listen_at(any, &bad, 1), -EINVAL, "prefix", "so is a reserved bit in it");
+	bad.reserved = 0;
+	bad.addr.family = AF_INET6;
+	bad.prefix_len = 129;
+	EXPECT_FAILS(fd, listen_at(any, &bad, 1), -EINVAL, "prefix", "129 bits of IPv6 are EINVAL");
+	bad.addr.family = AF_UNSPEC;
+	EXPECT_FAILS(fd, listen_at(any, &bad, 1), -EINVAL, NULL, "a prefix of no family is EINVAL");
+	bad.addr.family = AF_INET6;
+	bad.prefix_len = 64;
+	EXPECT_FAILS(fd, listen_at(any, &bad, 1), -EINVAL, "IPv6",
+		     "only a prefix of IPv6 for a listener of IPv4 is EINVAL");
+	EXPECT_SAME(&self->before, "none of them listens");
+
+	allow[0] = bad;
+
+	EXPECT_IS(0, listen_at(any, allow, KRDMA_LISTEN_ALLOW_MAX), "64 prefixes are fine");
+	EXPECT_FAILS(fd, listen_at(any, NULL, 0), -EEXIST, "7482", "a second listener is EEXIST");
+	rc = listen_at(own, NULL, 0);
+	if (!rc)
+		unlisten_at(own);
+	EXPECT_THAT(!rc || rc == -EEXIST || rc == -EADDRINUSE || rc == -EADDRNOTAVAIL,
+		    "one at an address of the first works or is refused");
+	EXPECT_IS(0, unlisten_at(any), "UNLISTEN removes it");
+}
+
+/* ---- CONNECT, PING, OPEN ---- */
+
+static int connect_to(struct __kernel_sockaddr_storage dst, struct __kernel_sockaddr_storage src,
+		      __u32 timeout_ms)
+{
+	struct krdma_ioc_connect cmd = {
+		.size = sizeof(cmd),
+		.dst = dst,
+		.src = src,
+		.timeout_ms = timeout_ms,
+	};
+	int rc = kst_call(fd, KRDMA_IOC_CONNECT, &cmd);
+
+	if (!rc)
+		kst_destroy(fd, cmd.id);
+	return rc;
+}
+
+static int connect_dst(struct __kernel_sockaddr_storage dst)
+{
+	return connect_to(dst, (struct __kernel_sockaddr_storage){ 0 }, 1000);
+}
+
+static int connect_src(struct __kernel_sockaddr_storage src)
+{
+	return connect_to(kst_ipv4(KST_B, KST_PORT), src, 1000);
+}
+
+/* The waiting thread is woken: with a minute to wait, half of it is enough on any machine. */
+TEST_F(connect, woken)
+{
+	struct krdma_ioc_connect cmd = {
+		.size = sizeof(cmd),
+		.flags = KRDMA_CONNECT_PRIVATE,
+		.dst = kst_ipv4(KST_B, KST_PORT),
+		.timeout_ms = 60000,
+	};
+	double begin = kst_seconds();
+	int rc = kst_call(fd, KRDMA_IOC_CONNECT, &cmd);
+
+	EXPECT_THAT(!rc && kst_seconds() - begin < 30, "CONNECT returns when the session is up");
+	if (!rc)
+		kst_destroy(fd, cmd.id);
+}
+
+/* An address of node A's network: all its bits for the host are those of @host. */
+static const char *neighbour(__u32 host)
+{
+	__u32 own = inet_addr(kst_text_ipv4(KST_A)), mask = 0;
+	struct ifaddrs *list, *each;
+	struct in_addr addr;
+
+	if (getifaddrs(&list))
+		kst_bail("getifaddrs: %s", strerror(errno));
+	for (each = list; each; each = each->ifa_next)
+		if (each->ifa_addr && each->ifa_addr->sa_family == AF_INET &&
+		    ((struct sockaddr_in *)each->ifa_addr)->sin_addr.s_addr == own)
+			mask = ((struct sockaddr_in *)each->ifa_netmask)->sin_addr.s_addr;
+	freeifaddrs(list);
+	addr.s_addr = (own & mask) | (htonl(host) & ~mask);
+	return inet_ntoa(addr);
+}
+
+TEST_F(values, connect)
+{
+	double begin = kst_seconds();
+	const char *nobody;
+	int rc;
+
+	bad_addresses(_metadata, "CONNECT to", connect_dst, false);
+	bad_addresses(_metadata, "CONNECT from", connect_src, true);
+	rc = connect_dst(kst_ipv4("203.0.113.1", KST_PORT));
+	EXPECT_THAT(rc && kst_documented(rc),
+		    "CONNECT without a route is a documented errno: it is %s: %s", strerror(-rc),
+		    kst_last_error(fd, NULL));
+	/* siw gives it to TCP, which has other words for that. */
+	rc = connect_dst(kst_ipv4(neighbour(~0U), KST_PORT));
+	EXPECT_THAT(rc == -ENOTCONN || rc == -ETIMEDOUT,
+		    "nor is there a way to a broadcast address: it is %s: %s", strerror(-rc),
+		    kst_last_error(fd, NULL));
+	rc = connect_src(kst_ipv4("192.0.2.1", 0));
+	EXPECT_THAT(rc && kst_documented(rc),
+		    "so is CONNECT from another host's address: it is %s: %s", strerror(-rc),
+		    kst_last_error(fd, NULL));
+	nobody = neighbour(99);
+	rc = connect_to(kst_ipv4(nobody, KST_PORT), (struct __kernel_sockaddr_storage){ 0 }, 20);
+	EXPECT_FAILS(fd, rc, -ETIMEDOUT, nobody, "CONNECT to nobody ends at its time limit");
+	EXPECT_THAT(kst_seconds() - begin < 5, "all that within a short time");
+}
+
+TEST_F(connect, refused)
+{
+	int rc = connect_to(kst_ipv4(KST_B, KST_PORT + 9), (struct __kernel_sockaddr_storage){ 0 },
+			    30000);
+
+	EXPECT_FAILS(fd, rc, -ECONNREFUSED, kst_text_ipv4(KST_B),
+		     "CONNECT where nobody listens is ECONNREFUSED");
+}
+
+TEST_F(peer, ping)
+{
+	struct krdma_ioc_ping cmd = { .size = sizeof(cmd), .session = session };
+	static const __u32 good[] = { 0, 1, 511, KRDMA_PING_MAX };
+	static const __u32 bad[] = { KRDMA_PING_MAX + 1, 0x7fffffff, ~0U };
+	size_t i;
+	int rc;
+
+	for (i = 0; i < KST_ARRAY_SIZE(good); i++) {
+		cmd.length = good[i];
+		cmd.rtt_ns = 0;
+		rc = kst_call(fd, KRDMA_IOC_PING, &cmd);
+		EXPECT_THAT(!rc && cmd.rtt_ns, "a ping of %u bytes comes back", good[i]);
+	}
+	for (i = 0; i < KST_ARRAY_SIZE(bad); i++) {
+		cmd.length = bad[i];
+		EXPECT_FAILS(fd, kst_call(fd, KRDMA_IOC_PING, &cmd), -EINVAL, "512",
+			     "one of %u bytes is EINVAL", bad[i]);
+	}
+}
+
+TEST_F(peer, open)
+{
+	__u32 bit, id = 0;
+	int rc;
+
+	for (bit = KRDMA_RIGHT_ATOMIC << 1; bit; bit <<= 1) {
+		rc = kst_open_region(fd, session, "values-peer", bit | 1, &id, NULL);
+		EXPECT_THAT(rc == -EINVAL || rc == -EOPNOTSUPP,
+			    "OPEN with a right that does not exist is EINVAL or EOPNOTSUPP");
+	}
+	EXPECT_THAT(kst_sentence(fd, rc, "right"), "and the sentence is about rights");
+	EXPECT_FAILS(fd, kst_open_region(fd, session, "nothing", 0, &id, NULL), -ENOENT, "nothing",
+		     "OPEN of what is not there is ENOENT");
+	EXPECT_FAILS(fd, kst_open_region(fd, session, "values-peer", KRDMA_RIGHT_ATOMIC, &id, NULL),
+		     -EACCES, "values-peer", "OPEN with a right that is not granted is EACCES");
+}
+
+KST_HARNESS_MAIN(1)

@@ -1,0 +1,217 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The in-kernel API, with samples/krdma_sample.ko and selftests/modules/krdma_kapi_test.ko, which
+# `make samples` builds.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_module_file
+need_nodes 2
+
+LIMIT=${LIMIT:-60}
+# Emulated, and with a kernel that looks for faults, all of it takes its time.
+DEPTH=${DEPTH:-$((TIME_FACTOR > 1 ? 32 : 64))}
+ROUNDS=${ROUNDS:-$((TIME_FACTOR > 1 ? 8 : 16))}
+built=${MODULE%/driver/*}
+SAMPLE=$built/samples/krdma_sample.ko
+TEST=$built/selftests/modules/krdma_kapi_test.ko
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+
+for module in "$SAMPLE" "$TEST"; do
+	[ -e "$module" ] || {
+		echo "Bail out! There is no $module: make samples"
+		exit 1
+	}
+done
+
+unload_users() {
+	local node name
+	for node in $(nodes); do
+		for name in krdma_sample krdma_kapi_test; do
+			on -n "$node" sh -c "[ ! -d /sys/module/$name ] || rmmod $name"
+		done
+	done
+}
+at_end unload_users
+
+# said TEXT: how often this node's kernel has said so since the mark.
+said() {
+	dmesg -t | sed "1,/^$mark\$/d" | grep -cF -- "$1"
+}
+
+new_mark() {
+	mark="kapi-test $RANDOM $RANDOM"
+	echo "$mark" >/dev/kmsg
+}
+
+said_once() {
+	[ "$(said "$1")" = 1 ]
+}
+
+# result NAME: of the test module.
+result() {
+	cat "/sys/module/krdma_kapi_test/parameters/$1"
+}
+
+refused() {
+	! on -n "$1" rmmod krdma_mover 2>"$dir/rmmod" && grep -q 'in use' "$dir/rmmod"
+}
+
+# check_loads DESCRIPTION MODULE ARGUMENT...: on failure what the kernel has said.
+check_loads() {
+	local description=$1
+	shift
+	if insmod "$@" 2>"$dir/err"; then
+		ok "$description"
+	else
+		not_ok "$description" "$(
+			cat "$dir/err"
+			dmesg -t | sed "1,/^$mark\$/d" | tail -n 20
+			# Was it the wire?
+			on_nodes sh -c "grep . /sys/class/infiniband/$LAB_RDMA_DEV/ports/1/hw_counters/*"
+		)"
+	fi
+}
+
+fresh_module
+listen_on A
+listen_on B
+remember_leftovers
+new_mark
+export_on B scratch --size 16M
+
+# ------------------------------------------------------------------- a sample
+
+check_loads "a module publishes a page, and moves another" "$SAMPLE" address="$REMOTE_V4"
+krdma get -q nodeB/scratch@0+4096 "$dir/page"
+is "it has arrived" "$(tr -d k <"$dir/page" | wc -c) $(wc -c <"$dir/page")" "0 4096"
+is "a peer reads what it has published" "$(on -n B krdma get -q nodeA/krdma_sample@0+25 -)" \
+	"published by krdma_sample"
+check "it keeps krdma_mover there" refused A
+is "it is no file's" "$(status A /exports/0/name)" krdma_sample
+echo "a peer writes" >"$dir/text"
+check_here "a peer writes into it" on B krdma put -q - nodeA/krdma_sample <"$dir/text"
+on -n B kill "$EXPORT_PID"
+wait "$BACKGROUND_PID"
+check "it learns of a revocation" wait_for "$LIMIT" said_once "krdma_sample: 'scratch' is revoked"
+check "it can be unloaded" rmmod krdma_sample
+is "what the peer has written is there" \
+	"$(said "krdma_sample: left with 'a peer writes\\nrdma_sample'")" 1
+is "it was told once" "$(said "krdma_sample: 'scratch' is")" 1
+check_fails "without what it opens it does not load" insmod "$SAMPLE" address="$REMOTE_V4"
+is "and the kernel says why" "$(said "$REMOTE_V4:7471 publishes nothing named 'scratch'")" 1
+check_fails "nor with nobody there" insmod "$SAMPLE" address="$LOCAL_V4" name=nothing
+check_nothing_left "nothing is left of it" "$LIMIT"
+
+# --------------------------------------------------------------- test module
+
+new_mark
+export_on B numbers --size 1M --atomic
+check_loads "atomics, digests, transfers that are verified" "$TEST" what=numbers name=numbers
+check "the module goes" rmmod krdma_kapi_test
+on -n B kill "$EXPORT_PID"
+wait "$BACKGROUND_PID"
+export_on B scratch --size 16M
+new_mark
+check_loads "messages come in order, until they are not wanted any more" "$TEST" what=messages \
+	depth="$DEPTH"
+check "the module goes" rmmod krdma_kapi_test
+new_mark
+check_loads "what must fail does, and objects end in any order" "$TEST" what=errors depth="$DEPTH"
+check "the module goes" rmmod krdma_kapi_test
+new_mark
+requests=$(counter A work_requests)
+check_loads "64 pages in one piece of memory are written and read" "$TEST" what=joined
+is "and each with one work request" "$(($(counter A work_requests) - requests))" 2
+check "the module goes" rmmod krdma_kapi_test
+new_mark
+check_loads "each of many transfers ends once, whatever is done to them" "$TEST" what=stress \
+	depth="$DEPTH" rounds="$ROUNDS"
+diag "$(result ended) transfers, $(result cancelled) cancelled, $(result timed_out) timed out"
+check "some were cancelled" [ "$(result cancelled)" -gt 0 ]
+check "the module goes" rmmod krdma_kapi_test
+
+# ------------------------------------------------- the other side goes away
+
+moves() {
+	[ "$(result ended)" -gt "${1:-100}" ]
+}
+
+# told REVOKED LOST: which events there were; and its transfers have failed.
+told() {
+	[ "$(result revoked) $(result lost)" = "$1 $2" ] && [ "$(result status)" != 0 ]
+}
+
+told_one() {
+	[ "$(($(result revoked) + $(result lost)))" = 1 ] && [ "$(result status)" != 0 ]
+}
+
+# begin_loop NAME: transfers without end, with that export of B.
+begin_loop() {
+	new_mark
+	check_loads "transfers with '$1' go on" "$TEST" what=loop depth=8 name="$1"
+	wait_for "$LIMIT" moves
+}
+
+# end_loop: a bit later there is no second event.
+end_loop() {
+	local before
+	before="$(result revoked) $(result lost)"
+	sleep 1
+	is "its callback runs once" "$(result revoked) $(result lost)" "$before"
+	check "the module goes" rmmod krdma_kapi_test
+}
+
+begin_loop scratch
+check "a module that moves bytes keeps krdma_mover here" refused A
+on -n B kill -KILL "$EXPORT_PID"
+wait "$BACKGROUND_PID" 2>/dev/null
+check "a killed exporter is a revocation" wait_for "$LIMIT" told 1 0
+is "and the transfers' status says so" "$(result status)" -116
+end_loop
+
+check "the peer's module publishes a page" on -n B insmod "$SAMPLE"
+check "it keeps krdma_mover there" refused B
+begin_loop krdma_sample
+check "it takes the page back while it is used" on -n B rmmod krdma_sample
+check "that is a revocation" wait_for "$LIMIT" told 1 0
+is "and the transfers' status says so" "$(result status)" -116
+end_loop
+
+export_on B scratch --size 16M
+begin_loop scratch
+on -n B krdma listen --remove 0.0.0.0
+check "without the session the path is lost" wait_for "$LIMIT" told 0 1
+like "and the transfers' status says so" "$(result status)" '^-10[47]$'
+end_loop
+listen_on B
+
+begin_loop scratch
+on -n B kill "$EXPORT_PID"
+check "krdma_mover goes at the peer" wait_for "$LIMIT" unload_module B
+wait "$BACKGROUND_PID" 2>/dev/null
+check "that is one event" wait_for "$LIMIT" told_one
+end_loop
+load_module B
+listen_on B
+
+if [ "$LAB_RDMA" = rxe ]; then
+	export_on B scratch --size 16M
+	begin_loop scratch
+	rdma link delete "$LAB_RDMA_DEV"
+	check "without the device the path is lost" wait_for "$LIMIT" told 0 1
+	end_loop
+	restore_link A
+	on -n B kill "$EXPORT_PID"
+	wait "$BACKGROUND_PID"
+else
+	skip "without the device the path is lost" "not with this device"
+fi
+
+# ------------------------------------------------------------------ in the end
+
+end_sessions A
+end_sessions B
+check_nothing_left "nothing is left of them" "$LIMIT"
+check_unload "krdma_mover goes after its users" "$LIMIT"
+done_testing

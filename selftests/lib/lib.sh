@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Shared by the shell tests: TAP output, the module on both nodes, and waiting for events. Source
+# it first:
+#
+#   . "$(dirname "$0")/../lib/lib.sh"
+#   need_nodes 2
+#   load_module
+#   plan 3                                or done_testing at the end
+#   check "what must work" COMMAND ...    ok if the command succeeds
+#   check_fails "what must not" COMMAND ...
+#   is "what it says" "$got" "$expected"
+#   skip "what is not tried" "because of this"
+#   background B krdma export ...         ended when the test ends
+#   wait_for 60 COMMAND ...               poll until it succeeds, no fixed sleeps
+#
+# Run one test alone with: selftests/tools/vm/lab run selftests/FOLDER/NAME.sh
+
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=selftests/lib/env.sh
+. "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+# The module's file. In the lab it is at hand; elsewhere the module that is loaded stays,
+# unless KRDMA_MODULE says which file it is from.
+MODULE=${KRDMA_MODULE-}
+if [ -n "${LAB_OUT-}" ]; then
+	MODULE=${MODULE:-$TOP/driver/krdma_mover.ko}
+	export LOCAL_V4=10.77.0.1 REMOTE_V4=10.77.0.2 LOCAL_V6=fd77::1 REMOTE_V6=fd77::2
+fi
+# What the tests run: programs of their folders, of this one, and krdma.
+PATH=$(cd "$(dirname "$0")" && pwd):$SELFTESTS/lib:$TOP/userspace:$PATH
+export PATH
+
+# How much longer things may take than on an ordinary kernel.
+TIME_FACTOR=${TIME_FACTOR:-1}
+
+# The module's parameter. A virtual machine stands still for seconds if its computer has
+# other things to do, and that is not what is tested, but where peers or wires are dead:
+# such a test says MODULE_TIMEOUT_SCALE=1 before it loads the module.
+MODULE_TIMEOUT_SCALE=4
+
+test_count=0 test_failures=0 test_plan=''
+background_pids=()
+cleanups=()
+
+# ------------------------------------------------------------------- results
+
+# Text for the reader, not a result.
+diag() {
+	printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+plan() {
+	test_plan=$1
+	echo "1..$1"
+}
+
+ok() {
+	test_count=$((test_count + 1))
+	echo "ok $test_count - $1"
+}
+
+# not_ok DESCRIPTION [WHY...]
+not_ok() {
+	test_count=$((test_count + 1))
+	test_failures=$((test_failures + 1))
+	echo "not ok $test_count - $1"
+	shift
+	[ $# = 0 ] || diag "$*"
+	return 1
+}
+
+# skip DESCRIPTION REASON
+skip() {
+	test_count=$((test_count + 1))
+	echo "ok $test_count - $1 # SKIP $2"
+}
+
+skip_all() {
+	echo "1..0 # SKIP $*"
+	test_plan=0
+	exit 4 # what kselftest takes for skipped
+}
+
+# check DESCRIPTION COMMAND...: it has to succeed; if not, its output is printed.
+check() {
+	local description=$1 output status
+	shift
+	output=$("$@" 2>&1)
+	status=$?
+	if [ $status = 0 ]; then
+		ok "$description"
+	else
+		not_ok "$description" "$* exited with $status: $output"
+	fi
+}
+
+# The same in this shell, for a command that sets variables or waits for a job.
+check_here() {
+	local description=$1
+	shift
+	if "$@"; then
+		ok "$description"
+	else
+		not_ok "$description" "$* failed"
+	fi
+}
+
+check_fails() {
+	local description=$1 output
+	shift
+	if output=$("$@" 2>&1); then
+		not_ok "$description" "$* succeeded: $output"
+	else
+		ok "$description"
+	fi
+}
+
+# is DESCRIPTION GOT EXPECTED
+is() {
+	if [ "$2" = "$3" ]; then
+		ok "$1"
+	else
+		not_ok "$1" "got '$2', expected '$3'"
+	fi
+}
+
+# like DESCRIPTION TEXT REGEX
+like() {
+	if [[ $2 =~ $3 ]]; then
+		ok "$1"
+	else
+		not_ok "$1" "'$2' does not match '$3'"
+	fi
+}
+
+done_testing() {
+	[ -n "$test_plan" ] || plan "$test_count"
+	[ "$test_failures" = 0 ]
+	exit
+}
+
+# ------------------------------------------------------------- what is needed
+
+need_nodes() {
+	[ "${LAB_NODES:-1}" -ge "$1" ] || skip_all "needs $1 nodes"
+}
+
+# What only the machines of the lab can do, or may.
+need_lab() {
+	[ -n "${LAB_OUT-}" ] || skip_all "needs the lab: $1"
+}
+
+need_module_file() {
+	[ -n "$MODULE" ] || skip_all "loads and unloads modules: KRDMA_MODULE is not set"
+}
+
+need_command() {
+	command -v "$1" >/dev/null || skip_all "there is no $1 here"
+}
+
+# The nodes of this run, this one first.
+nodes() {
+	if [ "${LAB_NODES:-1}" = 2 ]; then
+		echo A B
+	else
+		echo A
+	fi
+}
+
+# Where the target is of a test that one node is enough for.
+target_node() {
+	if [ "${LAB_NODES:-1}" = 2 ]; then
+		echo B
+	else
+		echo A
+	fi
+}
+
+# on_nodes COMMAND...: on each node, one after the other, until one fails.
+on_nodes() {
+	local node
+	for node in $(nodes); do
+		on -n "$node" "$@" || return
+	done
+}
+
+module_is_loaded() {
+	on -n "${1:-$LAB_NODE}" test -d /sys/module/krdma_mover
+}
+
+# load_module [NODE...]: with what it depends on; fine if it is there already.
+load_module() {
+	local node scale=/sys/module/krdma_mover/parameters/timeout_scale
+	# shellcheck disable=SC2046 # words are wanted
+	[ $# -gt 0 ] || set -- $(nodes)
+	for node; do
+		# A module that was not loaded for the tests keeps its setting.
+		[ -n "$MODULE" ] || ! module_is_loaded "$node" ||
+			at_end on -n "$node" sh -c "echo $(on -n "$node" cat $scale) >$scale"
+		# shellcheck disable=SC2016 # for the node's shell
+		on -n "$node" sh -c '
+			if [ ! -d /sys/module/krdma_mover ]; then
+				[ -n "$1" ] || { echo "the module is not loaded" >&2 && exit 1; }
+				needs=$(modinfo -F depends "$1" | tr , " ")
+				[ -z "$needs" ] || modprobe -a $needs || exit
+				insmod "$1" || exit
+			fi
+			echo "$2" >"$3"' load "$MODULE" "$MODULE_TIMEOUT_SCALE" $scale ||
+			{
+				echo "Bail out! ${MODULE:-the module} can't be used on node $node"
+				exit 1
+			}
+	done
+}
+
+# unload_module [NODE...]: fails where it is busy. check_unload DESCRIPTION [SECONDS]: it goes.
+unload_module() {
+	local node
+	# shellcheck disable=SC2046 # words are wanted
+	[ $# -gt 0 ] || set -- $(nodes)
+	for node; do
+		on -n "$node" sh -c '[ ! -d /sys/module/krdma_mover ] || exec rmmod krdma_mover' || return
+	done
+}
+
+check_unload() {
+	if [ -n "$MODULE" ]; then
+		check "$1" wait_for "${2:-60}" unload_module
+	else
+		skip "$1" "KRDMA_MODULE is not set"
+	fi
+}
+
+# Loaded just now on all nodes, so that nothing is left of the tests before, if it can be.
+fresh_module() {
+	[ -z "$MODULE" ] || wait_for 60 unload_module || {
+		echo "Bail out! The module is busy"
+		exit 1
+	}
+	load_module
+}
+
+# ----------------------------------------------------------- time and cleanup
+
+# wait_for SECONDS COMMAND...: poll until the command succeeds; fails in the end.
+wait_for() {
+	local until=$((${EPOCHREALTIME/[.,]/} + $1 * TIME_FACTOR * 1000000))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "${EPOCHREALTIME/[.,]/}" -lt "$until" ] || return 1
+		sleep 0.05
+	done
+}
+
+# background NODE COMMAND...: start it there; BACKGROUND_PID is its client here.
+# Its output goes to the file BACKGROUND_LOG.
+background() {
+	BACKGROUND_LOG=$(mktemp)
+	on -n "$@" >"$BACKGROUND_LOG" 2>&1 &
+	BACKGROUND_PID=$!
+	background_pids+=("$BACKGROUND_PID")
+}
+
+# at_end COMMAND...: run when the test ends, the last one first.
+at_end() {
+	cleanups=("$(printf '%q ' "$@")" "${cleanups[@]}")
+}
+
+test_cleanup() {
+	local status=$? pid command
+	trap - EXIT
+	for pid in "${background_pids[@]}"; do
+		kill "$pid" 2>/dev/null
+	done
+	for pid in "${background_pids[@]}"; do
+		wait "$pid" 2>/dev/null
+	done
+	for command in "${cleanups[@]}"; do
+		eval "$command"
+	done
+	exit "$status"
+}
+trap test_cleanup EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+# ---------------------------------------------- what must not be left behind
+
+# What the module holds on a node, as one line: pages that stay pinned, RDMA
+# objects, sessions and transfers. An export of a memfd alone holds none of it.
+# shellcheck disable=SC2016 # for the node's shell
+leftovers() {
+	on -n "${1:-$LAB_NODE}" sh -c '
+		cat /proc/sys/vm/stat_refresh >/dev/null 2>&1
+		{
+			cat /proc/vmstat
+			rdma resource
+			[ ! -d /sys/module/krdma_mover ] || {
+				krdma status
+				krdma status --transfers
+			}
+		} | awk "
+			/^nr_foll_pin_acquired / { pages += \$2 }
+			/^nr_foll_pin_released / { pages -= \$2 }
+			/^counter pinned_bytes / { bytes = \$3 }
+			/^counter dma_mappings / { mappings = \$3 }
+			/^[0-9]+: / { sub(/^[0-9]+: /, \"\"); sub(/ ctx.*/, \"\"); rdma = rdma \" \" \$0 }
+			/^session / { sessions++ }
+			/^transfer / { transfers++ }
+			END {
+				printf \"pages %d bytes %d mappings %d%s sessions %d transfers %d\n\",
+					pages, bytes, mappings, rdma, sessions, transfers
+			}"' leftovers
+}
+
+declare -A leftovers_base=()
+
+# To be called when nothing is in use, but with the listeners that stay.
+remember_leftovers() {
+	local node
+	for node in $(nodes); do
+		leftovers_base[$node]=$(leftovers "$node")
+	done
+}
+
+nothing_is_left() {
+	local node now
+	for node in $(nodes); do
+		now=$(leftovers "$node")
+		[ "$now" = "${leftovers_base[$node]}" ] || return
+	done
+}
+
+# check_nothing_left DESCRIPTION [SECONDS]: all that was in use since
+# remember_leftovers has been given back.
+check_nothing_left() {
+	local node
+	if wait_for "${2:-60}" nothing_is_left; then
+		ok "$1"
+		return
+	fi
+	not_ok "$1" "$(for node in $(nodes); do
+		echo "$node has:  $(leftovers "$node")"
+		echo "$node had:  ${leftovers_base[$node]}"
+	done)"
+}
+
+# --------------------------------------------------------- listeners, exports
+
+listen_on() {
+	on -n "$1" krdma listen "${2:-0.0.0.0}"
+}
+
+# Ends all sessions that came to the node, without waiting for them to linger.
+end_sessions() {
+	on -n "$1" sh -c 'krdma listen --remove 0.0.0.0 && krdma listen 0.0.0.0'
+}
+
+# export_on NODE NAME OPTIONS...: returns when peers can open it. EXPORT_PID is
+# its process there, BACKGROUND_PID its client here.
+export_on() {
+	# shellcheck disable=SC2016 # for the node's shell
+	background "$1" sh -c 'echo $$ && exec krdma export "$@"' export "${@:2}"
+	if ! wait_for 60 grep -Eq '^exported |"schema"' "$BACKGROUND_LOG"; then
+		diag "export $2: $(cat "$BACKGROUND_LOG")"
+		return 1
+	fi
+	# shellcheck disable=SC2034 # for the tests
+	EXPORT_PID=$(head -n 1 "$BACKGROUND_LOG")
+}
+
+# ---------------------------------------------------------- commands that end
+
+is_over() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# check_failed DESCRIPTION SECONDS PID STDERR [REGEX]: a krdma command in the
+# background ends within that time, with status 1 and one sentence.
+check_failed() {
+	local status text began=$SECONDS
+	if ! wait_for "$2" is_over "$3"; then
+		not_ok "$1" "it still runs after $(($2 * TIME_FACTOR)) s"
+		return
+	fi
+	wait "$3"
+	status=$?
+	text=$(<"$4")
+	if [ $status = 1 ] && [[ $text = "krdma: "* && $text != *$'\n'* && $text =~ ${5-.} ]]; then
+		ok "$1"
+		diag "after $((SECONDS - began)) s: $text"
+	else
+		not_ok "$1" "status $status: $text"
+	fi
+}
+
+# status NODE POINTER: a value of what 'krdma status -j' prints there.
+status() {
+	on -n "$1" krdma status -j | json_at "$2"
+}
+
+# counter NODE NAME: one of the module's.
+counter() {
+	on -n "$1" cat "/sys/class/misc/krdma_mover/counters/$2"
+}
+
+# ------------------------------------------------------------- other programs
+
+# merge WHO COMMAND...: its TAP as part of ours.
+merge() {
+	local who=$1 line count=0 plan=none
+	shift
+	while IFS= read -r line; do
+		case $line in
+		"ok "*" # SKIP "*)
+			count=$((count + 1)) line=${line#* - }
+			skip "$who: ${line%% \# SKIP *}" "${line#* \# SKIP }"
+			;;
+		"ok "*) count=$((count + 1)) && ok "$who: ${line#* - }" ;;
+		"not ok "*) count=$((count + 1)) && not_ok "$who: ${line#* - }" ;;
+		1..*) plan=${line#1..} ;;
+		*) echo "$line" ;;
+		esac
+	done < <("$@" 2>&1)
+	is "$who: ran to its end" "$plan" "$count"
+}
+
+# ------------------------------------------------------------------- the wire
+
+# The RDMA device and addresses as they were at boot, whatever was taken away. A
+# device whose wire was down is made anew: when rxe of Linux 6.1 can't send a
+# message of the connection manager for want of a route, its queue pair 1 hears
+# nothing any more (ib_mad gets it from error to RTS, which leaves the responder).
+# shellcheck disable=SC2016 # for the node's shell
+restore_link() {
+	on -n "$1" sh -c '
+		case $LAB_NODE in A) n=1 ;; *) n=2 ;; esac
+		if ! ip link show up dev data0 | grep -q data0; then
+			ip link set data0 up
+			rdma link delete "$LAB_RDMA_DEV"
+		fi
+		ip -6 addr show dev data0 | grep -q "fd77::$n/" || ip -6 addr add "fd77::$n/64" dev data0
+		rdma link show "$LAB_RDMA_DEV/1" >/dev/null 2>&1 ||
+			rdma link add "$LAB_RDMA_DEV" type "$LAB_RDMA" netdev data0' restore
+}

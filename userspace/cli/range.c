@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From a region on the command line to an open one. */
+#include "cli.h"
+
+/* Enough for the addresses of a host with several networks. */
+#define ADDRS_MAX 16
+
+uint32_t timeout_to_ms(uint64_t ns)
+{
+	return (uint32_t)((ns + 999999) / 1000000);
+}
+
+int session_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
+		    uint32_t *session, struct krdma_sockaddr *peer)
+{
+	const uint32_t timeout_ms = timeout_to_ms(timeout_ns);
+	struct krdma_sockaddr addrs[ADDRS_MAX];
+	int count = krdma_resolve(host, addrs, ADDRS_MAX);
+	int i;
+
+	for (i = 0; i < count; i++) {
+		if (krdma_connect_flags(krdma, &addrs[i], flags, timeout_ms, session))
+			continue;
+		*peer = addrs[i];
+		if (!peer->port)
+			peer->port = KRDMA_DEFAULT_PORT;
+		return 0;
+	}
+	return -1;
+}
+
+static int open_region(struct krdma *krdma, const struct region_spec *spec, uint32_t rights,
+		       uint32_t flags, uint64_t timeout_ns, struct krdma_region *region)
+{
+	struct krdma_sockaddr peer;
+	uint32_t session;
+
+	if (rights & KRDMA_RIGHT_MESSAGE)
+		flags |= KRDMA_CONNECT_MESSAGES;
+	if (session_connect(krdma, spec->host, flags, timeout_ns, &session, &peer) ||
+	    krdma_open_region(krdma, session, spec->name, rights, timeout_to_ms(timeout_ns),
+			      region)) {
+		fail_krdma();
+		return FAILED;
+	}
+	return DONE;
+}
+
+int range_open(struct range *range, const struct region_spec *spec, uint32_t rights, uint32_t flags,
+	       uint64_t timeout_ns)
+{
+	char text[SIZE_TEXT];
+
+	if (krdma_new(&range->krdma))
+		return fail_krdma();
+	if (open_region(range->krdma, spec, rights, flags, timeout_ns, &range->region)) {
+		krdma_free(range->krdma);
+		return FAILED;
+	}
+	range->offset = spec->offset;
+	range->length = spec->length;
+	if (range->offset < range->region.length) {
+		if (!range->length)
+			range->length = range->region.length - range->offset;
+		if (range->length <= range->region.length - range->offset)
+			return DONE;
+	}
+	krdma_free(range->krdma);
+	return fail("the range is outside '%s', which has %s (%llu bytes)", spec->name,
+		    size_text(range->region.length, text),
+		    (unsigned long long)range->region.length);
+}
+
+int range_open_again(const struct range *range, const struct region_spec *spec, uint32_t rights,
+		     uint64_t timeout_ns, uint32_t *region)
+{
+	struct krdma_region again;
+
+	if (open_region(range->krdma, spec, rights, KRDMA_CONNECT_PRIVATE, timeout_ns, &again))
+		return FAILED;
+	if (again.length != range->region.length)
+		return fail("'%s' has changed its length meanwhile", spec->name);
+	*region = again.id;
+	return DONE;
+}
+
+void range_close(struct range *range)
+{
+	krdma_free(range->krdma);
+}
