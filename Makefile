@@ -54,8 +54,10 @@ uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= an
 		echo "No kernel headers in '$(KDIR)': give KVER=, for which the module was installed." >&2; \
 		exit 1; }
 	@# Where DKMS puts its own is no folder driver.
-	find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_mover.ko*' -delete
-	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
+	@# A kernel that was removed leaves nothing to remove.
+	@test ! -d $(DESTDIR)/lib/modules/$(KRELEASE) || { set -x; \
+		find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_mover.ko*' -delete; \
+		test -n "$(DESTDIR)" || depmod $(KRELEASE); }
 	@$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 
 clean: ## remove what was built
