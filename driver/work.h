@@ -11,7 +11,7 @@ extern u64 krdma_incarnation;
 extern struct workqueue_struct *krdma_wq;
 extern struct workqueue_struct *krdma_rpc_wq;   /* requests */
 extern struct workqueue_struct *krdma_tick_wq;  /* what time does */
-extern struct workqueue_struct *krdma_down_wq;  /* the end of sessions */
+extern struct workqueue_struct *krdma_down_wq;  /* the end of sessions and channels */
 extern struct workqueue_struct *krdma_close_wq; /* the end of files */
 extern struct workqueue_struct *krdma_event_wq; /* code of other modules */
 

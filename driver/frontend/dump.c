@@ -170,11 +170,10 @@ static int krdma_list_listeners(struct krdma_emit *e)
 
 static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 {
-	const struct krdma_channel *ch = sess->ch;
+	struct krdma_channel *ch = sess->ch;
 	struct krdma_session_info info = {
 		.serial = sess->serial,
 		.peer_incarnation = sess->peer_incarnation,
-		.state = max_t(u32, sess->state, ch->state),
 		.uid = krdma_uid(sess->uid),
 		.users = sess->users,
 		.regions = sess->nregions,
@@ -182,20 +181,34 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		.segments = READ_ONCE(sess->nsegs),
 		.requests = sess->credits.used,
 		.age_ms = ktime_ms_delta(ktime_get(), sess->made),
-		.idle_ms = jiffies_to_msecs(jiffies - ch->last_wc),
-		.bytes_read = ch->bytes_read,
-		.bytes_written = ch->bytes_written,
-		.transfers = ch->ended_transfers,
-		.failures = ch->failures,
 	};
 	struct krdma_transfer *x;
+	unsigned long last = 0;
+	u32 i;
 
-	hlist_for_each_entry(x, &ch->transfers, all) {
-		if (x->wait == KRDMA_WAIT_WIRE)
-			info.in_flight++;
-		else
-			info.waiting++;
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		if (!i || time_after(ch->last_wc, last))
+			last = ch->last_wc;
+		info.bytes_read += ch->bytes_read;
+		info.bytes_written += ch->bytes_written;
+		info.transfers += ch->ended_transfers;
+		info.failures += ch->failures;
+		hlist_for_each_entry(x, &ch->transfers, all) {
+			if (x->wait == KRDMA_WAIT_WIRE)
+				info.in_flight++;
+			else
+				info.waiting++;
+		}
+		spin_unlock(&ch->lock);
 	}
+	info.idle_ms = jiffies_to_msecs(jiffies - last);
+	ch = sess->ch;
+	spin_lock(&ch->lock);
+	info.state = max_t(u32, sess->state, ch->state);
+	if (ch->dev)
+		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
+	spin_unlock(&ch->lock);
 	if (sess->inbound)
 		info.flags |= KRDMA_SESSION_INBOUND;
 	else if (!sess->users)
@@ -204,29 +217,35 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		info.flags |= KRDMA_SESSION_PRIVATE;
 	krdma_addr_to_user(&sess->local, &info.local);
 	krdma_addr_to_user(&sess->dst, &info.peer);
-	if (ch->dev)
-		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
 	krdma_emit(e, &info);
 }
 
-static void krdma_emit_channel(struct krdma_emit *e, struct krdma_session *sess)
+static void krdma_emit_channels(struct krdma_emit *e, struct krdma_session *sess)
 {
-	const struct krdma_channel *ch = sess->ch;
-	struct krdma_channel_info info = {
-		.session = sess->serial,
-		.index = ch->index,
-		.state = max_t(u32, sess->state, ch->state),
-		.qp_num = ch->qp_num,
-		.port = ch->port,
-		.slots = ch->slots,
-		.slots_used = ch->slots_used,
-		.requests_max = sess->credits.size,
-		.requests = sess->credits.used,
-	};
+	struct krdma_channel *ch;
+	u32 i;
 
-	if (ch->dev)
-		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
-	krdma_emit(e, &info);
+	krdma_for_each_channel(ch, sess, i) {
+		struct krdma_channel_info info = {
+			.session = sess->serial,
+			.index = i,
+			.requests_max = ch->first ? 0 : sess->credits.size,
+			.requests = ch->first ? 0 : sess->credits.used,
+		};
+
+		spin_lock(&ch->lock);
+		info.state = max_t(u32, sess->state, ch->state);
+		info.qp_num = ch->qp_num;
+		info.port = ch->port;
+		info.slots = ch->slots;
+		info.slots_used = ch->slots_used;
+		info.bytes_read = ch->bytes_read;
+		info.bytes_written = ch->bytes_written;
+		if (ch->dev)
+			strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
+		spin_unlock(&ch->lock);
+		krdma_emit(e, &info);
+	}
 }
 
 static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
@@ -250,14 +269,14 @@ static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
 	}
 }
 
-static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *sess)
+static void krdma_emit_transfers_of(struct krdma_emit *e, const struct krdma_channel *ch)
 {
 	ktime_t now = ktime_get();
 	struct krdma_transfer *x;
 
-	hlist_for_each_entry(x, &sess->ch->transfers, all) {
+	hlist_for_each_entry(x, &ch->transfers, all) {
 		struct krdma_transfer_info info = {
-			.session = sess->serial,
+			.session = ch->serial,
 			.user_data = x->user_data,
 			.offset = x->range->addr,
 			.length = x->length,
@@ -276,6 +295,18 @@ static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *ses
 	}
 }
 
+static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *sess)
+{
+	struct krdma_channel *ch;
+	u32 i;
+
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		krdma_emit_transfers_of(e, ch);
+		spin_unlock(&ch->lock);
+	}
+}
+
 static int krdma_list_sessions(struct krdma_emit *e)
 {
 	struct krdma_session *sess;
@@ -285,9 +316,7 @@ static int krdma_list_sessions(struct krdma_emit *e)
 		if (!krdma_visible(e, sess->net, sess->uid))
 			continue;
 		spin_lock_bh(&sess->lock);
-		spin_lock(&sess->ch->lock);
 		e->kind->session(e, sess);
-		spin_unlock(&sess->ch->lock);
 		spin_unlock_bh(&sess->lock);
 	}
 	mutex_unlock(&krdma_sessions_lock);
@@ -365,7 +394,7 @@ static int krdma_list_peer(struct krdma_emit *e)
 				    krdma_default_ms(0), NULL);
 	}
 	if (rc == -ENOTCONN)
-		krdma_session_explain(h->sess, -ENOTCONN, e->error);
+		krdma_session_explain(h->sess, h->sess->ch, -ENOTCONN, e->error);
 	if (rc) {
 		krdma_explain(e->error, rc, "%pISpc does not list its exports (%pe)", &h->sess->dst,
 			      ERR_PTR(rc));
@@ -405,7 +434,7 @@ static const struct krdma_lister krdma_lists[] = {
 	[KRDMA_LIST_SESSIONS] = { sizeof(struct krdma_session_info), krdma_list_sessions,
 				  krdma_emit_session },
 	[KRDMA_LIST_CHANNELS] = { sizeof(struct krdma_channel_info), krdma_list_sessions,
-				  krdma_emit_channel },
+				  krdma_emit_channels },
 	[KRDMA_LIST_EXPORTS] = { sizeof(struct krdma_export_info), krdma_list_exports },
 	[KRDMA_LIST_REGIONS] = { sizeof(struct krdma_region_info), krdma_list_sessions,
 				 krdma_emit_regions },

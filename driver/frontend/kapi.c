@@ -31,6 +31,7 @@ struct krdma_region_handle {
 	struct krdma_region *region; /* one of its users, and of its session */
 	refcount_t ios;              /* transfers under way; and 1 until it is closed */
 	bool closing;
+	atomic_t cancels;       /* calls of krdma_region_cancel() */
 	struct completion idle; /* ios is 0 */
 	struct krdma_watch watch;
 	struct work_struct event_work;
@@ -294,16 +295,21 @@ static void krdma_io_done(struct krdma_transfer *x)
 
 void krdma_region_cancel(struct krdma_region_handle *handle)
 {
-	struct krdma_channel *ch = handle->region->sess->ch;
 	struct hlist_node *next;
+	struct krdma_channel *ch;
 	struct krdma_transfer *x;
+	u32 i;
 
-	krdma_channel_lock(ch);
-	hlist_for_each_entry_safe(x, next, &ch->transfers, all)
-		if (x->done == krdma_io_done &&
-		    container_of(x, struct krdma_io_own, x)->handle == handle)
-			krdma_transfer_end(x, -ECANCELED);
-	krdma_channel_unlock(ch);
+	/* ORDER: first, for those that move from one channel to another meanwhile. */
+	atomic_inc(&handle->cancels);
+	krdma_for_each_channel(ch, handle->region->sess, i) {
+		krdma_channel_lock(ch);
+		hlist_for_each_entry_safe(x, next, &ch->transfers, all)
+			if (x->done == krdma_io_done &&
+			    container_of(x, struct krdma_io_own, x)->handle == handle)
+				krdma_transfer_end(x, -ECANCELED);
+		krdma_channel_unlock(ch);
+	}
 }
 EXPORT_SYMBOL_GPL(krdma_region_cancel);
 
@@ -395,6 +401,8 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	refcount_inc(&handle->ios);
 	krdma_transfer_init(x);
 	own->handle = handle;
+	x->cancels = &handle->cancels;
+	x->cancel = atomic_read(&handle->cancels);
 	x->region = handle->region;
 	x->ch = handle->region->sess->ch;
 	x->done = krdma_io_done;
@@ -414,6 +422,7 @@ static bool krdma_io_prepare(struct krdma_io *io)
 		x->ended = true;
 		return false;
 	}
+	krdma_transfer_route(x);
 	/* Behind empty entries, too. */
 	if (x->local.n && (io->skip || !io->bvec->bv_len))
 		krdma_bvec_step(&x->local.at, io->bvec, x->local.n, io->skip);

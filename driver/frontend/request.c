@@ -334,7 +334,6 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r,
 	r->h = h;
 	region = h->region;
 	x->region = region;
-	x->ch = region->sess->ch;
 	for (i = 0; i < x->nrange; i++)
 		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
 			return krdma_explain(error, -ERANGE,
@@ -420,6 +419,7 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 	x->opcode = op->opcode;
 	x->local.fills = krdma_opcode_fills(op->opcode);
 	krdma_transfer_flags(x, op->flags);
+	krdma_transfer_route(x);
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;
@@ -495,7 +495,7 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 	/* The device must not go while its mapping is made. */
 	dev = krdma_session_device(x->region->sess);
 	if (!dev)
-		return krdma_session_explain(x->region->sess, -ENOTCONN, error);
+		return krdma_session_explain(x->region->sess, x->ch, -ENOTCONN, error);
 	x->local.map = krdma_mem_map(r->mem, &dev->dma, error);
 	krdma_device_put(dev);
 	rc = PTR_ERR_OR_ZERO(x->local.map);

@@ -52,11 +52,11 @@ enum krdma_message_state {
  * by the submitter again from there.
  */
 struct krdma_transfer {
-	struct list_head node;         /* channel->ready, region->waiters or ->digests */
+	struct list_head node;         /* channel->ready, a region's waiters or digests */
 	struct hlist_node all;         /* channel->transfers */
 	struct krdma_transfer *next;   /* in a krdma_queue */
 	struct krdma_region *region;   /* the submitter holds a reference */
-	struct krdma_channel *ch;      /* of the region's session */
+	struct krdma_channel *ch;      /* krdma_transfer_route() */
 	const struct krdma_vec *range; /* of the region */
 	u32 nrange;
 	kuid_t uid;
@@ -94,12 +94,16 @@ struct krdma_transfer {
 	bool held;     /* waits for its turn */
 	bool unmapped; /* its next bytes could not be mapped so far */
 	bool ended;    /* ->done is called, or will be */
+	bool moved_on; /* its channel was lost before it posted anything: it begins on the first */
 	bool lost;     /* a key to its memory may be alive: it must not be given back */
 	bool gap;      /* a work request failed: no more counting in .moved */
 	pid_t pid;     /* 0: the kernel */
 	u64 user_data;
 	/* The device did not take a work request of it: the reason of its -EIO. */
 	bool refused;
+	/* Of a submitter that cancels all of its own: how often it has, and at the submission. */
+	const atomic_t *cancels;
+	int cancel;
 };
 
 /**
@@ -224,19 +228,32 @@ struct krdma_watch {
 	void (*stale)(struct krdma_watch *watch, int err);
 };
 
+/* How far a channel had posted when a grace period began. */
+struct krdma_mark {
+	struct list_head node; /* channel->graces */
+	struct krdma_grace *grace;
+	u32 tail; /* of the channel */
+};
+
 /*
- * A grace period of a channel: when it is over, all that was posted before it began has
- * completed. What is not posted any more, such as work requests that use a recalled key,
- * is not on the wire then.
+ * A grace period of a session: when it is over, all that was posted before it began has
+ * completed on each of its channels. What is not posted any more, such as work requests that
+ * use a recalled key, is not on the wire then.
  */
 struct krdma_grace {
-	struct list_head node; /* channel->graces */
-	u32 mark;              /* channel->tail when it began */
-	/* channel->lock held */
+	atomic_t left; /* channels that have not completed what they had posted */
+	struct krdma_mark marks[KRDMA_CHANNELS_MAX];
+	/* the lock of one of the channels held */
 	void (*over)(struct krdma_grace *grace);
 };
 
 struct krdma_key;
+
+/* A region as one channel uses it; that channel's lock. */
+struct krdma_region_channel {
+	struct krdma_key *last_key; /* the one that was used last, or NULL */
+	struct list_head waiters;   /* transfers that wait for a key */
+};
 
 struct krdma_region {
 	struct kref ref;
@@ -266,15 +283,16 @@ struct krdma_region {
 	unsigned long forget;     /* where to look for a key to forget */
 	struct list_head watches; /* krdma_watch.node */
 
-	/* channel->lock */
-	struct krdma_key *last_key;        /* the one that was used last, or NULL */
-	u64 next;                          /* segment behind the last one that was requested */
-	bool requesting;                   /* a SEGS is under way */
+	struct krdma_region_channel on[KRDMA_CHANNELS_MAX]; /* by the index of the channel */
+	atomic_t requesting; /* keys_work is queued, or a SEGS under way */
+	u64 next;            /* segment behind the last one that was requested; keys_work's */
+	u32 turn;            /* the channel that it was for; the same */
+
+	/* the lock of the first channel */
 	bool digesting;                    /* digest_work is queued, or a DIGEST under way */
 	u32 nsends;                        /* credits that it has */
 	u32 digest_bytes;                  /* of the DIGEST */
 	struct krdma_transfer *digest_for; /* the one that the DIGEST is for; NULL: it has ended */
-	struct list_head waiters;          /* transfers that wait for a key */
 	struct list_head digests;          /* transfers that wait for a digest of the peer */
 	struct list_head unsent;           /* transfers that wait for a credit for their message */
 	struct list_head sending;          /* channel->sending: some do */
@@ -301,6 +319,7 @@ void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch
 
 /* transfer.c */
 void krdma_transfers_complete(struct krdma_transfer *x);
+void krdma_transfer_route(struct krdma_transfer *x);
 void krdma_transfers_submit(struct krdma_queue *batch);
 void krdma_transfer_release(struct krdma_transfer *x);
 void krdma_transfer_cancel(struct krdma_transfer *x, int err);

@@ -30,41 +30,46 @@ struct krdma_segs_rpc {
 /**
  * krdma_region_key_find - find the key of a segment, and remember it
  * @region: region
+ * @ch: channel that will use it
  * @index: of the segment
  *
  * Context: channel->lock held.
  * Return: the key, or NULL
  */
-struct krdma_key *krdma_region_key_find(struct krdma_region *region, u64 index)
+struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdma_channel *ch,
+					u64 index)
 {
-	lockdep_assert_held(&region->sess->ch->lock);
-	region->last_key = xa_load(&region->keys, index);
-	return region->last_key;
+	lockdep_assert_held(&ch->lock);
+	return region->on[ch->index].last_key = xa_load(&region->keys, index);
 }
 
 static void krdma_key_free(struct krdma_region *region, struct krdma_key *key)
 {
-	struct krdma_channel *ch = region->sess->ch;
+	struct krdma_channel *ch;
+	u32 i;
 
 	lockdep_assert_held(&region->sess->lock);
 	xa_erase(&region->keys, key->index);
 	region->nkeys--;
 	/* ORDER: it is not found any more, so it is not remembered again. */
-	spin_lock(&ch->lock);
-	if (region->last_key == key)
-		region->last_key = NULL;
-	spin_unlock(&ch->lock);
+	krdma_for_each_channel(ch, region->sess, i) {
+		spin_lock(&ch->lock);
+		if (region->on[i].last_key == key)
+			region->on[i].last_key = NULL;
+		spin_unlock(&ch->lock);
+	}
 	kfree_rcu(key, rcu);
 }
 
-/* The next SEGS: what the first waiter lacks, and what will be wanted next. */
-static bool krdma_region_next(struct krdma_region *region, u64 *want, u32 *extra)
+/* The next SEGS of a channel: what the first waiter lacks, and what will be wanted next. */
+static bool krdma_region_next(struct krdma_region *region, struct krdma_channel *ch, u64 *want,
+			      u32 *extra)
 {
 	u64 first, last, end = krdma_region_segments(region) - 1;
 	struct krdma_transfer *x, *next;
 
-	lockdep_assert_held(&region->sess->ch->lock);
-	list_for_each_entry_safe(x, next, &region->waiters, node) {
+	lockdep_assert_held(&ch->lock);
+	list_for_each_entry_safe(x, next, &region->on[ch->index].waiters, node) {
 		const struct krdma_vec *range = &x->range[x->far.i];
 
 		first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
@@ -145,24 +150,16 @@ static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_
 	return 0;
 }
 
-/* Reply to SEGS. */
-static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg,
-				      int err)
+/* What a channel's waiters do with it. */
+static void krdma_region_keys_came(struct krdma_region *region, struct krdma_channel *ch,
+				   const struct krdma_segs_rpc *segs,
+				   const union krdma_wire_msg *msg, int err)
 {
-	struct krdma_segs_rpc *segs = rpc->arg;
-	struct krdma_region *region = segs->region;
-	struct krdma_channel *ch = region->sess->ch;
+	struct list_head *waiters = &region->on[ch->index].waiters;
 	struct krdma_transfer *x, *next;
 
-	if (msg && !READ_ONCE(region->err)) {
-		err = krdma_keys_store(region, msg, segs);
-		if (err == -EPROTO)
-			krdma_session_protocol(region->sess, "a reply with keys that do not fit");
-	}
-
 	krdma_channel_lock(ch);
-	region->requesting = false;
-	list_for_each_entry_safe(x, next, &region->waiters, node) {
+	list_for_each_entry_safe(x, next, waiters, node) {
 		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
 		if (!krdma_range_has(segs->first, segs->count, first))
@@ -175,39 +172,100 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 		else
 			krdma_transfer_replied(x, err);
 	}
-	if (!list_empty(&region->waiters))
+	if (!list_empty(waiters))
 		krdma_region_want(region);
 	krdma_transfer_pump(ch);
 	krdma_channel_unlock(ch);
+}
+
+/* Reply to SEGS. */
+static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg,
+				      int err)
+{
+	struct krdma_segs_rpc *segs = rpc->arg;
+	struct krdma_region *region = segs->region;
+	struct krdma_channel *ch;
+	u32 i;
+
+	if (msg && !READ_ONCE(region->err)) {
+		err = krdma_keys_store(region, msg, segs);
+		if (err == -EPROTO)
+			krdma_session_protocol(region->sess, "a reply with keys that do not fit");
+	}
+
+	/* ORDER: before it is seen whether any wait. */
+	atomic_set(&region->requesting, 0);
+	krdma_for_each_channel(ch, region->sess, i)
+		krdma_region_keys_came(region, ch, segs, msg, err);
 	kfree(segs);
 	krdma_region_put(region);
 }
 
 static void krdma_region_keys_failed(struct krdma_region *region, int err)
 {
-	struct krdma_channel *ch = region->sess->ch;
+	struct krdma_channel *ch;
 	struct krdma_transfer *x;
+	u32 i;
 
-	krdma_channel_lock(ch);
-	region->requesting = false;
-	/* One of them; the others try for themselves. */
-	x = list_first_entry_or_null(&region->waiters, struct krdma_transfer, node);
-	if (x)
-		krdma_transfer_end(x, err);
-	if (!list_empty(&region->waiters))
-		krdma_region_want(region);
-	krdma_channel_unlock(ch);
+	atomic_set(&region->requesting, 0);
+	krdma_for_each_channel(ch, region->sess, i) {
+		struct list_head *waiters = &region->on[i].waiters;
+
+		krdma_channel_lock(ch);
+		/* One of them; the others try for themselves. */
+		x = list_first_entry_or_null(waiters, struct krdma_transfer, node);
+		if (x)
+			krdma_transfer_end(x, err);
+		if (!list_empty(waiters))
+			krdma_region_want(region);
+		krdma_channel_unlock(ch);
+	}
 }
 
 static void krdma_region_waiting(struct krdma_region *region, enum krdma_wait wait)
 {
-	struct krdma_channel *ch = region->sess->ch;
+	struct krdma_channel *ch;
 	struct krdma_transfer *x;
+	u32 i;
 
-	krdma_channel_lock(ch);
-	list_for_each_entry(x, &region->waiters, node)
-		krdma_transfer_wait(x, wait, 0);
-	krdma_channel_unlock(ch);
+	krdma_for_each_channel(ch, region->sess, i) {
+		krdma_channel_lock(ch);
+		list_for_each_entry(x, &region->on[i].waiters, node)
+			krdma_transfer_wait(x, wait, 0);
+		krdma_channel_unlock(ch);
+	}
+}
+
+/* The next SEGS of all channels. With none, those that begin to wait from now on ask anew. */
+static bool krdma_region_wanted(struct krdma_region *region, u64 *want, u32 *extra)
+{
+	struct krdma_channel *ch;
+	bool wanted = false;
+	u32 i;
+
+	/* Channels take turns. */
+	for (i = 0; i < KRDMA_CHANNELS_MAX && !wanted; i++) {
+		region->turn = (region->turn + 1) % KRDMA_CHANNELS_MAX;
+		ch = krdma_session_slot(region->sess, region->turn);
+		if (!ch)
+			continue;
+		krdma_channel_lock(ch);
+		wanted = krdma_region_next(region, ch, want, extra);
+		/* Some that waited may have found their key. */
+		krdma_transfer_pump(ch);
+		krdma_channel_unlock(ch);
+	}
+	if (wanted)
+		return true;
+	atomic_set(&region->requesting, 0);
+	/* ORDER: whoever came before that found a request under way. */
+	krdma_for_each_channel(ch, region->sess, i) {
+		krdma_channel_lock(ch);
+		if (!list_empty(&region->on[i].waiters))
+			krdma_region_want(region);
+		krdma_channel_unlock(ch);
+	}
+	return false;
 }
 
 /**
@@ -223,7 +281,6 @@ void krdma_region_keys_work(struct work_struct *work)
 	struct krdma_segs_rpc *segs;
 	struct krdma_wire_segs *msg;
 	struct krdma_rpc *rpc;
-	bool wanted;
 	u32 extra;
 	int rc = -ENOMEM;
 
@@ -235,15 +292,8 @@ void krdma_region_keys_work(struct work_struct *work)
 	if (!segs || !rpc)
 		goto out;
 
-	krdma_channel_lock(sess->ch);
-	wanted = krdma_region_next(region, &segs->first, &extra);
-	if (!wanted)
-		region->requesting = false;
-	/* Some that waited may have found their key. */
-	krdma_transfer_pump(sess->ch);
-	krdma_channel_unlock(sess->ch);
 	rc = 0;
-	if (!wanted)
+	if (!krdma_region_wanted(region, &segs->first, &extra))
 		goto out;
 
 	kref_get(&region->ref);
@@ -277,14 +327,12 @@ out:
  * krdma_region_want - see to it that the keys of the waiters are requested
  * @region: the region
  *
- * Context: channel->lock held.
+ * Context: the lock of the waiters' channel held.
  */
 void krdma_region_want(struct krdma_region *region)
 {
-	lockdep_assert_held(&region->sess->ch->lock);
-	if (region->requesting)
+	if (atomic_xchg(&region->requesting, 1))
 		return;
-	region->requesting = true;
 	kref_get(&region->ref);
 	/* Put by the work; requesting is false again before it is queued again. */
 	if (!queue_work(krdma_rpc_wq, &region->keys_work))
@@ -300,7 +348,8 @@ static void krdma_recall_over(struct krdma_grace *grace)
 
 	/* ORDER: rx_work may free it then. */
 	WRITE_ONCE(recall->due, true);
-	if (sess->ch->state == KRDMA_CHANNEL_UP)
+	/* Of another channel: the session ends it when no channel has a queue pair any more. */
+	if (READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP)
 		queue_work(krdma_wq, &sess->rx_work);
 }
 
@@ -348,10 +397,8 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 	 * region is unknown its CLOSE has crossed the RECALL.
 	 */
 	list_add_tail(&recall->node, &sess->recalls);
-	spin_lock(&sess->ch->lock);
-	if (krdma_grace_begin(sess->ch, &recall->grace, krdma_recall_over))
+	if (krdma_grace_begin(sess, &recall->grace, krdma_recall_over))
 		recall->due = true;
-	spin_unlock(&sess->ch->lock);
 	spin_unlock_bh(&sess->lock);
 	krdma_stat_inc(n ? KRDMA_STAT_RECALLS : KRDMA_STAT_REVOKES);
 	krdma_post_rx(sess->ch, rx);

@@ -187,17 +187,20 @@ static void krdma_regions_lost(struct krdma_session *sess)
  */
 void krdma_region_fail(struct krdma_region *region, int err)
 {
-	struct krdma_channel *ch = region->sess->ch;
 	struct hlist_node *next;
+	struct krdma_channel *ch;
 	struct krdma_transfer *x;
+	u32 i;
 
 	lockdep_assert_held(&region->sess->lock);
 	krdma_region_stale(region, err);
-	spin_lock(&ch->lock);
-	hlist_for_each_entry_safe(x, next, &ch->transfers, all)
-		if (x->region == region)
-			krdma_transfer_end(x, err);
-	krdma_channel_unlock_later(ch);
+	krdma_for_each_channel(ch, region->sess, i) {
+		spin_lock(&ch->lock);
+		hlist_for_each_entry_safe(x, next, &ch->transfers, all)
+			if (x->region == region)
+				krdma_transfer_end(x, err);
+		krdma_channel_unlock_later(ch);
+	}
 }
 
 /* The session knows it no longer, and the caller's reference is put. */
@@ -230,11 +233,9 @@ static bool krdma_region_idle(struct krdma_region *region)
 	bool idle = true;
 
 	spin_lock_bh(&sess->lock);
-	spin_lock(&sess->ch->lock);
-	/* Bounded: what is posted ends, or the heartbeat ends the session. */
+	/* Bounded: what is posted ends, or its channel does, as it is too old. */
 	if (!region->closing)
-		idle = krdma_grace_begin(sess->ch, &region->grace, krdma_region_close_over);
-	spin_unlock(&sess->ch->lock);
+		idle = krdma_grace_begin(sess, &region->grace, krdma_region_close_over);
 	region->closing = true;
 	spin_unlock_bh(&sess->lock);
 	return idle;
@@ -336,6 +337,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 					     u32 rights)
 {
 	struct krdma_region *region = krdma_inject(kzalloc(sizeof(*region), GFP_KERNEL), NULL);
+	u32 i;
 
 	if (!region)
 		return NULL;
@@ -347,7 +349,8 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	strscpy(region->name, name, sizeof(region->name));
 	xa_init_flags(&region->keys, XA_FLAGS_LOCK_BH);
 	INIT_LIST_HEAD(&region->node);
-	INIT_LIST_HEAD(&region->waiters);
+	for (i = 0; i < KRDMA_CHANNELS_MAX; i++)
+		INIT_LIST_HEAD(&region->on[i].waiters);
 	INIT_LIST_HEAD(&region->watches);
 	INIT_LIST_HEAD(&region->digests);
 	INIT_LIST_HEAD(&region->unsent);
@@ -491,7 +494,7 @@ static int krdma_region_explain(struct krdma_region *region, int rc, struct krdm
 			"'%s' of %pISpc has only rights that can't be used here: atomic operations, or messages in a session without KRDMA_CONNECT_MESSAGES",
 			region->name, &sess->dst);
 	case -ENOTCONN:
-		return krdma_session_explain(sess, rc, error);
+		return krdma_session_explain(sess, sess->ch, rc, error);
 	case -ETIMEDOUT:
 	case -EINTR:
 		return krdma_explain(error, rc, "%pISpc did not open '%s' in time", &sess->dst,
@@ -612,7 +615,6 @@ static void krdma_regions_drop(struct krdma_session *sess)
 const struct krdma_role_ops krdma_initiator_ops = {
 	.data = &krdma_transfer_ops,
 	.established = krdma_sends_begin,
-	.fail = krdma_transfers_fail_rest,
 	.drop = krdma_regions_drop,
 	.lost = krdma_regions_lost,
 	.request = krdma_region_recall,

@@ -8,7 +8,7 @@
  *				krdma_queue, while they are submitted
  *	channel->unmapped	its memory could not be mapped for DMA: tried again when a
  *				mapping has gone, and by the tick, until the deadline
- *	region->waiters		lacks the key of its next segment
+ *	region->on[].waiters	lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known
  *	region->unsent		its message waits for a credit
  *	(none)			all that will be posted is on the wire, or it is held:
@@ -48,7 +48,22 @@ void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t
 	krdma_transfer_note(x, wait, now);
 }
 
-/* The one place where a transfer becomes finished: nothing of it is on the wire. */
+/* Nothing of it is on the wire: krdma_channel_unlock() has what comes next. */
+static void krdma_transfer_leave(struct krdma_transfer *x)
+{
+	struct krdma_channel *ch = x->ch;
+
+	if (unlikely(ch->scan == &x->all))
+		ch->scan = x->all.next;
+	hlist_del_init(&x->all);
+	ch->ntransfers--;
+	/* Mostly it is on no list: all of it was on the wire. */
+	if (!list_empty(&x->node))
+		list_del_init(&x->node);
+	krdma_queue_add(&ch->ended, x);
+}
+
+/* The one place where a transfer becomes finished. */
 static void krdma_transfer_finish(struct krdma_transfer *x)
 {
 	struct krdma_channel *ch = x->ch;
@@ -78,23 +93,15 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 	}
 	trace_krdma_transfer_end(ch->serial, x, x->status);
 	x->ended = true;
-	if (unlikely(ch->scan == &x->all))
-		ch->scan = x->all.next;
-	hlist_del_init(&x->all);
-	ch->ntransfers--;
-	/* Mostly it is on no list: all of it was on the wire. */
-	if (!list_empty(&x->node)) {
-		list_del_init(&x->node);
-		/* The reply finds nobody any more. */
-		if (x->region->digest_for == x)
-			x->region->digest_for = NULL;
-	}
+	/* The reply finds nobody any more. */
+	if (unlikely(!list_empty(&x->node)) && !ch->first && x->region->digest_for == x)
+		x->region->digest_for = NULL;
 	/* Nor the reply to its message. */
 	if (unlikely(x->send)) {
 		x->send->transfer = NULL;
 		x->send = NULL;
 	}
-	krdma_queue_add(&ch->ended, x);
+	krdma_transfer_leave(x);
 }
 
 /* What a transfer does next. */
@@ -272,9 +279,9 @@ again:
 			krdma_transfer_advance(x, now);
 			continue;
 		}
-		key = krdma_region_key(region, krdma_transfer_at(x));
+		key = krdma_region_key(region, ch, krdma_transfer_at(x));
 		if (!key) {
-			list_move_tail(&x->node, &region->waiters);
+			list_move_tail(&x->node, &region->on[ch->index].waiters);
 			krdma_transfer_wait(x, KRDMA_WAIT_CREDIT, now);
 			krdma_region_want(region);
 			continue;
@@ -328,16 +335,24 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 	int err;
 
 	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
-	x->submitted = now;
+	if (likely(!x->moved_on))
+		x->submitted = now;
 	x->since = now;
 	if (unlikely(x->verify))
 		x->from = x->local.at;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
-	trace_krdma_transfer_submit(ch->serial, x);
+	if (likely(!x->moved_on))
+		trace_krdma_transfer_submit(ch->serial, x);
 	hlist_add_head(&x->all, &ch->transfers);
 	ch->ntransfers++;
 	/* krdma_region_fail() sets ->err first, and then ends what is on ->transfers. */
 	err = x->status ?: READ_ONCE(x->region->err);
+	/* It was on no channel for a moment, where a submitter that cancels all did not see it. */
+	if (unlikely(x->moved_on)) {
+		x->moved_on = false;
+		if (!err && x->cancels && atomic_read(x->cancels) != x->cancel)
+			err = -ECANCELED;
+	}
 	if (unlikely(err)) {
 		krdma_transfer_end(x, err);
 	} else if (unlikely(ch->state != KRDMA_CHANNEL_UP)) {
@@ -356,6 +371,58 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 }
 
 /**
+ * krdma_transfer_route - choose the channel of a transfer
+ * @x: transfer, with its region, opcode and flags; not submitted yet
+ *
+ * That of this processor. The first has messages, whose order is that of its queue pair, WRITEs
+ * that a message may tell of later, as it has to come behind them, and digests.
+ *
+ * Context: any.
+ */
+void krdma_transfer_route(struct krdma_transfer *x)
+{
+	struct krdma_session *sess = x->region->sess;
+	bool told = x->opcode == KRDMA_OP_WRITE && (x->region->rights & KRDMA_RIGHT_MESSAGE);
+
+	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told ?
+			sess->ch :
+			krdma_session_channel(sess);
+}
+
+/* The channel of a transfer, locked: the first takes the place of one that is not up. */
+static struct krdma_channel *krdma_transfer_lock(struct krdma_transfer *x) __acquires(&x->ch->lock)
+{
+	struct krdma_channel *ch;
+
+	for (;;) {
+		ch = READ_ONCE(x->ch);
+		krdma_channel_lock(ch);
+		if (likely(ch == x->ch))
+			return ch;
+		spin_unlock_bh(&ch->lock);
+	}
+}
+
+/* Begin those of a channel that follow each other. Return: the rest */
+static struct krdma_transfer *krdma_transfers_begin(struct krdma_channel *ch,
+						    struct krdma_transfer *x, ktime_t now)
+{
+	struct krdma_queue fresh = KRDMA_QUEUE_INIT(fresh);
+	struct krdma_transfer *next;
+
+	for (; x && x->ch == ch; x = next) {
+		/* One that ends at once is in another queue. */
+		next = x->next;
+		krdma_transfer_begin(x, now, &fresh);
+	}
+	if (fresh.first)
+		krdma_transfer_pump_ready(ch, fresh.first);
+	else
+		krdma_transfer_pump(ch);
+	return x;
+}
+
+/**
  * krdma_transfers_submit - start transfers
  * @batch: transfers, filled in by the submitter, who holds references on what
  *	they use; empty on return
@@ -367,24 +434,19 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
  */
 void krdma_transfers_submit(struct krdma_queue *batch)
 {
-	struct krdma_transfer *x = batch->first, *next;
+	struct krdma_transfer *x = batch->first;
 	ktime_t now = ktime_get();
 
 	krdma_queue_init(batch);
 	while (x) {
-		struct krdma_queue fresh = KRDMA_QUEUE_INIT(fresh);
 		struct krdma_channel *ch = x->ch;
 
 		krdma_channel_lock(ch);
-		for (; x && x->ch == ch; x = next) {
-			/* One that ends at once is in another queue. */
-			next = x->next;
-			krdma_transfer_begin(x, now, &fresh);
-		}
-		if (fresh.first)
-			krdma_transfer_pump_ready(ch, fresh.first);
+		if (unlikely(ch->first && ch->state != KRDMA_CHANNEL_UP))
+			/* krdma_transfer_lock() may have seen the other. */
+			WRITE_ONCE(x->ch, ch->first);
 		else
-			krdma_transfer_pump(ch);
+			x = krdma_transfers_begin(ch, x, now);
 		/* ORDER: a channel is there as long as something of it is under way. */
 		krdma_channel_unlock(ch);
 	}
@@ -400,9 +462,8 @@ void krdma_transfers_submit(struct krdma_queue *batch)
  */
 void krdma_transfer_release(struct krdma_transfer *x)
 {
-	struct krdma_channel *ch = x->ch;
+	struct krdma_channel *ch = krdma_transfer_lock(x);
 
-	krdma_channel_lock(ch);
 	if (x->held) {
 		x->held = false;
 		if (!hlist_unhashed(&x->all) && !x->status) {
@@ -425,9 +486,8 @@ void krdma_transfer_release(struct krdma_transfer *x)
  */
 void krdma_transfer_cancel(struct krdma_transfer *x, int err)
 {
-	struct krdma_channel *ch = x->ch;
+	struct krdma_channel *ch = krdma_transfer_lock(x);
 
-	krdma_channel_lock(ch);
 	if (!hlist_unhashed(&x->all))
 		krdma_transfer_end(x, err);
 	else if (!x->ended && !x->status)
@@ -441,6 +501,12 @@ static void krdma_transfer_fail(struct krdma_transfer *x)
 {
 	if (x->status)
 		return;
+	/* Nobody else has to know that a channel is lost. */
+	if (x->ch->first && !x->posted && krdma_post_good(x->ch->first)) {
+		x->moved_on = true;
+		krdma_transfer_leave(x);
+		return;
+	}
 	krdma_transfer_end(x, x->posted || x->send || x->verify == KRDMA_VERIFY_AGAIN ?
 				      -ECONNRESET :
 				      -ENOTCONN);
@@ -486,16 +552,9 @@ static void krdma_transfers_fail(struct krdma_channel *ch)
 	krdma_transfers_fail_batch(ch);
 }
 
-/**
- * krdma_transfers_fail_rest - end all transfers of a session that goes down
- * @sess: session; its channel is down, without a tick; twice does no harm
- *
- * Context: work.
- */
-void krdma_transfers_fail_rest(struct krdma_session *sess)
+/* All that are left, of a channel that is down and has no tick; twice does no harm. */
+static void krdma_transfers_fail_rest(struct krdma_channel *ch)
 {
-	struct krdma_channel *ch = sess->ch;
-
 	krdma_channel_lock(ch);
 	ch->scan = ch->transfers.first;
 	while (ch->scan) {
@@ -535,6 +594,17 @@ static ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 	return soonest;
 }
 
+/* What had not begun on a channel that is lost begins on the first, with the time that is left. */
+static void krdma_transfer_move(struct krdma_transfer *x)
+{
+	struct krdma_queue queue = KRDMA_QUEUE_INIT(queue);
+	ktime_t now = ktime_get();
+
+	x->timeout = x->deadline == KTIME_MAX ? KTIME_MAX : max_t(ktime_t, x->deadline - now, 0);
+	krdma_queue_add(&queue, x);
+	krdma_transfers_submit(&queue);
+}
+
 /**
  * krdma_transfers_complete - call ->done of transfers
  * @x: the first, or NULL; the others by ->next
@@ -548,7 +618,10 @@ void krdma_transfers_complete(struct krdma_transfer *x)
 	for (; x; x = next) {
 		/* ORDER: the submitter may free it. */
 		next = x->next;
-		x->done(x);
+		if (unlikely(x->moved_on))
+			krdma_transfer_move(x);
+		else
+			x->done(x);
 	}
 }
 
@@ -576,6 +649,7 @@ const struct krdma_data_ops krdma_transfer_ops = {
 	.teardown = krdma_transfers_teardown,
 	.reap = krdma_wrs_reap,
 	.fail = krdma_transfers_fail,
+	.fail_rest = krdma_transfers_fail_rest,
 	.pump = krdma_transfer_pump,
 	.expire = krdma_transfers_expire,
 	.complete = krdma_transfers_complete,
@@ -650,7 +724,7 @@ int krdma_transfer_explain(struct krdma_transfer *x, struct krdma_error *error)
 				     krdma_wire_status_text(krdma_wire_status(x->status)));
 	case -ECONNRESET:
 	case -ENOTCONN:
-		return krdma_session_explain(sess, x->status, error);
+		return krdma_session_explain(sess, x->ch, x->status, error);
 	default:
 		return krdma_explain(error, x->status, "'%s' of %pISpc: transfer failed (%pe)",
 				     region->name, &sess->dst, ERR_PTR(x->status));

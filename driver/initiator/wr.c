@@ -44,37 +44,54 @@ static struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 index)
 
 static void krdma_graces_end(struct krdma_channel *ch)
 {
-	struct krdma_grace *grace, *next;
+	struct krdma_mark *mark, *next;
+	struct krdma_grace *grace;
 
-	list_for_each_entry_safe(grace, next, &ch->graces, node) {
-		if ((s32)(ch->head - grace->mark) < 0)
+	list_for_each_entry_safe(mark, next, &ch->graces, node) {
+		if ((s32)(ch->head - mark->tail) < 0)
 			break;
-		list_del_init(&grace->node);
-		grace->over(grace);
+		list_del(&mark->node);
+		/* ORDER: the last one is through with all marks. */
+		grace = mark->grace;
+		if (atomic_dec_and_test(&grace->left))
+			grace->over(grace);
 	}
 }
 
 /**
  * krdma_grace_begin - begin a grace period
- * @ch: channel
+ * @sess: session
  * @grace: not begun, or over
- * @over: called once when it is over, under the lock
+ * @over: called once when it is over, under the lock of a channel
  *
- * A channel that fails ends it when its queue pair is gone.
+ * A channel that fails has its part in it until its queue pair is gone. One that is connected
+ * later posts nothing that the grace period is about.
  *
- * Context: channel->lock held.
+ * Context: session->lock held.
  * Return: true if it is over at once, without @over
  */
-bool krdma_grace_begin(struct krdma_channel *ch, struct krdma_grace *grace,
+bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 		       void (*over)(struct krdma_grace *grace))
 {
-	lockdep_assert_held(&ch->lock);
-	if (ch->head == ch->tail)
-		return true;
-	grace->mark = ch->tail;
+	struct krdma_channel *ch;
+	u32 i;
+
+	lockdep_assert_held(&sess->lock);
 	grace->over = over;
-	list_add_tail(&grace->node, &ch->graces);
-	return false;
+	atomic_set(&grace->left, 1);
+	krdma_for_each_channel(ch, sess, i) {
+		struct krdma_mark *mark = &grace->marks[i];
+
+		spin_lock(&ch->lock);
+		if (ch->head != ch->tail) {
+			mark->grace = grace;
+			mark->tail = ch->tail;
+			atomic_inc(&grace->left);
+			list_add_tail(&mark->node, &ch->graces);
+		}
+		spin_unlock(&ch->lock);
+	}
+	return atomic_dec_and_test(&grace->left);
 }
 
 static void krdma_ring_del(struct krdma_channel *ch, struct krdma_wr *w)
@@ -106,12 +123,13 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 	x->nwrs--;
 	if (err) {
 		x->gap = true;
-		if (!x->status)
+		/* The session may go on: nothing else says that bytes may still arrive. */
+		if (!x->status || ch->first)
 			x->status = err;
 	} else if (!x->gap) {
 		x->moved += w->bytes;
 	}
-	/* Otherwise more of it is on the wire, or on channel->ready or region->waiters. */
+	/* Otherwise more of it is on the wire, or on channel->ready, or waits for a key. */
 	if (!x->nwrs && (x->status || x->posted == x->length))
 		krdma_transfer_advance(x, 0);
 }

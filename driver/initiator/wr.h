@@ -31,7 +31,7 @@ struct krdma_recall {
 	struct krdma_session *sess;
 	__le32 tag;
 	struct krdma_grace grace;
-	bool due;            /* the grace period is over; set under channel->lock */
+	bool due;            /* the grace period is over; set under the lock of a channel */
 	struct krdma_tx *tx; /* for the reply */
 };
 
@@ -86,24 +86,27 @@ void krdma_region_keys_work(struct work_struct *work);
 bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 			 const union krdma_wire_msg *request);
 void krdma_region_recalls_reply(struct krdma_session *sess);
-struct krdma_key *krdma_region_key_find(struct krdma_region *region, u64 index);
+struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdma_channel *ch,
+					u64 index);
 void krdma_region_want(struct krdma_region *region);
 
 /**
  * krdma_region_key - the key of a byte
  * @region: region
+ * @ch: channel that will use it
  * @at: offset of the byte
  *
  * Context: channel->lock held.
  * Return: the key, or NULL
  */
-static inline struct krdma_key *krdma_region_key(struct krdma_region *region, u64 at)
+static inline struct krdma_key *krdma_region_key(struct krdma_region *region,
+						 struct krdma_channel *ch, u64 at)
 {
 	u64 index = krdma_segment_of(at, region->segment_shift);
-	struct krdma_key *key = region->last_key;
+	struct krdma_key *key = region->on[ch->index].last_key;
 
 	/* Mostly the transfer before used the same key. */
-	return key && key->index == index ? key : krdma_region_key_find(region, index);
+	return key && key->index == index ? key : krdma_region_key_find(region, ch, index);
 }
 
 /* transfer.c */
@@ -112,7 +115,6 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now);
 void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now);
 void krdma_transfer_refused(struct krdma_transfer *x);
 void krdma_transfer_replied(struct krdma_transfer *x, int err);
-void krdma_transfers_fail_rest(struct krdma_session *sess);
 void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh);
 
 /**
@@ -147,7 +149,7 @@ static inline void krdma_transfers_map_again(struct krdma_channel *ch)
 struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
 				struct krdma_key *key);
 int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain);
-bool krdma_grace_begin(struct krdma_channel *ch, struct krdma_grace *grace,
+bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 		       void (*over)(struct krdma_grace *grace));
 void krdma_wrs_reap(struct krdma_channel *ch);
 int krdma_wrs_setup(struct krdma_channel *ch);

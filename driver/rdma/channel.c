@@ -20,7 +20,7 @@
  * posted behind a drain.
  *
  * A channel that fails is down at once, and its transfers end. krdma_channel_unlock() lets the
- * session know, which takes it apart.
+ * session know, which takes it apart; if it is the first, the session ends.
  */
 #include <linux/slab.h>
 
@@ -51,26 +51,42 @@ void krdma_channel_init(struct krdma_channel *ch, struct krdma_session *sess,
 	ch->sess = sess;
 	ch->ops = ops;
 	spin_lock_init(&ch->lock);
-	ch->state = KRDMA_CHANNEL_CONNECTING;
-	ch->bye = -1;
-	ch->last_wc = jiffies;
-	ch->progress = jiffies;
-	ch->tick_at = KTIME_MAX;
+	ch->state = KRDMA_CHANNEL_DEAD;
 	krdma_queue_init(&ch->ended);
-	init_completion(&ch->cm_done);
-	init_waitqueue_head(&ch->tx_wait);
-	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
-	INIT_DELAYED_WORK(&ch->tick, krdma_channel_tick);
 	tasklet_setup(&ch->kick, krdma_channel_kick);
 	INIT_HLIST_HEAD(&ch->transfers);
 	INIT_LIST_HEAD(&ch->ready);
 	INIT_LIST_HEAD(&ch->unmapped);
 	INIT_LIST_HEAD(&ch->sending);
+}
+
+/**
+ * krdma_channel_begin - begin with a connection of a channel
+ * @ch: channel that has none yet, or was taken apart: no work or tasklet of it but ->kick runs
+ *
+ * Context: session->lock held.
+ */
+void krdma_channel_begin(struct krdma_channel *ch)
+{
+	spin_lock(&ch->lock);
+	memset_startat(ch, 0, beginning);
+	ch->beginning = true;
+	ch->bye = -1;
+	ch->last_wc = jiffies;
+	ch->progress = jiffies;
+	ch->tick_at = KTIME_MAX;
+	init_completion(&ch->cm_done);
+	init_waitqueue_head(&ch->tx_wait);
+	INIT_WORK(&ch->qp_event_work, krdma_conn_qp_work);
+	INIT_DELAYED_WORK(&ch->tick, krdma_channel_tick);
 	INIT_LIST_HEAD(&ch->tx_free);
 	INIT_LIST_HEAD(&ch->rx_list);
 	INIT_LIST_HEAD(&ch->graces);
 	INIT_LIST_HEAD(&ch->sinks);
 	INIT_LIST_HEAD(&ch->sends_free);
+	ch->ops->begin(ch);
+	WRITE_ONCE(ch->state, KRDMA_CHANNEL_CONNECTING);
+	krdma_channel_unlock_later(ch);
 }
 
 /**
@@ -105,7 +121,7 @@ void krdma_channel_settle(struct krdma_channel *ch) __releases(&ch->lock)
 void krdma_channel_close(struct krdma_channel *ch)
 {
 	lockdep_assert_held(&ch->lock);
-	if (ch->state == KRDMA_CHANNEL_DOWN)
+	if (ch->state >= KRDMA_CHANNEL_DOWN)
 		return;
 	WRITE_ONCE(ch->state, KRDMA_CHANNEL_DOWN);
 	if (ch->data)
@@ -115,7 +131,7 @@ void krdma_channel_close(struct krdma_channel *ch)
 }
 
 /**
- * krdma_channel_fail - end a channel, and its session with it
+ * krdma_channel_fail - end a channel; its session knows what ends with it
  * @ch: channel
  * @err: negative errno
  * @cause: a phrase, static
@@ -126,7 +142,7 @@ void krdma_channel_close(struct krdma_channel *ch)
 void krdma_channel_fail(struct krdma_channel *ch, int err, const char *cause, int bye)
 {
 	lockdep_assert_held(&ch->lock);
-	if (ch->state == KRDMA_CHANNEL_DOWN)
+	if (ch->state >= KRDMA_CHANNEL_DOWN)
 		return;
 	ch->err = err;
 	WRITE_ONCE(ch->lost_cause, cause);
@@ -265,7 +281,7 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		ch->heard = true;
 		rx->len = wc->byte_len;
 		if (ch->bye < 0)
-			ch->bye = krdma_wire_bye_reason(rx->buf, rx->len);
+			WRITE_ONCE(ch->bye, krdma_wire_bye_reason(rx->buf, rx->len));
 		ch->last_wc = jiffies;
 		handle = ch->ops->received(ch, rx);
 	}

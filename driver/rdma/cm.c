@@ -119,9 +119,10 @@ static void krdma_conn_disconnected(struct krdma_channel *ch)
 	bool up;
 
 	krdma_channel_lock(ch);
-	up = ch->state == KRDMA_CHANNEL_UP;
+	/* Nothing is received on a further channel. */
+	up = ch->state == KRDMA_CHANNEL_UP && !ch->first;
 	if (up) {
-		ch->lost = cause;
+		WRITE_ONCE(ch->lost, cause);
 		ch->lost_at = jiffies;
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_LOST_MS));
 	} else {
@@ -204,8 +205,8 @@ void krdma_conn_qp_work(struct work_struct *work)
 	enum ib_event_type event = READ_ONCE(ch->qp_event);
 	struct rdma_cm_id *id = READ_ONCE(ch->id);
 
-	/* ORDER: the id is there while the session is not taken apart. */
-	if (!id || READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
+	/* ORDER: the id is there while the channel is not taken apart. */
+	if (!id || READ_ONCE(ch->state) >= KRDMA_CHANNEL_DOWN)
 		return;
 	/* The peer's first message overtook the end of the handshake. */
 	if (event == IB_EVENT_COMM_EST)
@@ -228,11 +229,18 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->cause = krdma_device_unusable(ch->dev, id->port_num);
 	if (ch->cause)
 		return -EOPNOTSUPP;
+	if (ch->first && ch->dev != ch->first->dev) {
+		ch->cause = "its route is over another RDMA device";
+		return -EOPNOTSUPP;
+	}
 
-	ch->nrx = KRDMA_CREDITS * 2 + 1 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
+	/* Only data goes over another channel than the first. */
+	if (!ch->first) {
+		ch->nrx = KRDMA_CREDITS * 2 + 1 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
+		ch->ntx = KRDMA_CREDITS * 3 + 1;
+	}
 	/* Only the target gets messages; the initiator gets replies to them. */
 	ch->rx_size = ch->messages && ch->inbound ? KRDMA_WIRE_MESSAGE_MAX : KRDMA_WIRE_MSG_MAX;
-	ch->ntx = KRDMA_CREDITS * 3 + 1;
 	/* A target posts no data, and a peer should cost little. */
 	ch->slots = ch->data ? KRDMA_DATA_SLOTS : 0;
 	ch->max_sge = ch->dev->policy.max_sge;
@@ -258,12 +266,13 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 		return -EOPNOTSUPP;
 	}
 
-	ch->pd = krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
+	ch->pd = ch->first ? ch->first->pd : krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
 	rc = PTR_ERR_OR_ZERO(ch->pd);
 	if (rc)
 		goto out;
 	ch->cq = krdma_inject(ib_alloc_cq(ib, ch, attr.cap.max_send_wr + attr.cap.max_recv_wr,
-					  ch->serial % ib->num_comp_vectors, IB_POLL_SOFTIRQ),
+					  (ch->serial + ch->index) % ib->num_comp_vectors,
+					  IB_POLL_SOFTIRQ),
 			      ERR_PTR(-ENOMEM));
 	rc = PTR_ERR_OR_ZERO(ch->cq) ?: krdma_post_setup(ch);
 	if (rc)
@@ -359,7 +368,7 @@ static int krdma_conn_error(struct krdma_channel *ch, int rc)
  * On failure ch->cause says what went wrong, unless the channel has failed or was closed, and
  * krdma_conn_destroy cleans up.
  *
- * Context: the session's connect work.
+ * Context: a work of the session that connects.
  * Return: 0 or a negative errno
  */
 int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
@@ -454,7 +463,7 @@ int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
 
 /**
  * krdma_conn_stop - break a channel: what is posted gets its completions
- * @ch: channel of a session that is closing, so that nobody posts
+ * @ch: channel that is down, so that nobody posts
  *
  * Context: process.
  */
@@ -505,7 +514,7 @@ static void krdma_cq_quiesce(struct ib_cq *cq)
 
 /**
  * krdma_conn_destroy - destroy id, queue pair and completion queue of a channel
- * @ch: channel, stopped and drained; no work of its session runs
+ * @ch: channel, stopped and drained; with the first one no work of its session runs
  *
  * No peer can reach this host's memory by the channel after it.
  *
@@ -559,7 +568,7 @@ void krdma_conn_release(struct krdma_channel *ch)
 	/* Messages on their way to a post that will be refused. */
 	wait_event(ch->tx_wait, krdma_conn_tx_idle(ch));
 	krdma_post_teardown(ch);
-	if (!IS_ERR_OR_NULL(ch->pd))
+	if (!ch->first && !IS_ERR_OR_NULL(ch->pd))
 		ib_dealloc_pd(ch->pd);
 	ch->pd = NULL;
 	krdma_channel_lock(ch);

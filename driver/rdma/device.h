@@ -18,9 +18,9 @@ struct krdma_channel;
 struct krdma_device {
 	struct ib_device *ib;
 	struct list_head node;  /* krdma_devices */
-	refcount_t refs;        /* 1 for the ib_client, 1 for each session or walk */
+	refcount_t refs;        /* 1 for the ib_client, 1 for each channel or walk */
 	struct completion gone; /* refs is 0 */
-	atomic_t beginning;     /* sessions that are being connected on it */
+	atomic_t beginning;     /* channels that are being connected on it */
 	bool removing;          /* krdma_devices_lock */
 	const char *unusable;   /* a phrase, or NULL */
 	struct krdma_policy policy;

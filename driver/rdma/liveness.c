@@ -30,7 +30,7 @@ void krdma_tick_queue(struct delayed_work *tick, ktime_t when)
 void krdma_channel_tick_by(struct krdma_channel *ch, ktime_t when)
 {
 	lockdep_assert_held(&ch->lock);
-	if (ch->state == KRDMA_CHANNEL_DOWN || !ktime_before(when, ch->tick_at))
+	if (ch->state >= KRDMA_CHANNEL_DOWN || !ktime_before(when, ch->tick_at))
 		return;
 	ch->tick_at = when;
 	krdma_tick_queue(&ch->tick, when);
@@ -109,7 +109,8 @@ static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life", -1);
 	else if (ch->iwarp)
 		*ask = !ch->heartbeat;
-	else
+	/* One is enough for the path, and for the peer. */
+	else if (!ch->first)
 		krdma_post_heartbeat(ch);
 	return jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS);
 }

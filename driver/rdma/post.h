@@ -9,6 +9,19 @@ void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
 		     enum dma_data_direction dir);
 
 /**
+ * krdma_post_good - may what is posted now complete?
+ * @ch: channel
+ *
+ * Context: any; a hint, as it may fail at any time.
+ * Return: true unless it is down, or its end is known
+ */
+static inline bool krdma_post_good(const struct krdma_channel *ch)
+{
+	return READ_ONCE(ch->state) == KRDMA_CHANNEL_UP && !READ_ONCE(ch->lost) &&
+	       READ_ONCE(ch->bye) < 0;
+}
+
+/**
  * krdma_post_count - something is about to be posted
  * @ch: channel
  * @n: work requests with a completion each

@@ -48,7 +48,7 @@
 
 /*
  * So many work requests that the device refuses, with no chain between them that it takes as a
- * whole, end the session: then it is not they that are wrong. A queue pair in error may refuse
+ * whole, end the channel: then it is not they that are wrong. A queue pair in error may refuse
  * all; and siw's does once it has refused one, as siw_post_send() leaves that slot of its queue
  * in use.
  */
@@ -103,6 +103,7 @@ struct krdma_queue {
 /* What a channel needs of its session. */
 struct krdma_channel_ops {
 	/* channel->lock held */
+	void (*begin)(struct krdma_channel *ch);
 	void (*hold)(struct krdma_channel *ch); /* until ->settle */
 	void (*tx_free)(struct krdma_channel *ch);
 	/* Return: true if ->handle is to be called, too */
@@ -117,6 +118,7 @@ struct krdma_channel_ops {
 /* What a channel needs of the initiator, whose data it moves. */
 struct krdma_data_ops {
 	/* process context; ->teardown undoes ->setup, whatever that returned */
+	void (*fail_rest)(struct krdma_channel *ch); /* what ->fail has left */
 	int (*setup)(struct krdma_channel *ch);
 	void (*teardown)(struct krdma_channel *ch);
 	void (*reap)(struct krdma_channel *ch); /* queue pair and completion queue are gone */
@@ -133,11 +135,12 @@ enum krdma_channel_state {
 	KRDMA_CHANNEL_CONNECTING = KRDMA_SESSION_CONNECTING,
 	KRDMA_CHANNEL_UP = KRDMA_SESSION_UP,
 	KRDMA_CHANNEL_DOWN = KRDMA_SESSION_CLOSING, /* nothing is posted any more */
+	KRDMA_CHANNEL_DEAD = KRDMA_SESSION_DEAD,    /* taken apart: it may begin anew */
 };
 
 /* What is left to krdma_channel_unlock(), as it takes other locks. */
 enum krdma_channel_event {
-	KRDMA_CHANNEL_LOST = 1, /* the session has to end */
+	KRDMA_CHANNEL_LOST = 1, /* it has failed; with the first the session has to end */
 	KRDMA_CHANNEL_TX = 2,   /* ->tx_wanted, and a buffer came back */
 };
 
@@ -147,18 +150,16 @@ struct krdma_channel {
 	const struct krdma_data_ops *data; /* NULL: it moves none */
 	struct krdma_session *sess;        /* whose reference it is part of */
 	u64 serial;                        /* of the session */
+	u32 index;                         /* in the session */
+	struct krdma_channel *first; /* whose device and PD it shares; NULL: it is the first */
 	bool inbound;
-	struct krdma_device *dev; /* holds a reference */
-	struct ib_pd *pd;
 
 	spinlock_t lock; /* all below that moves */
 	enum krdma_channel_state state;
 	u32 events;                 /* enum krdma_channel_event */
 	struct krdma_queue ended;   /* transfers; krdma_channel_unlock() completes them */
 	struct tasklet_struct kick; /* posts, and completes, what others have left to it */
-	int err;                    /* what ended it */
-	const char *lost_cause;     /* the same as a phrase */
-	int lost_bye;               /* and as a reason for the peer */
+	const char *lost_cause;     /* what ended it, or its connection before this one */
 
 	/* transfers */
 	struct hlist_head transfers; /* all under way, the last first */
@@ -172,7 +173,12 @@ struct krdma_channel {
 	u64 ended_transfers;
 	u64 failures;
 
-	u32 index;
+	/* From here a connection's: krdma_channel_begin() makes it new. */
+	bool beginning;           /* it is being connected or accepted; session->lock */
+	int err;                  /* what ended it */
+	int lost_bye;             /* the same as a reason for the peer */
+	struct krdma_device *dev; /* holds a reference */
+	struct ib_pd *pd;         /* the first channel's */
 	struct rdma_cm_id *id;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
@@ -198,7 +204,7 @@ struct krdma_channel {
 	struct krdma_wr **ring;  /* in the order of their posting; NULL: has ended */
 	u32 head;                /* first that may not have ended; head and tail go on and on */
 	u32 tail;                /* behind the last */
-	struct list_head graces; /* krdma_grace.node, in order */
+	struct list_head graces; /* krdma_mark.node, in order */
 	u32 slots;
 	u32 slots_used;
 	u64 posted_bytes;
@@ -263,6 +269,7 @@ struct krdma_channel {
 /* channel.c: its state and its lock */
 void krdma_channel_init(struct krdma_channel *ch, struct krdma_session *sess,
 			const struct krdma_channel_ops *ops);
+void krdma_channel_begin(struct krdma_channel *ch);
 void krdma_channel_close(struct krdma_channel *ch);
 void krdma_channel_fail(struct krdma_channel *ch, int err, const char *cause, int bye);
 void krdma_channel_lost(struct krdma_channel *ch, const char *cause);

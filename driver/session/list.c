@@ -126,6 +126,16 @@ int krdma_session_add(struct krdma_session *sess)
 }
 
 /**
+ * krdma_sessions_begin - a further channel of a session is being set up
+ *
+ * Context: any, session->lock held.
+ */
+void krdma_sessions_begin(void)
+{
+	atomic_inc(&krdma_sessions_beginning);
+}
+
+/**
  * krdma_sessions_begun - nothing sets up the channel of a session any more
  *
  * Context: any, session->lock held.
@@ -148,6 +158,37 @@ void krdma_sessions_del(struct krdma_session *sess)
 	list_del(&sess->node);
 	mutex_unlock(&krdma_sessions_lock);
 	wake_up_all(&krdma_sessions_wait);
+}
+
+/**
+ * krdma_session_joined - the session that a further channel is for
+ * @listener: serial of the listener
+ * @host: where the peer is
+ * @hello: its greeting
+ *
+ * Context: process.
+ * Return: the session, with a reference; NULL if there is none with that secret
+ */
+struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *host,
+					   const struct krdma_wire_hello *hello)
+{
+	struct krdma_session *sess, *found = NULL;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node) {
+		if (!sess->inbound || READ_ONCE(sess->state) != KRDMA_SESSION_UP ||
+		    le16_to_cpu(hello->channel) >= sess->nchannels ||
+		    sess->secret != le64_to_cpu(hello->secret) || sess->listener != listener ||
+		    sess->ch->peer.session != hello->session || sess->ch->peer.uid != hello->uid ||
+		    sess->ch->peer.incarnation != hello->incarnation ||
+		    memcmp(&sess->host, host, sizeof(*host)))
+			continue;
+		kref_get(&sess->ref);
+		found = sess;
+		break;
+	}
+	mutex_unlock(&krdma_sessions_lock);
+	return found;
 }
 
 /* A session to share, with a user and a reference. */

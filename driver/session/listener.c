@@ -71,17 +71,43 @@ static bool krdma_host_of(const struct rdma_cm_id *id, union ib_gid *host)
 	return path;
 }
 
-static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason,
-			const char *cause)
+static int krdma_reject_id(struct rdma_cm_id *id, u8 reason)
 {
 	struct krdma_wire_reject wire;
 
-	pr_info_ratelimited("krdma_mover: %pISpc refused: %s\n", &id->route.addr.dst_addr, cause);
-	atomic64_inc(&l->refused);
-	krdma_stat_inc(KRDMA_STAT_SESSIONS_REFUSED);
 	krdma_wire_build_reject(&wire, reason);
 	rdma_reject(id, &wire, sizeof(wire), IB_CM_REJ_CONSUMER_DEFINED);
 	return -ECONNREFUSED;
+}
+
+static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reason,
+			const char *cause)
+{
+	pr_info_ratelimited("krdma_mover: %pISpc refused: %s\n", &id->route.addr.dst_addr, cause);
+	atomic64_inc(&l->refused);
+	krdma_stat_inc(KRDMA_STAT_SESSIONS_REFUSED);
+	return krdma_reject_id(id, reason);
+}
+
+/* A further channel of a session that there is. */
+static int krdma_join_request(struct krdma_listener *l, struct rdma_cm_id *id,
+			      const union ib_gid *host, const struct krdma_wire_hello *hello,
+			      const struct rdma_conn_param *param)
+{
+	struct krdma_session *sess = krdma_session_joined(l->serial, host, hello);
+	const char *cause;
+
+	if (!sess)
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
+				    "a channel of no session");
+	cause = krdma_channels_accept(sess, id, hello, param);
+	krdma_session_put(sess);
+	if (!cause)
+		return 0;
+	/* No session is refused. */
+	pr_info_ratelimited("krdma_mover: channel of %pISpc refused: %s\n",
+			    &id->route.addr.dst_addr, cause);
+	return krdma_reject_id(id, KRDMA_WIRE_REASON_LIMIT);
 }
 
 static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id,
@@ -108,14 +134,16 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		krdma_wire_versions(hello.version, text, sizeof(text));
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_VERSION, text);
 	}
-	if (!cause && hello.channel)
-		cause = "a second channel is not supported";
 	if (!cause && hello.message_credits)
 		cause = "message credits in a request";
+	if (!cause && !hello.channel != !hello.secret)
+		cause = "a secret of no session";
 	if (!cause && krdma_conn_endless(param))
 		cause = "it asks for retries without an end";
 	if (cause)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_MALFORMED, cause);
+	if (hello.channel)
+		return krdma_join_request(l, id, &host, &hello, param);
 
 	sess = krdma_session_new(true);
 	if (!sess)
@@ -133,7 +161,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	}
 	rc = krdma_session_queue(sess) ?: krdma_session_accept(sess, id, &hello, param);
 	cause = sess->ch->cause ?: "it could not be accepted";
-	krdma_session_begun(sess, rc, "it could not be accepted");
+	krdma_session_begun(sess->ch, rc, "it could not be accepted");
 	if (rc)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, cause);
 	atomic64_inc(&l->accepted);

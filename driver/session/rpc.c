@@ -543,7 +543,7 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 	if (!rc)
 		*rtt_ns = rtt;
 	else if (rc == -ENOTCONN)
-		rc = krdma_session_explain(sess, -ENOTCONN, error);
+		rc = krdma_session_explain(sess, sess->ch, -ENOTCONN, error);
 	else if (rc == -EILSEQ)
 		krdma_explain(error, rc, "%pISpc replies to the ping with other bytes", &sess->dst);
 	else

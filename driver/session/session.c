@@ -54,46 +54,70 @@ bool krdma_session_is_up(struct krdma_session *sess)
 	       READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP;
 }
 
-/* The channel is established. */
-static void krdma_session_up(struct krdma_channel *ch)
+/**
+ * krdma_session_up - a channel is established
+ * @ch: channel; with the first one the session is up
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_session_up(struct krdma_channel *ch)
 {
+	enum krdma_session_state before = ch->first ? KRDMA_SESSION_UP : KRDMA_SESSION_CONNECTING;
 	struct krdma_session *sess = ch->sess;
-	bool lost;
+	bool up, lost;
 
 	spin_lock_bh(&sess->lock);
 	spin_lock(&ch->lock);
-	if (sess->state == KRDMA_SESSION_CONNECTING && ch->state == KRDMA_CHANNEL_CONNECTING) {
+	up = sess->state == before && ch->state == KRDMA_CHANNEL_CONNECTING;
+	if (up) {
 		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
 		ch->last_wc = jiffies;
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_HEARTBEAT_MS));
-		krdma_session_set_state(sess, KRDMA_SESSION_UP);
-		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
-		/* The peer's first message may be here already. */
-		queue_work(krdma_wq, &sess->rx_work);
 		/* Lost between the last step of the connect and here. */
 		if (ch->broken)
 			krdma_channel_lost(ch, ch->broken);
 	}
 	lost = ch->state == KRDMA_CHANNEL_DOWN;
 	krdma_channel_unlock_later(ch);
+	if (up && !ch->first) {
+		krdma_session_set_state(sess, KRDMA_SESSION_UP);
+		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
+		/* The peer's first message may be here already. */
+		queue_work(krdma_wq, &sess->rx_work);
+	}
 	/* ORDER: under the lock, so that no waiter finds the session up. */
-	if (lost)
+	if (lost && !ch->first)
 		krdma_session_fail_locked(sess, ch->err, ch->lost_cause, ch->lost_bye);
 	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_begin - begin to connect or to accept a channel of a session that is up
+ * @sess: session
+ * @ch: channel, dead; krdma_session_begun() follows
+ *
+ * Context: session->lock held.
+ */
+void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch)
+{
+	lockdep_assert_held(&sess->lock);
+	sess->beginning++;
+	krdma_sessions_begin();
+	krdma_channel_begin(ch);
 }
 
 /*
  * Nothing sets the channel up any more. A session that failed meanwhile is taken apart
  * from here, and not waited for there: siw may sit in a TCP connect for two minutes.
  */
-static void krdma_session_begun_locked(struct krdma_session *sess)
+static void krdma_session_begun_locked(struct krdma_session *sess, struct krdma_channel *ch)
 {
 	lockdep_assert_held(&sess->lock);
-	sess->beginning = false;
-	if (sess->ch->dev)
-		atomic_dec(&sess->ch->dev->beginning);
+	if (ch->dev)
+		atomic_dec(&ch->dev->beginning);
 	krdma_sessions_begun();
-	if (sess->state >= KRDMA_SESSION_CLOSING)
+	krdma_channels_begun(ch);
+	if (!--sess->beginning && sess->state >= KRDMA_SESSION_CLOSING)
 		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
 }
 
@@ -109,20 +133,25 @@ static void krdma_session_begun_locked(struct krdma_session *sess)
  */
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye)
 {
-	struct krdma_channel *ch = sess->ch;
+	struct krdma_channel *ch;
+	u32 i;
 
 	lockdep_assert_held(&sess->lock);
 	if (sess->state >= KRDMA_SESSION_CLOSING)
 		return;
-	spin_lock(&ch->lock);
-	/* What follows from the channel's end may be here first: that is the reason. */
-	if (ch->lost_cause) {
-		err = ch->err;
-		cause = ch->lost_cause;
-		bye = ch->lost_bye;
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		/* What follows from the first one's end may be here first: that is the reason. */
+		if (!ch->first && ch->lost_cause) {
+			err = ch->err;
+			cause = ch->lost_cause;
+			bye = ch->lost_bye;
+		}
+		krdma_channel_close(ch);
+		/* A connect that waits for an event. */
+		complete(&ch->cm_done);
+		krdma_channel_unlock_later(ch);
 	}
-	krdma_channel_close(ch);
-	krdma_channel_unlock_later(ch);
 	sess->err = err;
 	sess->cause = cause;
 	sess->bye = sess->state == KRDMA_SESSION_UP ? bye : -1;
@@ -134,10 +163,8 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	}
 	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
 	sess->role->lost(sess);
-	/* A connect that waits for an event. */
-	complete(&ch->cm_done);
 	if (cancel_work(&sess->connect_work))
-		krdma_session_begun_locked(sess);
+		krdma_session_begun_locked(sess, sess->ch);
 	else if (!sess->beginning)
 		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
 }
@@ -160,7 +187,7 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, 
 
 /**
  * krdma_session_begun - the connect work, or the handler of a connect request, is through
- * @sess: session on the list
+ * @ch: channel
  * @rc: 0, or why it could not be connected or accepted
  * @cause: the same as a phrase, static
  *
@@ -168,12 +195,14 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, 
  *
  * Context: process.
  */
-void krdma_session_begun(struct krdma_session *sess, int rc, const char *cause)
+void krdma_session_begun(struct krdma_channel *ch, int rc, const char *cause)
 {
+	struct krdma_session *sess = ch->sess;
+
 	spin_lock_bh(&sess->lock);
 	if (rc)
 		krdma_session_fail_locked(sess, rc, cause, -1);
-	krdma_session_begun_locked(sess);
+	krdma_session_begun_locked(sess, ch);
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -194,22 +223,29 @@ void krdma_session_protocol(struct krdma_session *sess, const char *cause)
 }
 
 /**
- * krdma_session_explain - the sentence for a session that is not up
+ * krdma_session_explain - the sentence for a session or a channel that is not up
  * @sess: session
+ * @ch: channel that was used
  * @err: errno that the user gets
  * @error: explanation
  *
  * Context: any.
  * Return: @err
  */
-int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_error *error)
+int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel *ch, int err,
+			  struct krdma_error *error)
 {
 	const char *reason;
+	bool up;
 
 	spin_lock_bh(&sess->lock);
 	/* The channel fails first. */
-	reason = sess->cause ?: READ_ONCE(sess->ch->lost_cause);
+	reason = sess->cause ?: READ_ONCE(ch->lost_cause);
+	up = sess->state == KRDMA_SESSION_UP;
 	spin_unlock_bh(&sess->lock);
+	if (up && ch->first)
+		return krdma_explain(error, err, "channel %u to %pISpc is lost: %s", ch->index,
+				     &sess->dst, reason ?: "it is not up");
 	return krdma_explain(error, err, "the session with %pISpc is lost: %s", &sess->dst,
 			     reason ?: "it is not up");
 }
@@ -254,12 +290,15 @@ void krdma_session_serve(struct krdma_session *sess)
 static void krdma_session_release(struct kref *ref)
 {
 	struct krdma_session *sess = container_of(ref, struct krdma_session, ref);
+	struct krdma_channel *ch;
+	u32 i;
 
 	xa_destroy(&sess->grants);
 	/* That of one that was listed went before, in down_work. */
 	if (sess->wq)
 		destroy_workqueue(sess->wq);
-	kfree(sess->ch);
+	krdma_for_each_channel(ch, sess, i)
+		kfree(ch);
 	kfree(sess);
 }
 
@@ -309,32 +348,48 @@ static void krdma_session_tx_free(struct krdma_session *sess)
 static void krdma_session_down_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, down_work.work);
+	struct krdma_channel *ch;
+	u32 i;
 
 	/* 1. Nothing starts what the next steps end. */
 	cancel_delayed_work_sync(&sess->tick);
-	cancel_delayed_work_sync(&sess->ch->tick);
-	if (sess->role->fail)
-		sess->role->fail(sess);
+	cancel_delayed_work_sync(&sess->channels_work);
+	cancel_work_sync(&sess->ends_work);
+	krdma_for_each_channel(ch, sess, i) {
+		cancel_delayed_work_sync(&ch->tick);
+		if (ch->data)
+			ch->data->fail_rest(ch);
+	}
 	krdma_rpcs_fail(sess);
 	if (krdma_session_bye(sess))
 		return;
 	/* The BYE may have gone out when its time was over: once is enough. */
 	cancel_delayed_work(&sess->down_work);
 	/* 2. What is posted ends, and each requester without a reply is woken. */
-	krdma_conn_stop(sess->ch);
+	krdma_for_each_channel(ch, sess, i)
+		krdma_channel_stop(ch);
 	krdma_rpcs_fail(sess);
 	cancel_work_sync(&sess->rx_work);
-	tasklet_kill(&sess->ch->rx_tasklet);
-	krdma_conn_drain(sess->ch);
+	krdma_for_each_channel(ch, sess, i) {
+		tasklet_kill(&ch->rx_tasklet);
+		krdma_conn_drain(ch);
+	}
 	/* The service may wait for a completion that does not come (siw). */
 	complete(&sess->svc_done);
 	cancel_work_sync(&sess->svc_work);
-	/* 3. ORDER: the queue pair goes first, then no key can be used, and no handler runs. */
-	krdma_conn_destroy(sess->ch);
-	/* All transfers have ended: the last that was left to it is completed. */
-	tasklet_kill(&sess->ch->kick);
+	/* 3. ORDER: the queue pairs go first, then no key can be used, and no handler runs. */
+	krdma_for_each_channel(ch, sess, i) {
+		krdma_conn_destroy(ch);
+		/* All transfers have ended: the last that was left to it is completed. */
+		tasklet_kill(&ch->kick);
+	}
+	/* A grace period may have ended on another channel than the first. */
+	cancel_work_sync(&sess->rx_work);
 	sess->role->drop(sess);
-	krdma_conn_release(sess->ch);
+	/* ORDER: the first last, whose PD it is. */
+	for (i = KRDMA_CHANNELS_MAX; i--;)
+		if (sess->channels[i])
+			krdma_conn_release(sess->channels[i]);
 
 	spin_lock_bh(&sess->lock);
 	krdma_session_set_state(sess, KRDMA_SESSION_DEAD);
@@ -370,6 +425,8 @@ static struct krdma_wire_hello krdma_session_hello(const struct krdma_session *s
 		.uid = cpu_to_le32(in ? 0 : from_kuid(&init_user_ns, sess->uid)),
 		.credits = cpu_to_le16(KRDMA_CREDITS),
 		.message_credits = cpu_to_le16(sess->messages && in ? KRDMA_MESSAGE_CREDITS : 0),
+		.secret = cpu_to_le64(in ? sess->secret : 0),
+		.channels = cpu_to_le16(sess->nchannels),
 	};
 }
 
@@ -390,15 +447,20 @@ static int krdma_session_greeted(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
 	u64 features = le64_to_cpu(ch->peer.features);
+	u32 channels = le16_to_cpu(ch->peer.channels);
+	bool one = channels <= 1;
 
 	if (ch->peer.channel || le64_to_cpu(ch->peer.session) != sess->serial || ch->peer.uid ||
 	    features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
-	    !features != !ch->peer.message_credits) {
+	    !features != !ch->peer.message_credits || channels > sess->nchannels ||
+	    !ch->peer.secret != one || (ch->iwarp && !one)) {
 		ch->cause = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
 	ch->cause = NULL;
 	ch->messages = features & KRDMA_WIRE_MESSAGES;
+	sess->nchannels = max_t(u32, channels, 1);
+	sess->secret = le64_to_cpu(ch->peer.secret);
 	sess->role->established(sess);
 	krdma_session_adopt(sess, ch->id);
 	return 0;
@@ -422,6 +484,11 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 
 	ch->peer = *hello;
 	ch->messages = sess->messages;
+	/* On iWARP the fence of a dead key is that of one stream, krdma_rpc_fence(). */
+	if (!rdma_protocol_iwarp(id->device, id->port_num))
+		sess->nchannels =
+			clamp_t(u32, le16_to_cpu(hello->channels), 1, krdma_channels_wanted());
+	sess->secret = sess->nchannels > 1 ? get_random_u64() | 1 : 0;
 	/* ORDER: it may be up before rdma_accept() returns. */
 	krdma_session_adopt(sess, id);
 	mine = krdma_session_hello(sess);
@@ -431,18 +498,27 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 static void krdma_session_connect_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, connect_work);
-	struct krdma_wire_hello hello = krdma_session_hello(sess);
-	int rc = krdma_conn_connect(sess->ch, sess->net, &sess->src, &sess->dst, &hello,
-				    krdma_session_connect_ms(sess));
+	struct krdma_wire_hello hello;
+	int rc;
 
+	sess->nchannels = krdma_channels_wanted();
+	hello = krdma_session_hello(sess);
+	rc = krdma_conn_connect(sess->ch, sess->net, &sess->src, &sess->dst, &hello,
+				krdma_session_connect_ms(sess));
 	if (!rc)
 		rc = krdma_session_greeted(sess);
 	if (!rc)
 		krdma_session_up(sess->ch);
-	krdma_session_begun(sess, rc, sess->ch->cause);
+	krdma_session_begun(sess->ch, rc, sess->ch->cause);
 }
 
-/* ---- what its channel needs of it ---- */
+/* ---- what its channels need of it ---- */
+
+static void krdma_session_channel_begin(struct krdma_channel *ch)
+{
+	tasklet_setup(&ch->rx_tasklet, krdma_ctl_rx_soft);
+	ch->peer_scale = ch->sess->timeout_scale;
+}
 
 static void krdma_session_hold(struct krdma_channel *ch)
 {
@@ -453,7 +529,9 @@ static void krdma_session_settle(struct krdma_channel *ch, u32 events)
 {
 	struct krdma_session *sess = ch->sess;
 
-	if (events & KRDMA_CHANNEL_LOST)
+	if ((events & KRDMA_CHANNEL_LOST) && ch->first)
+		krdma_channels_lost(ch);
+	else if (events & KRDMA_CHANNEL_LOST)
 		krdma_session_fail(sess, ch->err, ch->lost_cause, ch->lost_bye);
 	if (events & KRDMA_CHANNEL_TX)
 		krdma_session_tx_free(sess);
@@ -461,6 +539,7 @@ static void krdma_session_settle(struct krdma_channel *ch, u32 events)
 }
 
 static const struct krdma_channel_ops krdma_session_channel_ops = {
+	.begin = krdma_session_channel_begin,
 	.hold = krdma_session_hold,
 	.tx_free = krdma_ctl_rx_kick,
 	.received = krdma_ctl_rx_came,
@@ -469,6 +548,29 @@ static const struct krdma_channel_ops krdma_session_channel_ops = {
 	.established = krdma_session_up,
 	.beat = krdma_rpc_heartbeat,
 };
+
+/**
+ * krdma_channel_new - allocate a channel
+ * @sess: its session
+ * @index: in that
+ *
+ * Context: process.
+ * Return: the channel, dead; NULL without memory
+ */
+struct krdma_channel *krdma_channel_new(struct krdma_session *sess, u32 index)
+{
+	struct krdma_channel *ch = krdma_inject(kzalloc(sizeof(*ch), GFP_KERNEL), NULL);
+
+	if (!ch)
+		return NULL;
+	krdma_channel_init(ch, sess, &krdma_session_channel_ops);
+	ch->serial = sess->serial;
+	ch->index = index;
+	ch->first = sess->ch;
+	ch->inbound = sess->inbound;
+	ch->data = sess->role->data;
+	return ch;
+}
 
 /**
  * krdma_session_new - allocate a session, connecting
@@ -480,13 +582,18 @@ static const struct krdma_channel_ops krdma_session_channel_ops = {
 struct krdma_session *krdma_session_new(bool inbound)
 {
 	struct krdma_session *sess = krdma_inject(kzalloc(sizeof(*sess), GFP_KERNEL), NULL);
-	struct krdma_channel *ch = krdma_inject(kzalloc(sizeof(*ch), GFP_KERNEL), NULL);
 
-	if (!sess || !ch) {
+	if (!sess)
+		return NULL;
+	sess->inbound = inbound;
+	sess->role = krdma_roles[inbound];
+	sess->ch = krdma_channel_new(sess, 0);
+	if (!sess->ch) {
 		kfree(sess);
-		kfree(ch);
 		return NULL;
 	}
+	sess->channels[0] = sess->ch;
+	sess->nchannels = 1;
 	kref_init(&sess->ref);
 	spin_lock_init(&sess->lock);
 	init_waitqueue_head(&sess->wait);
@@ -500,25 +607,22 @@ struct krdma_session *krdma_session_new(bool inbound)
 	xa_init(&sess->grants);
 	init_completion(&sess->svc_done);
 	INIT_WORK(&sess->connect_work, krdma_session_connect_work);
+	INIT_DELAYED_WORK(&sess->channels_work, krdma_channels_work);
+	INIT_WORK(&sess->ends_work, krdma_channels_ends_work);
 	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
 	INIT_WORK(&sess->svc_work, krdma_session_svc_work);
 	INIT_DELAYED_WORK(&sess->down_work, krdma_session_down_work);
 	krdma_session_tick_init(sess);
 	sess->state = KRDMA_SESSION_CONNECTING;
 	sess->made = ktime_get();
-	sess->beginning = true;
+	sess->beginning = 1;
 	sess->bye = -1;
 	sess->credits.size = KRDMA_CREDITS;
 	sess->last_reply = jiffies;
 	sess->generation = get_random_u32();
-	sess->ch = ch;
-	sess->inbound = inbound;
-	sess->role = krdma_roles[inbound];
-	krdma_channel_init(ch, sess, &krdma_session_channel_ops);
-	tasklet_setup(&ch->rx_tasklet, krdma_ctl_rx_soft);
-	ch->data = sess->role->data;
-	ch->inbound = inbound;
-	ch->peer_scale = sess->timeout_scale;
+	spin_lock_bh(&sess->lock);
+	krdma_channel_begin(sess->ch);
+	spin_unlock_bh(&sess->lock);
 	if (sess->role->init)
 		sess->role->init(sess);
 	return sess;

@@ -6,9 +6,9 @@
  * their credits, are carried; listeners admit peers. What a session is for is not known here:
  * whoever connected is the initiator, whoever was connected to is the target, and each of the
  * two floors above hands down a table of callbacks, krdma_role_ops. session.c has the life of a
- * session, rpc.c the requests of this host, receive.c what comes from the peer, keepalive.c its
- * times, listener.c the admission. Below are rdma/, mem/ and wire/; initiator/, target/ and
- * frontend/ call this floor.
+ * session, channels.c the channels beside the first, rpc.c the requests of this host, receive.c
+ * what comes from the peer, keepalive.c its times, listener.c the admission. Below are rdma/, mem/
+ * and wire/; initiator/, target/ and frontend/ call this floor.
  */
 #ifndef KRDMA_SESSION_H
 #define KRDMA_SESSION_H
@@ -23,6 +23,8 @@
 #include "session/credit.h"
 
 #define KRDMA_SESSIONS_MAX 4096
+/* Of a session. */
+#define KRDMA_CHANNELS_MAX 8
 /*
  * Inbound sessions: of all, of one peer address, and not established yet. Those of an
  * address are shared by its users: krdma_share_ok().
@@ -96,7 +98,6 @@ struct krdma_role_ops {
 	/* process context */
 	void (*init)(struct krdma_session *sess);
 	void (*established)(struct krdma_session *sess); /* outbound, before it is up */
-	void (*fail)(struct krdma_session *sess);        /* down: what did not end yet ends */
 	void (*drop)(struct krdma_session *sess);        /* its queue pairs are gone */
 	void (*serve)(struct krdma_session *sess);       /* svc_work, which may wait for the peer */
 	/* session->lock held */
@@ -131,11 +132,14 @@ struct krdma_session {
 	u64 listener;                  /* serial of the listener it came through, or 0 */
 	u32 timeout_scale;             /* factor of the times that the peer has */
 
-	struct krdma_channel *ch;
+	struct krdma_channel *ch;                           /* the first */
+	struct krdma_channel *channels[KRDMA_CHANNELS_MAX]; /* by index; NULL: not needed so far */
+	u32 nchannels; /* that there may be; does not change when the session is up */
+	u64 secret;    /* that each of them has to say */
 
 	spinlock_t lock; /* all below, and regions */
 	enum krdma_session_state state;
-	bool beginning;         /* connect work or handler of the request is not through */
+	u32 beginning;          /* channels with ->beginning */
 	bool leaving;           /* a BYE is on its way, or a second is not over */
 	int err;                /* what ended it */
 	const char *cause;      /* the same as a phrase */
@@ -177,6 +181,9 @@ struct krdma_session {
 
 	struct workqueue_struct *wq; /* of works that may wait for this peer */
 	struct work_struct connect_work;
+	struct delayed_work channels_work;
+	u32 pause_ms; /* before it comes again; session->lock */
+	struct work_struct ends_work;
 	struct work_struct rx_work;
 	struct work_struct svc_work;
 	struct delayed_work down_work;
@@ -197,6 +204,46 @@ struct krdma_listener {
 	u32 nallow;
 	struct krdma_prefix *allow;
 };
+
+/* A channel that there is, or NULL. */
+static inline struct krdma_channel *krdma_session_slot(const struct krdma_session *sess, u32 index)
+{
+	/* ORDER: what krdma_channels_begin() has written before. */
+	return smp_load_acquire(&sess->channels[index]);
+}
+
+/* The channel that there is at an index or behind it; NULL behind the last. */
+static inline struct krdma_channel *krdma_session_next(const struct krdma_session *sess, u32 *index)
+{
+	struct krdma_channel *ch = NULL;
+
+	while (*index < KRDMA_CHANNELS_MAX) {
+		ch = krdma_session_slot(sess, *index);
+		if (ch)
+			break;
+		++*index;
+	}
+	return ch;
+}
+
+/* Each channel that there is, whatever its state; the index is the channel's. */
+#define krdma_for_each_channel(ch, sess, index) \
+	for (index = 0; (ch = krdma_session_next(sess, &index)); index++)
+
+/**
+ * krdma_session_channel - the channel of this processor
+ * @sess: session
+ *
+ * Context: any; another processor's does no harm.
+ * Return: a channel; the first if that of the processor is not up
+ */
+static inline struct krdma_channel *krdma_session_channel(const struct krdma_session *sess)
+{
+	u32 n = READ_ONCE(sess->nchannels), cpu = raw_smp_processor_id();
+	struct krdma_channel *ch = krdma_session_slot(sess, cpu < n ? cpu : cpu % n);
+
+	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
+}
 
 /**
  * krdma_session_rights - the rights that the transport can have
@@ -265,6 +312,17 @@ bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krd
 		     const union krdma_wire_msg *msg);
 bool krdma_ctl_bye(struct krdma_session *sess, u8 reason);
 
+/* channels.c: the channels beside the first */
+u32 krdma_channels_wanted(void);
+void krdma_channels_begun(struct krdma_channel *ch);
+void krdma_channels_lost(struct krdma_channel *ch);
+void krdma_channel_stop(struct krdma_channel *ch);
+void krdma_channels_work(struct work_struct *work);
+void krdma_channels_ends_work(struct work_struct *work);
+const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+				  const struct krdma_wire_hello *hello,
+				  const struct rdma_conn_param *peer);
+
 /* address.c */
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
 
@@ -298,7 +356,10 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
 extern struct mutex krdma_sessions_lock;
 extern struct list_head krdma_sessions;
 extern const struct krdma_device_ops krdma_session_device_ops;
+void krdma_sessions_begin(void);
 void krdma_sessions_begun(void);
+struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *host,
+					   const struct krdma_wire_hello *hello);
 void krdma_sessions_del(struct krdma_session *sess);
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 					    const struct sockaddr_storage *dst,
@@ -315,11 +376,14 @@ void krdma_sessions_exit(void);
 /* session.c: the life of one */
 void krdma_session_roles(const struct krdma_role_ops *initiator,
 			 const struct krdma_role_ops *target);
+struct krdma_channel *krdma_channel_new(struct krdma_session *sess, u32 index);
 struct krdma_session *krdma_session_new(bool inbound);
 int krdma_session_queue(struct krdma_session *sess);
 int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
-void krdma_session_begun(struct krdma_session *sess, int rc, const char *cause);
+void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch);
+void krdma_session_up(struct krdma_channel *ch);
+void krdma_session_begun(struct krdma_channel *ch, int rc, const char *cause);
 void krdma_session_put(struct krdma_session *sess);
 void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, int bye);
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye);
@@ -327,6 +391,7 @@ bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_session_serve(struct krdma_session *sess);
 struct krdma_device *krdma_session_device(struct krdma_session *sess);
 void krdma_session_protocol(struct krdma_session *sess, const char *cause);
-int krdma_session_explain(struct krdma_session *sess, int err, struct krdma_error *error);
+int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel *ch, int err,
+			  struct krdma_error *error);
 
 #endif /* KRDMA_SESSION_H */

@@ -7,7 +7,7 @@
  * users; iWARP: krdma_rpc_fence), ib_dereg_mr, DMA unmap, give the pages back.
  * Where a device has no invalidation, or refuses it, ib_dereg_mr is in its place: that
  * of a key that is alive ends it. Only there, as some drivers hide its failure.
- * Where the queue pair is gone, so are all of its PD, and ib_dereg_mr alone
+ * Where the queue pairs of a session are gone, so are all of its PD, and ib_dereg_mr alone
  * ends the key. A fresh key at each registration; no address of this host on
  * the wire: the key's address is the offset in the export.
  */

@@ -403,6 +403,9 @@ int krdma_wire_check_hello(const void *buf, u32 len, struct krdma_wire_hello *he
 	    le16_to_cpu(in.credits) > KRDMA_WIRE_CREDITS_MAX ||
 	    le16_to_cpu(in.message_credits) > KRDMA_WIRE_MESSAGE_CREDITS_MAX)
 		return -EPROTO;
+	*cause = "a greeting of a further channel that is more than that";
+	if (in.channel && (in.features || in.message_credits || in.channels))
+		return -EPROTO;
 	*cause = NULL;
 	*hello = in;
 	return 0;

@@ -72,7 +72,9 @@ struct krdma_wire_hello {
 	__le32 uid;             /* the user that the initiator's kernel asserts; accept: 0 */
 	__le16 credits;         /* requests that the sender of this takes at a time */
 	__le16 message_credits; /* accept with MESSAGES: those of MESSAGE; else 0 */
-	__u8 reserved1[16];
+	__le64 secret;          /* accept of the first channel; request of another: the same */
+	__le16 channels;        /* of the first: request: wanted; accept: the most there may be */
+	__u8 reserved1[6];
 };
 
 static_assert(sizeof(struct krdma_wire_hello) == 56);

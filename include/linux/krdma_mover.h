@@ -139,8 +139,8 @@ struct krdma_io {
  * @read_bvecs: most entries of @bvec in one work request of a READ; more are cut. On
  *	iWARP a READ is cut instead where two entries do not meet at the ends of pages
  * @write_bvecs: the same for a WRITE
- * @inflight_wrs: most work requests posted at a time, of all users of the session
- * @inflight_bytes: most bytes posted at a time, of all users of the session
+ * @inflight_wrs: most work requests posted at a time on a channel, of all users of the session
+ * @inflight_bytes: the same of bytes; a session has a channel for each processor, up to 8
  *
  * None of them limits what may be submitted.
  */
@@ -283,7 +283,7 @@ void krdma_io_submit(struct krdma_io *io);
  * krdma_io_submit_batch - start many operations
  * @batch: operations by ->node; empty on return
  *
- * Consecutive operations of the same session share a doorbell.
+ * Consecutive operations of the same session share a doorbell, if they go over one channel.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */

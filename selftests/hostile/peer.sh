@@ -32,6 +32,8 @@ ip addr add $OTHER_ADDRESS/24 dev data0
 at_end ip addr del $OTHER_ADDRESS/24 dev data0
 unload_module # what an earlier test may have left
 load_module
+# However many processors there are.
+on -n B sh -c 'echo 4 >/sys/module/krdma_mover/parameters/channels'
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 

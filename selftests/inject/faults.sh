@@ -47,6 +47,8 @@ load_faults() {
 load_faults
 # Without what was to fail next.
 fresh_module
+# One processor is enough for a session that is given another channel.
+on_nodes sh -c 'echo 2 >/sys/module/krdma_mover/parameters/channels'
 
 # ------------------------------------------------------------ the other node
 

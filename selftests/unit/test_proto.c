@@ -238,6 +238,7 @@ static void build_request(union krdma_wire_msg *msg)
 		.session = cpu_to_le64(0x1112131415161718),
 		.uid = cpu_to_le32(1000),
 		.credits = cpu_to_le16(32),
+		.channels = cpu_to_le16(8),
 	};
 }
 
@@ -251,6 +252,22 @@ static void build_accept(union krdma_wire_msg *msg)
 		.session = cpu_to_le64(0x1112131415161718),
 		.credits = cpu_to_le16(64),
 		.message_credits = cpu_to_le16(32),
+		.secret = cpu_to_le64(0xb1b2b3b4b5b6b7b9),
+		.channels = cpu_to_le16(4),
+	};
+}
+
+static void build_join(union krdma_wire_msg *msg)
+{
+	*(struct krdma_wire_hello *)msg = (struct krdma_wire_hello){
+		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
+		.version = KRDMA_WIRE_VERSION,
+		.channel = cpu_to_le16(3),
+		.incarnation = cpu_to_le64(0x1122334455667788),
+		.session = cpu_to_le64(0x1112131415161718),
+		.uid = cpu_to_le32(1000),
+		.credits = cpu_to_le16(32),
+		.secret = cpu_to_le64(0xb1b2b3b4b5b6b7b9),
 	};
 }
 
@@ -289,6 +306,7 @@ static struct example {
 	{ "message-reply", build_message_reply },
 	{ "hello-request", build_request, 56 },
 	{ "hello-accept", build_accept, 56 },
+	{ "hello-join", build_join, 56 },
 	{ "reject", build_reject, 8 },
 };
 
@@ -1271,6 +1289,8 @@ static void test_hello(void **state)
 
 	assert_int_equal(bytes_of("hello-request", bytes), 56);
 	assert_int_equal(check_hello(bytes, 56, &hello, &cause), 0);
+	assert_int_equal(bytes_of("hello-join", bytes), 56);
+	assert_int_equal(check_hello(bytes, 56, &hello, &cause), 0);
 	assert_int_equal(bytes_of("hello-accept", bytes), 56);
 	/* Shorter is none; behind it is padding, whatever it says. */
 	for (len = 0; len <= 256; len++) {
@@ -1286,13 +1306,22 @@ static void test_hello(void **state)
 #define NOT_RESERVED -EPROTO, "reserved bytes of the hello are not zero"
 #define OTHER        -EPROTONOSUPPORT, "another version of the protocol"
 
-/* A value of a field of the hello-request. */
-static const struct {
+#define MORE -EPROTO, "a greeting of a further channel that is more than that"
+
+/* A value of a field of the hello-request, or of hello-join. */
+struct hello_field {
 	u32 at, width;
 	u64 value;
 	int rc;
 	const char *cause;
-} hello_fields[] = {
+};
+
+static const struct hello_field join_fields[] = {
+	{ 6, 2, 1, 0 },  { 6, 2, 0xffff, 0 }, { 8, 8, 1, MORE },    { 38, 2, 1, MORE },
+	{ 40, 8, 0, 0 }, { 48, 2, 1, MORE },  { 48, 2, 256, MORE },
+};
+
+static const struct hello_field hello_fields[] = {
 	{ 0, 4, 0, -EPROTO, "not this protocol" },
 	{ 0, 4, 0x4b52444d, -EPROTO, "not this protocol" },
 	{ 4, 1, 0, OTHER },
@@ -1300,7 +1329,7 @@ static const struct {
 	{ 4, 1, 3, OTHER },
 	{ 4, 1, 255, OTHER },
 	{ 5, 1, 1, NOT_RESERVED },
-	{ 6, 2, 0xffff, 0 },
+	{ 6, 2, 0xffff, MORE },
 	{ 8, 8, U64_MAX, 0 },
 	{ 16, 8, 0, 0 },
 	{ 16, 8, U64_MAX, 0 },
@@ -1317,10 +1346,27 @@ static const struct {
 	{ 38, 2, 64, 0 },
 	{ 38, 2, 65, BAD_CREDITS },
 	{ 38, 2, 0xffff, BAD_CREDITS },
-	{ 40, 1, 1, NOT_RESERVED },
-	{ 44, 4, 1, NOT_RESERVED },
+	{ 40, 8, U64_MAX, 0 },
+	{ 48, 2, 0, 0 },
+	{ 48, 2, 0xffff, 0 },
+	{ 50, 1, 1, NOT_RESERVED },
 	{ 55, 1, 0x80, NOT_RESERVED },
 };
+
+static void check_hello_field(const char *example, const struct hello_field *field)
+{
+	struct krdma_wire_hello hello;
+	const char *cause;
+	u8 bytes[ROOM];
+	int rc;
+
+	bytes_of(example, bytes);
+	put(bytes + field->at, field->width, field->value);
+	rc = check_hello(bytes, 56, &hello, &cause);
+	require(rc == field->rc, "%s: %u at %u: %d", example, (u32)field->value, field->at, rc);
+	if (rc)
+		assert_string_equal(cause, field->cause);
+}
 
 static void test_hello_fields(void **state)
 {
@@ -1328,17 +1374,11 @@ static void test_hello_fields(void **state)
 	const char *cause;
 	u8 bytes[ROOM];
 	u32 i;
-	int rc;
 
-	for (i = 0; i < ARRAY_SIZE(hello_fields); i++) {
-		bytes_of("hello-request", bytes);
-		put(bytes + hello_fields[i].at, hello_fields[i].width, hello_fields[i].value);
-		rc = check_hello(bytes, 56, &hello, &cause);
-		require(rc == hello_fields[i].rc, "%u at %u: %d", (u32)hello_fields[i].value,
-			hello_fields[i].at, rc);
-		if (rc)
-			assert_string_equal(cause, hello_fields[i].cause);
-	}
+	for (i = 0; i < ARRAY_SIZE(hello_fields); i++)
+		check_hello_field("hello-request", &hello_fields[i]);
+	for (i = 0; i < ARRAY_SIZE(join_fields); i++)
+		check_hello_field("hello-join", &join_fields[i]);
 	/* Of another version, nothing more is known: no complaint about its fields. */
 	bytes_of("hello-request", bytes);
 	memset(bytes + 4, 0xff, 52);
@@ -1357,7 +1397,7 @@ static void test_hello_bit_flips(void **state)
 	for (bit = 0; bit < 56 * 8; bit++) {
 		at = bit / 8;
 		bytes[at] ^= 1 << bit % 8;
-		expected = at < 4 || at == 5 || at >= 40 ? -EPROTO : 0;
+		expected = at < 4 || (at >= 5 && at < 8) || at >= 50 ? -EPROTO : 0;
 		value = get(bytes + (at & ~1), 2);
 		if (at == 4)
 			expected = -EPROTONOSUPPORT;

@@ -856,8 +856,10 @@ struct krdma_session_info {
  * @port: port of the device
  * @slots: data work requests that fit the send queue
  * @slots_used: data work requests that are posted
- * @requests_max: control requests that may be under way (credits)
+ * @requests_max: control requests that may be under way (credits); 0: not on this channel
  * @requests: control requests under way
+ * @bytes_read: bytes that READs have moved on it
+ * @bytes_written: the same of WRITEs
  * @device: RDMA device
  */
 struct krdma_channel_info {
@@ -870,6 +872,8 @@ struct krdma_channel_info {
 	__u32 slots_used;
 	__u32 requests_max;
 	__u32 requests;
+	__aligned_u64 bytes_read;
+	__aligned_u64 bytes_written;
 	char device[64];
 };
 

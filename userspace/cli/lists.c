@@ -246,6 +246,7 @@ static const struct field channel_fields[] = {
 	{ "port", FIELD_COUNT, false },         { "qp", FIELD_COUNT, false },
 	{ "slots", FIELD_COUNT, false },        { "slots_used", FIELD_COUNT, false },
 	{ "requests_max", FIELD_COUNT, false }, { "requests", FIELD_COUNT, false },
+	{ "bytes_read", FIELD_COUNT, false },   { "bytes_written", FIELD_COUNT, false },
 };
 
 static void channel_fill(struct json_object *object, const void *entry)
@@ -262,6 +263,8 @@ static void channel_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "slots_used", info->slots_used);
 	json_add_count(object, "requests_max", info->requests_max);
 	json_add_count(object, "requests", info->requests);
+	json_add_count(object, "bytes_read", info->bytes_read);
+	json_add_count(object, "bytes_written", info->bytes_written);
 }
 
 const struct list list_channels = {

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The channels of a session beside the first, for the data of other processors.
+ *
+ * The initiator connects them one after the other when the session is up, and anew what was lost.
+ * Each says the secret that the target gave with the first (Documentation/wire.rst, "Channels").
+ * They come and go alone: what is posted on one that is lost ends with -ECONNRESET, and what would
+ * have been posted there goes over the first meanwhile. One work takes them apart, unless
+ * the session's down_work does, which waits for it; another connects them, as that may last.
+ */
+#include <linux/cpumask.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "session/session.h"
+
+/* After a loss; and after each failure to connect twice as long as before, up to a minute. */
+#define KRDMA_CHANNEL_AGAIN_MS 2000
+#define KRDMA_CHANNEL_PAUSE_MS 60000
+
+/* For sessions made from now on. */
+static unsigned int krdma_channels;
+
+static int krdma_channels_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 0, KRDMA_CHANNELS_MAX);
+}
+
+static const struct kernel_param_ops krdma_channels_ops = {
+	.set = krdma_channels_set,
+	.get = param_get_uint,
+};
+module_param_cb(channels, &krdma_channels_ops, &krdma_channels, 0644);
+__MODULE_PARM_TYPE(channels, "uint");
+MODULE_PARM_DESC(channels,
+		 "most queue pairs of a session, 1 to 8; 0: one for each processor, up to 8 (0)");
+
+/**
+ * krdma_channels_wanted - how many channels a session of this host has at most
+ *
+ * Context: any.
+ * Return: 1 to KRDMA_CHANNELS_MAX
+ */
+u32 krdma_channels_wanted(void)
+{
+	return min_t(u32, READ_ONCE(krdma_channels) ?: num_online_cpus(), KRDMA_CHANNELS_MAX);
+}
+
+/* Let krdma_channels_work() come, on the initiator's side. */
+static void krdma_channels_queue(struct krdma_session *sess, u32 delay_ms)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP && !sess->inbound && sess->nchannels > 1)
+		queue_delayed_work(sess->wq, &sess->channels_work, msecs_to_jiffies(delay_ms));
+}
+
+/**
+ * krdma_channels_begun - a channel is not being set up any more
+ * @ch: channel; with the first the others may follow
+ *
+ * Context: session->lock held.
+ */
+void krdma_channels_begun(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+
+	ch->beginning = false;
+	if (!ch->first)
+		krdma_channels_queue(sess, 0);
+	/* What was lost meanwhile. */
+	else if (sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
+		queue_work(krdma_down_wq, &sess->ends_work);
+}
+
+/**
+ * krdma_channels_lost - a channel other than the first has failed
+ * @ch: channel
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_channels_lost(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+	bool alone;
+
+	spin_lock_bh(&sess->lock);
+	/* Not what goes with the session, whose end may not be handled yet. */
+	alone = sess->state == KRDMA_SESSION_UP && krdma_post_good(sess->ch);
+	if (sess->state == KRDMA_SESSION_UP)
+		queue_work(krdma_down_wq, &sess->ends_work);
+	spin_unlock_bh(&sess->lock);
+	if (!alone)
+		return;
+	krdma_stat_inc(KRDMA_STAT_CHANNELS_LOST);
+	pr_info_ratelimited("krdma_mover: session %llu: channel %u is lost: %s\n", ch->serial,
+			    ch->index, READ_ONCE(ch->lost_cause));
+}
+
+/**
+ * krdma_channel_stop - end what may still use a channel, and what is posted on it
+ * @ch: channel, down
+ *
+ * Context: work, one at a time for a session.
+ */
+void krdma_channel_stop(struct krdma_channel *ch)
+{
+	cancel_delayed_work_sync(&ch->tick);
+	if (ch->data)
+		ch->data->fail_rest(ch);
+	krdma_conn_stop(ch);
+	tasklet_kill(&ch->rx_tasklet);
+}
+
+/* A channel other than the first is taken apart; it may begin anew. */
+static void krdma_channel_end(struct krdma_channel *ch)
+{
+	krdma_channel_stop(ch);
+	krdma_conn_drain(ch);
+	krdma_conn_destroy(ch);
+	krdma_conn_release(ch);
+	krdma_channel_lock(ch);
+	WRITE_ONCE(ch->state, KRDMA_CHANNEL_DEAD);
+	krdma_channel_unlock(ch);
+}
+
+/* Is there something to take apart? Not what another still sets up. */
+static bool krdma_channel_gone(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+	bool gone;
+
+	spin_lock_bh(&sess->lock);
+	gone = ch->first && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN && !ch->beginning;
+	spin_unlock_bh(&sess->lock);
+	return gone;
+}
+
+/* Begin to connect or to accept. Return: the channel; NULL if it is in use, or the session ends */
+static struct krdma_channel *krdma_channels_begin(struct krdma_session *sess, u32 index)
+{
+	struct krdma_channel *ch, *new = NULL;
+	bool begun;
+
+	if (!krdma_session_slot(sess, index)) {
+		new = krdma_channel_new(sess, index);
+		if (!new)
+			return NULL;
+	}
+	spin_lock_bh(&sess->lock);
+	ch = sess->channels[index] ?: new;
+	begun = sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DEAD;
+	if (begun)
+		krdma_session_begin(sess, ch);
+	if (begun && ch == new) {
+		/* ORDER: under the lock, so that whoever kills a key sees all that may use it. */
+		smp_store_release(&sess->channels[index], new);
+		new = NULL;
+	}
+	spin_unlock_bh(&sess->lock);
+	kfree(new);
+	return begun ? ch : NULL;
+}
+
+static struct krdma_wire_hello krdma_channel_hello(const struct krdma_channel *ch)
+{
+	const struct krdma_session *sess = ch->sess;
+	bool in = ch->inbound;
+
+	return (struct krdma_wire_hello){
+		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
+		.version = KRDMA_WIRE_VERSION,
+		.channel = cpu_to_le16(ch->index),
+		.incarnation = cpu_to_le64(krdma_incarnation),
+		.session = in ? ch->peer.session : cpu_to_le64(sess->serial),
+		.uid = cpu_to_le32(in ? 0 : from_kuid(&init_user_ns, sess->uid)),
+		.credits = cpu_to_le16(KRDMA_CREDITS),
+		.secret = in ? 0 : cpu_to_le64(sess->secret),
+	};
+}
+
+/* The target's greeting on a further channel. Return: 0 or -EPROTO */
+static int krdma_channel_greeted(struct krdma_channel *ch)
+{
+	const struct krdma_wire_hello *peer = &ch->peer;
+
+	if (le16_to_cpu(peer->channel) == ch->index && !peer->uid && !peer->secret &&
+	    le64_to_cpu(peer->session) == ch->sess->serial &&
+	    le64_to_cpu(peer->incarnation) == ch->sess->peer_incarnation)
+		return 0;
+	ch->cause = "the peer's greeting does not fit";
+	return -EPROTO;
+}
+
+/* Return: false if it has to be tried again */
+static bool krdma_channel_connect(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+	struct krdma_wire_hello hello = krdma_channel_hello(ch);
+	struct sockaddr_storage from = sess->local;
+	int rc;
+
+	/* From the same address as the first, whatever the route; port 0 is any. */
+	((struct sockaddr_in *)&from)->sin_port = 0;
+	rc = krdma_conn_connect(ch, sess->net, &from, &sess->dst, &hello,
+				krdma_session_connect_ms(sess));
+	if (!rc)
+		rc = krdma_channel_greeted(ch);
+	if (!rc)
+		krdma_session_up(ch);
+	if (rc && krdma_session_is_up(sess))
+		pr_info_ratelimited("krdma_mover: session %llu has no channel %u: %s (%pe)\n",
+				    ch->serial, ch->index, ch->cause ?: "it ended", ERR_PTR(rc));
+	if (rc) {
+		krdma_channel_lock(ch);
+		krdma_channel_close(ch);
+		krdma_channel_unlock(ch);
+	}
+	/* ORDER: what is down now is taken apart by krdma_channels_ends_work(). */
+	krdma_session_begun(ch, 0, NULL);
+	return !rc;
+}
+
+/**
+ * krdma_channels_work - connect the channels that are missing
+ * @work: of an initiator's session
+ *
+ * Context: work of session->wq, as it waits for the peer.
+ */
+void krdma_channels_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
+	struct krdma_channel *ch;
+	bool again = false;
+	u32 i;
+
+	for (i = 1; i < sess->nchannels && krdma_session_is_up(sess); i++) {
+		ch = krdma_session_slot(sess, i);
+		if (ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
+			continue;
+		ch = krdma_channels_begin(sess, i);
+		again |= !ch || !krdma_channel_connect(ch);
+	}
+	spin_lock_bh(&sess->lock);
+	sess->pause_ms = again ? clamp_t(u32, 2 * sess->pause_ms, KRDMA_CHANNEL_AGAIN_MS,
+					 KRDMA_CHANNEL_PAUSE_MS) :
+				 0;
+	if (again)
+		krdma_channels_queue(sess, sess->pause_ms);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_channels_ends_work - take channels apart that were lost
+ * @work: of a session
+ *
+ * Context: work of krdma_down_wq.
+ */
+void krdma_channels_ends_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, ends_work);
+	struct krdma_channel *ch;
+	u32 i;
+
+	krdma_for_each_channel(ch, sess, i)
+		if (krdma_channel_gone(ch))
+			krdma_channel_end(ch);
+	spin_lock_bh(&sess->lock);
+	krdma_channels_queue(sess, KRDMA_CHANNEL_AGAIN_MS);
+	spin_unlock_bh(&sess->lock);
+}
+
+/* The peer connects it anew: it knows that the last connection is lost. */
+static void krdma_channels_replaced(struct krdma_session *sess, u32 index)
+{
+	struct krdma_channel *ch = krdma_session_slot(sess, index);
+
+	if (ch)
+		krdma_channel_broken(ch, "the peer connects it again");
+}
+
+/**
+ * krdma_channels_accept - accept a further channel of an inbound session
+ * @sess: session
+ * @id: its new id; stays rdma_cm's on failure
+ * @hello: the initiator's greeting; its secret is right
+ * @peer: its connection parameters
+ *
+ * Context: rdma_cm handler of @id.
+ * Return: NULL, or why it is not accepted
+ */
+const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+				  const struct krdma_wire_hello *hello,
+				  const struct rdma_conn_param *peer)
+{
+	struct krdma_channel *ch = krdma_channels_begin(sess, le16_to_cpu(hello->channel));
+	struct krdma_wire_hello mine;
+	const char *cause;
+	int rc;
+
+	if (!ch) {
+		krdma_channels_replaced(sess, le16_to_cpu(hello->channel));
+		return "the channel is not free yet";
+	}
+	ch->peer = *hello;
+	mine = krdma_channel_hello(ch);
+	rc = krdma_conn_accept(ch, id, &mine, peer);
+	cause = rc ? ch->cause ?: "it could not be accepted" : NULL;
+	if (rc) {
+		krdma_channel_lock(ch);
+		krdma_channel_close(ch);
+		krdma_channel_unlock(ch);
+	}
+	krdma_session_begun(ch, 0, NULL);
+	return cause;
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Channels: a session has one for each processor, and each processor's bytes go over its own. One
+# that the wire cuts off is lost alone: what is posted on it fails with a sentence that says so, the
+# others go on, and it is made anew. The test runs on two processors or more.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "makes the wire lose the packets of one queue pair"
+need_nodes 2
+need_command tc
+need_command taskset
+[ "$LAB_RDMA" = rxe ] || skip_all "iWARP has one channel"
+[ "$(nproc)" -gt 1 ] || skip_all "one processor has one channel"
+no_u32=$(on -n B sh -c 'tc qdisc add dev data0 ingress && tc filter add dev data0 parent ffff: \
+	protocol ip u32 match u32 0 0xffffffff at 0 action drop' 2>&1) ||
+	skip_all "no u32 filter in this kernel: $no_u32"
+at_end on -n B tc qdisc del dev data0 ingress
+MODULE_TIMEOUT_SCALE=1
+
+LIMIT=${LIMIT:-60}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+head -c 4096 /dev/urandom >"$dir/bytes"
+
+fresh_module
+parameter=/sys/module/krdma_mover/parameters/channels
+for bad in 9 -1 x; do
+	check_fails "$bad channels" sh -c "echo $bad >$parameter"
+done
+on_nodes sh -c "echo 2 >$parameter"
+listen_on B
+export_on B scratch --size 1M
+remember_leftovers
+
+# channel NODE INDEX MEMBER: of the only session.
+channel() {
+	status "$1" "/channels/$2/$3"
+}
+channels_are() {
+	local node
+	for node in A B; do
+		[ "$(status "$node" /channels/#)" = 2 ] && [ "$(channel "$node" 0 state)" = up ] &&
+			[ "$(channel "$node" 1 state)" = up ] || return 1
+	done
+}
+# put CPU: 4096 bytes, from there.
+put() {
+	taskset -c "$1" krdma put -q --timeout 30 "$dir/bytes" nodeB/scratch 7>&-
+}
+written() {
+	echo "$(channel A 0 bytes_written) $(channel A 1 bytes_written)"
+}
+
+# It does not end by itself meanwhile.
+mkfifo "$dir/held"
+mover hold 10.77.0.2 scratch <"$dir/held" >"$dir/hold" 2>&1 &
+hold=$!
+background_pids+=("$hold")
+exec 7>"$dir/held"
+check "a session" put 0
+check "it has two channels, up at both ends" wait_for "$LIMIT" channels_are
+is "its first bytes went over the first" "$(written)" "4096 0"
+check "the other processor" put 1
+is "its bytes go over the other" "$(written)" "4096 4096"
+check "each again" eval "put 1 && put 0"
+is "and again" "$(written)" "8192 8192"
+
+# All that is for that queue pair of B is lost: RoCE's UDP, and its destination at byte 32.
+qp=$(printf '0x%x' "$(channel B 1 qp)")
+on -n B tc filter add dev data0 parent ffff: protocol ip u32 match ip protocol 17 0xff \
+	match u32 "$qp" 0x00ffffff at 32 action drop
+(
+	put 1
+	echo $? >"$dir/status"
+) 2>"$dir/text" &
+lost=$!
+n=0
+while kill -0 $lost 2>/dev/null && put 0; do
+	n=$((n + 1))
+done
+wait $lost
+is "what is posted on a channel without a wire fails" "$(<"$dir/status")" 1
+like "and says that it is the channel" "$(<"$dir/text")" "channel 1 to .* is lost: "
+check "the other one has gone on ($n times)" [ "$n" -gt 0 ]
+check "now that processor uses the first" put 1
+check "the channel is made anew" wait_for "$LIMIT" channels_are
+check "with another queue pair" [ "$(printf '0x%x' "$(channel B 1 qp)")" != "$qp" ]
+before=$(channel A 1 bytes_written)
+check "and is used" put 1
+is "for all" "$(($(channel A 1 bytes_written) - before))" 4096
+is "one channel was lost" "$(counter A channels_lost)" 1
+is "and no session" "$(counter A sessions_lost)" 0
+
+exec 7>&-
+wait "$hold"
+end_sessions B
+check_nothing_left "nothing is left" "$LIMIT"
+
+done_testing
