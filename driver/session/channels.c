@@ -10,6 +10,7 @@
  */
 #include <linux/cpumask.h>
 #include <linux/moduleparam.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 
 #include "session/session.h"
@@ -67,7 +68,7 @@ void krdma_channels_begun(struct krdma_channel *ch)
 	ch->beginning = false;
 	if (!ch->first)
 		krdma_channels_queue(sess, 0);
-	/* What was lost meanwhile. */
+	/* The channel failed while it was set up. */
 	else if (sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
 		queue_work(krdma_down_wq, &sess->ends_work);
 }
@@ -292,13 +293,14 @@ const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id 
 				  const struct krdma_wire_hello *hello,
 				  const struct rdma_conn_param *peer)
 {
-	struct krdma_channel *ch = krdma_channels_begin(sess, le16_to_cpu(hello->channel));
+	u32 index = array_index_nospec(le16_to_cpu(hello->channel), KRDMA_CHANNELS_MAX);
+	struct krdma_channel *ch = krdma_channels_begin(sess, index);
 	struct krdma_wire_hello mine;
 	const char *cause;
 	int rc;
 
 	if (!ch) {
-		krdma_channels_replaced(sess, le16_to_cpu(hello->channel));
+		krdma_channels_replaced(sess, index);
 		return "the channel is not free yet";
 	}
 	ch->peer = *hello;
