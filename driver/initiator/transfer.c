@@ -197,7 +197,8 @@ void krdma_transfer_end(struct krdma_transfer *x, int err)
  */
 void krdma_transfer_refused(struct krdma_transfer *x)
 {
-	x->refused = !x->status;
+	if (!x->status)
+		x->refused = true;
 	krdma_transfer_end(x, -EIO);
 }
 

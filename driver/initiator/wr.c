@@ -15,6 +15,10 @@
  * that needs no key. It proves all before it: an adapter executes what comes on a queue
  * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
  *
+ * Elsewhere not each is signalled: a reliable connection completes in order, so the completion of
+ * one is that of all before it. A chain completes in KRDMA_SIGNAL_PARTS parts or more: the
+ * submitter of the first can go on while the last are on the wire.
+ *
  * A work request is in ch->ring until it has ended. Nothing relies on a completion for
  * each when the queue pair is in error: siw may lose some, and give others twice.
  * What failed on iWARP, or never completed, ends with the queue pair and its
@@ -143,6 +147,23 @@ static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_
 	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
 }
 
+/*
+ * One is posted behind those before @index, and has completed: so have they. Not on iWARP, where
+ * each has a completion of its own; and those that need a READ end with that.
+ */
+static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
+{
+	struct krdma_wr *w;
+	u32 i;
+
+	for (i = ch->head; i != index; i++) {
+		w = *krdma_ring_at(ch, i);
+		if (w && (ch->iwarp ? read && krdma_needs_read(ch, w->transfer) :
+				      read || !krdma_needs_read(ch, w->transfer)))
+			krdma_wr_end(ch, w, 0);
+	}
+}
+
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_wr *w = container_of(wc->wr_cqe, struct krdma_wr, cqe);
@@ -158,6 +179,9 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!w->posted)
 		goto out;
 	trace_krdma_complete(ch->serial, w->transfer, w->bytes, wc->status);
+	/* One that is flushed tells nothing of others; each of them is flushed for itself. */
+	if (wc->status != IB_WC_WR_FLUSH_ERR && !ch->iwarp)
+		krdma_wrs_before(ch, w->index, false);
 	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
 	if (err ? ch->iwarp : krdma_needs_read(ch, w->transfer))
 		goto out;
@@ -172,7 +196,6 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_wr *last = container_of(wc->wr_cqe, struct krdma_wr, placed_cqe);
 	struct krdma_channel *ch = cq->cq_context;
-	u32 index;
 
 	spin_lock(&ch->lock);
 	krdma_post_alive(ch);
@@ -182,12 +205,7 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	if (!last->posted)
 		goto out;
-	for (index = ch->head; index != last->index + 1; index++) {
-		struct krdma_wr *w = *krdma_ring_at(ch, index);
-
-		if (w && krdma_needs_read(ch, w->transfer))
-			krdma_wr_end(ch, w, 0);
-	}
+	krdma_wrs_before(ch, last->index + 1, true);
 	krdma_transfer_pump(ch);
 out:
 	krdma_channel_unlock_softirq(ch);
@@ -326,22 +344,40 @@ static struct krdma_wr *krdma_chain_write(const struct krdma_channel *ch, struct
 	return write;
 }
 
-/* Post work requests, and the READ behind @write, if there is one. Return: as ib_post_send(). */
-static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *chain,
+static bool krdma_wr_signalled(const struct krdma_wr *w)
+{
+	return w->wr.wr.send_flags & IB_SEND_SIGNALED;
+}
+
+/*
+ * Post work requests, every @every-th of them signalled, and the READ behind @write, if there is
+ * one. Return: as ib_post_send().
+ */
+static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *chain, u32 every,
 			    struct krdma_wr *write, const struct ib_send_wr **bad)
 {
+	u32 quiet = 0, bytes = 0, completions = 0;
 	struct ib_send_wr *wr, **link = &wr;
 	struct krdma_wr *w;
 	int rc;
 
 	for (w = chain; w; w = w->next) {
+		bytes += w->bytes;
+		w->wr.wr.send_flags = 0;
+		/* The last of all, so that each is sure to end. */
+		if (++quiet >= every || bytes >= KRDMA_SIGNAL_BYTES || !w->next) {
+			w->wr.wr.send_flags = IB_SEND_SIGNALED;
+			completions++;
+			quiet = 0;
+			bytes = 0;
+		}
 		if (w->sink)
 			link = krdma_wr_link(link, &w->sink->reg.wr);
 		link = krdma_wr_link(link, &w->wr.wr);
 	}
 	if (write) {
 		krdma_read_placed(ch, write);
-		krdma_post_count(ch, 1);
+		completions++;
 		krdma_stat_inc(KRDMA_STAT_PLACEMENTS);
 		if (ch->iwarp && !ch->void_ready)
 			link = krdma_wr_link(link, &ch->void_sink->reg.wr);
@@ -349,6 +385,7 @@ static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *chain,
 	}
 	*link = NULL;
 
+	krdma_post_count(ch, completions);
 	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
 	*bad = NULL;
 	rc = krdma_inject_post(ch->qp, wr, bad);
@@ -364,27 +401,45 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_wr *chain)
 
 	for (w = chain; w; w = next) {
 		next = w->next;
-		ch->outstanding--;
 		/* A registration in front of it may have been posted. */
 		if (!ch->iwarp)
 			krdma_wr_end(ch, w, -ENOTCONN);
 	}
 }
 
+/* Make it a WRITE of no bytes, which needs no key; of a transfer that has failed. */
+static void krdma_wr_empty(struct krdma_wr *w)
+{
+	w->transfer->gap = true;
+	w->transfer->placed = false;
+	w->wr.wr.opcode = IB_WR_RDMA_WRITE;
+	w->wr.wr.num_sge = 0;
+	w->wr.remote_addr = 0;
+	w->wr.rkey = 0;
+}
+
 /*
  * Nothing of the first work request was posted, as it was refused. Its transfer ends, and
- * all that it has in the chain with it. Return: the work requests of the others.
+ * all that it has in the chain with it. Where those that were posted before it are not signalled
+ * (@quiet), it is posted without bytes in its old place: its completion is theirs.
+ * Return: the work requests that are to be posted
  */
-static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krdma_wr *chain)
+static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krdma_wr *chain,
+					    bool quiet)
 {
-	struct krdma_wr *w, *next, *rest = NULL, **link = &rest;
+	struct krdma_wr *w = chain, *next, *rest = NULL, **link = &rest;
 	struct krdma_transfer *x = chain->transfer;
 
 	krdma_transfer_refused(x);
-	for (w = chain; w; w = next) {
+	if (quiet) {
+		krdma_wr_empty(w);
+		*link = w;
+		link = &w->next;
+		w = w->next;
+	}
+	for (; w; w = next) {
 		next = w->next;
 		if (w->transfer == x) {
-			ch->outstanding--;
 			krdma_wr_end(ch, w, -EIO);
 		} else {
 			*link = w;
@@ -403,29 +458,34 @@ static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krd
 static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr *chain,
 				      const struct ib_send_wr *bad, int err)
 {
-	struct krdma_wr *write = krdma_chain_write(ch, chain), *unread = NULL;
+	struct krdma_wr *write = krdma_chain_write(ch, chain), *unread = NULL, *w;
+	bool quiet = false;
 
 	/* siw: an error without a bad one means that all are posted all the same. */
 	while (bad) {
+		for (; chain && bad != krdma_wr_first(chain) && bad != &chain->wr.wr;
+		     chain = chain->next) {
+			if (krdma_needs_read(ch, chain->transfer))
+				unread = chain;
+			quiet = !krdma_wr_signalled(chain);
+		}
+		for (w = chain; w; w = w->next)
+			ch->outstanding -= krdma_wr_signalled(w);
 		/* The READ is the last of all, so it was not posted. */
 		if (write)
 			ch->outstanding--;
-		for (; chain && bad != krdma_wr_first(chain) && bad != &chain->wr.wr;
-		     chain = chain->next)
-			if (krdma_needs_read(ch, chain->transfer))
-				unread = chain;
 		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
 		if (!chain || bad != krdma_wr_first(chain))
 			break;
 		if (krdma_post_lost(ch, err))
 			break;
-		chain = krdma_chain_refused(ch, chain);
+		chain = krdma_chain_refused(ch, chain, quiet);
 		if (!krdma_post_refused(ch, err))
 			break;
 		write = krdma_chain_write(ch, chain) ?: unread;
 		if (!chain && !write)
 			return 1;
-		err = krdma_chain_post(ch, chain, write, &bad);
+		err = krdma_chain_post(ch, chain, 1, write, &bad);
 		if (!err)
 			return 1;
 	}
@@ -459,9 +519,10 @@ int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain)
 			write = w;
 		trace_krdma_post(ch->serial, w->transfer, w->bytes, w->wr.wr.num_sge);
 	}
-	krdma_post_count(ch, n);
 	krdma_stat_add(KRDMA_STAT_WORK_REQUESTS, n);
-	rc = krdma_chain_post(ch, chain, write, &bad);
+	rc = krdma_chain_post(ch, chain,
+			      ch->iwarp ? 1 : clamp(n / KRDMA_SIGNAL_PARTS, 1U, KRDMA_SIGNAL_MAX),
+			      write, &bad);
 	if (unlikely(rc))
 		return krdma_chain_again(ch, chain, bad, rc);
 	ch->refusals = 0;
@@ -521,7 +582,6 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 		/* What is the same in each of its work requests. */
 		w->wr.wr.wr_cqe = &w->cqe;
 		w->wr.wr.sg_list = w->sge;
-		w->wr.wr.send_flags = IB_SEND_SIGNALED;
 		w->next = ch->free;
 		ch->free = w;
 	}

@@ -10,6 +10,13 @@
 #define KRDMA_REGION_KEYS 262144
 /* Memory that could not be mapped is tried again after this, or when a mapping has gone. */
 #define KRDMA_MAP_AGAIN_MS 5
+/*
+ * Not on iWARP: a chain of work requests has a completion for each such part of it, but for no
+ * more work requests than MAX together, nor where they have so many bytes.
+ */
+#define KRDMA_SIGNAL_PARTS 4
+#define KRDMA_SIGNAL_MAX   16U
+#define KRDMA_SIGNAL_BYTES SZ_64K
 /* Transfers that are ended, or looked at, without a pause. */
 #define KRDMA_TRANSFER_BATCH 128
 

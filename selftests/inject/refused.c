@@ -19,9 +19,13 @@
 #include <krdma/krdma.h>
 
 #define FAULTS "/sys/kernel/debug/krdma_mover_fail/"
-/* Operations of a chain, and the bytes of each. */
-#define OPS   6
+/*
+ * Operations of a chain, of which not each is signalled, and the bytes of each; and messages. Those
+ * are refused one after the other, which REFUSALS has to allow.
+ */
+#define OPS   12
 #define PIECE 5000
+#define SENDS 6
 /* An operation of many work requests. */
 #define LONG (6UL << 20)
 /* As KRDMA_REFUSALS_MAX of the driver. */
@@ -363,25 +367,25 @@ static void every_second(void)
 
 static void messages(void)
 {
-	struct krdma_completion done[OPS];
-	struct krdma_op ops[OPS];
+	struct krdma_completion done[SENDS];
+	struct krdma_op ops[SENDS];
 	int refused, i;
 	bool good;
 
-	for (refused = 0; refused < OPS; refused++) {
-		for (i = 0; i < OPS; i++) {
+	for (refused = 0; refused < SENDS; refused++) {
+		for (i = 0; i < SENDS; i++) {
 			krdma_op_send(&ops[i], receiver, out, 100, i);
 			ops[i].timeout_ns = TIMEOUT_MS * 1000000ULL;
 		}
 		arm(message_point, refused, 1);
-		good = krdma_submit(krdma, ops, done, OPS) == 1 && failed();
-		for (i = 0; i < OPS; i++) {
+		good = krdma_submit(krdma, ops, done, SENDS) == 1 && failed();
+		for (i = 0; i < SENDS; i++) {
 			if (done[i].status == (i == refused ? -EIO : 0))
 				continue;
 			printf("# message %d: %d\n", i, done[i].status);
 			good = false;
 		}
-		ok(good, "of %d messages number %d is refused, and fails alone", OPS, refused + 1);
+		ok(good, "of %d messages number %d is refused, and fails alone", SENDS, refused + 1);
 	}
 	ok(says(EIO, "refused a work request"), "it says so");
 	krdma_op_write(&ops[0], receiver, 0, out, PIECE);
