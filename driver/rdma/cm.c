@@ -270,10 +270,12 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	rc = PTR_ERR_OR_ZERO(ch->pd);
 	if (rc)
 		goto out;
-	ch->cq = krdma_inject(ib_alloc_cq(ib, ch, attr.cap.max_send_wr + attr.cap.max_recv_wr,
-					  (ch->serial + ch->index) % ib->num_comp_vectors,
-					  IB_POLL_SOFTIRQ),
-			      ERR_PTR(-ENOMEM));
+	/* Drivers spread vectors over processors in order: one that submits has its completions. */
+	ch->cq = krdma_inject(
+		ib_alloc_cq(ib, ch, attr.cap.max_send_wr + attr.cap.max_recv_wr,
+			    (ch->first ? ch->index - 1 : ch->serial) % ib->num_comp_vectors,
+			    IB_POLL_SOFTIRQ),
+		ERR_PTR(-ENOMEM));
 	rc = PTR_ERR_OR_ZERO(ch->cq) ?: krdma_post_setup(ch);
 	if (rc)
 		goto out;

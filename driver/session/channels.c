@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The channels of a session beside the first, for the data of other processors.
+ * The channels of a session beside the first, each for the data of a processor.
  *
  * The initiator connects them one after the other when the session is up, and anew what was lost.
  * Each says the secret that the target gave with the first (Documentation/wire.rst, "Channels").
@@ -33,8 +33,9 @@ static const struct kernel_param_ops krdma_channels_ops = {
 };
 module_param_cb(channels, &krdma_channels_ops, &krdma_channels, 0644);
 __MODULE_PARM_TYPE(channels, "uint");
-MODULE_PARM_DESC(channels,
-		 "most queue pairs of a session, 1 to 8; 0: one for each processor, up to 8 (0)");
+MODULE_PARM_DESC(
+	channels,
+	"most queue pairs of a session, 1 to 9; 0: one, and one for each processor's data, up to 8 (0)");
 
 /**
  * krdma_channels_wanted - how many channels a session of this host has at most
@@ -44,7 +45,7 @@ MODULE_PARM_DESC(channels,
  */
 u32 krdma_channels_wanted(void)
 {
-	return min_t(u32, READ_ONCE(krdma_channels) ?: num_online_cpus(), KRDMA_CHANNELS_MAX);
+	return min_t(u32, READ_ONCE(krdma_channels) ?: 1 + num_online_cpus(), KRDMA_CHANNELS_MAX);
 }
 
 /* Let krdma_channels_work() come, on the initiator's side. */

@@ -23,8 +23,8 @@
 #include "session/credit.h"
 
 #define KRDMA_SESSIONS_MAX 4096
-/* Of a session. */
-#define KRDMA_CHANNELS_MAX 8
+/* Of a session: the first, and those for data. */
+#define KRDMA_CHANNELS_MAX 9
 /*
  * Inbound sessions: of all, of one peer address, and not established yet. Those of an
  * address are shared by its users: krdma_share_ok().
@@ -231,16 +231,19 @@ static inline struct krdma_channel *krdma_session_next(const struct krdma_sessio
 	for (index = 0; (ch = krdma_session_next(sess, &index)); index++)
 
 /**
- * krdma_session_channel - the channel of this processor
+ * krdma_session_channel - the channel for data of this processor
  * @sess: session
+ *
+ * Not the first where there are others, so that no control message waits behind data.
  *
  * Context: any; another processor's does no harm.
  * Return: a channel; the first if that of the processor is not up
  */
 static inline struct krdma_channel *krdma_session_channel(const struct krdma_session *sess)
 {
-	u32 n = READ_ONCE(sess->nchannels), cpu = raw_smp_processor_id();
-	struct krdma_channel *ch = krdma_session_slot(sess, cpu < n ? cpu : cpu % n);
+	u32 n = READ_ONCE(sess->nchannels) - 1, cpu = raw_smp_processor_id();
+	struct krdma_channel *ch = n ? krdma_session_slot(sess, 1 + (cpu < n ? cpu : cpu % n)) :
+				       NULL;
 
 	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
 }

@@ -140,7 +140,7 @@ struct krdma_io {
  *	iWARP a READ is cut instead where two entries do not meet at the ends of pages
  * @write_bvecs: the same for a WRITE
  * @inflight_wrs: most work requests posted at a time on a channel, of all users of the session
- * @inflight_bytes: the same of bytes; a session has a channel for each processor, up to 8
+ * @inflight_bytes: the same of bytes; a session has a channel for each processor's data, up to 8
  *
  * None of them limits what may be submitted.
  */

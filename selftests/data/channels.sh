@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Channels: a session has one for each processor, and each processor's bytes go over its own. One
+# Channels: a session has one for each processor's data, none of which goes over the first. One
 # that the wire cuts off is lost alone: what is posted on it fails with a sentence that says so, the
 # others go on, and it is made anew. The test runs on two processors or more.
 # shellcheck source=selftests/lib/lib.sh
@@ -24,10 +24,10 @@ head -c 4096 /dev/urandom >"$dir/bytes"
 
 fresh_module
 parameter=/sys/module/krdma_mover/parameters/channels
-for bad in 9 -1 x; do
+for bad in 10 -1 x; do
 	check_fails "$bad channels" sh -c "echo $bad >$parameter"
 done
-on_nodes sh -c "echo 2 >$parameter"
+on_nodes sh -c "echo 3 >$parameter"
 listen_on B
 export_on B scratch --size 1M
 remember_leftovers
@@ -39,8 +39,9 @@ channel() {
 channels_are() {
 	local node
 	for node in A B; do
-		[ "$(status "$node" /channels/#)" = 2 ] && [ "$(channel "$node" 0 state)" = up ] &&
-			[ "$(channel "$node" 1 state)" = up ] || return 1
+		[ "$(status "$node" /channels/#)" = 3 ] && [ "$(channel "$node" 0 state)" = up ] &&
+			[ "$(channel "$node" 1 state)" = up ] &&
+			[ "$(channel "$node" 2 state)" = up ] || return 1
 	done
 }
 # put CPU: 4096 bytes, from there.
@@ -48,7 +49,8 @@ put() {
 	taskset -c "$1" krdma put -q --timeout 30 "$dir/bytes" nodeB/scratch 7>&-
 }
 written() {
-	echo "$(channel A 0 bytes_written) $(channel A 1 bytes_written)"
+	echo "$(channel A 0 bytes_written) $(channel A 1 bytes_written)" \
+		"$(channel A 2 bytes_written)"
 }
 
 # It does not end by itself meanwhile.
@@ -57,16 +59,16 @@ mover hold 10.77.0.2 scratch <"$dir/held" >"$dir/hold" 2>&1 &
 hold=$!
 background_pids+=("$hold")
 exec 7>"$dir/held"
-check "a session" put 0
-check "it has two channels, up at both ends" wait_for "$LIMIT" channels_are
-is "its first bytes went over the first" "$(written)" "4096 0"
+check "a session has three channels, up at both ends" wait_for "$LIMIT" channels_are
+check "one processor" put 0
+is "a processor's bytes do not go over the first" "$(written)" "0 4096 0"
 check "the other processor" put 1
-is "its bytes go over the other" "$(written)" "4096 4096"
+is "its bytes go over the other" "$(written)" "0 4096 4096"
 check "each again" eval "put 1 && put 0"
-is "and again" "$(written)" "8192 8192"
+is "and again" "$(written)" "0 8192 8192"
 
 # All that is for that queue pair of B is lost: RoCE's UDP, and its destination at byte 32.
-qp=$(printf '0x%x' "$(channel B 1 qp)")
+qp=$(printf '0x%x' "$(channel B 2 qp)")
 on -n B tc filter add dev data0 parent ffff: protocol ip u32 match ip protocol 17 0xff \
 	match u32 "$qp" 0x00ffffff at 32 action drop
 (
@@ -80,14 +82,15 @@ while kill -0 $lost 2>/dev/null && put 0; do
 done
 wait $lost
 is "what is posted on a channel without a wire fails" "$(<"$dir/status")" 1
-like "and says that it is the channel" "$(<"$dir/text")" "channel 1 to .* is lost: "
+like "and says that it is the channel" "$(<"$dir/text")" "channel 2 to .* is lost: "
 check "the other one has gone on ($n times)" [ "$n" -gt 0 ]
 check "now that processor uses the first" put 1
 check "the channel is made anew" wait_for "$LIMIT" channels_are
-check "with another queue pair" [ "$(printf '0x%x' "$(channel B 1 qp)")" != "$qp" ]
-before=$(channel A 1 bytes_written)
+check "with another queue pair" [ "$(printf '0x%x' "$(channel B 2 qp)")" != "$qp" ]
+before=$(channel A 2 bytes_written)
 check "and is used" put 1
-is "for all" "$(($(channel A 1 bytes_written) - before))" 4096
+is "for all" "$(($(channel A 2 bytes_written) - before))" 4096
+check "the first had it meanwhile" [ "$(channel A 0 bytes_written)" -ge 4096 ]
 is "one channel was lost" "$(counter A channels_lost)" 1
 is "and no session" "$(counter A sessions_lost)" 0
 
