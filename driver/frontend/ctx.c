@@ -36,6 +36,7 @@ struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_t
 	h->type = type;
 	refcount_set(&h->refs, 1);
 	INIT_LIST_HEAD(&h->turns);
+	krdma_submitter_init(&h->submitter);
 	if (atomic_inc_return(&ctx->nhandles) > KRDMA_IDS_MAX) {
 		rc = krdma_explain(error, -EDQUOT, "an open file may have %u objects",
 				   KRDMA_IDS_MAX);

@@ -45,6 +45,7 @@ struct krdma_handle {
 	 */
 	struct list_head turns; /* krdma_req.turn */
 	u32 nfirst;
+	struct krdma_submitter submitter; /* of a region's id */
 	union {
 		void *object; /* or an ERR_PTR */
 		struct krdma_session *sess;

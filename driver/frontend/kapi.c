@@ -31,7 +31,7 @@ struct krdma_region_handle {
 	struct krdma_region *region; /* one of its users, and of its session */
 	refcount_t ios;              /* transfers under way; and 1 until it is closed */
 	bool closing;
-	atomic_t cancels;       /* calls of krdma_region_cancel() */
+	struct krdma_submitter submitter;
 	struct completion idle; /* ios is 0 */
 	struct krdma_watch watch;
 	struct work_struct event_work;
@@ -207,6 +207,7 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 	if (!handle)
 		return ERR_PTR(-ENOMEM);
 	refcount_set(&handle->ios, 1);
+	krdma_submitter_init(&handle->submitter);
 	init_completion(&handle->idle);
 	INIT_WORK(&handle->event_work, krdma_region_handle_event_work);
 	handle->event = event;
@@ -301,7 +302,7 @@ void krdma_region_cancel(struct krdma_region_handle *handle)
 	u32 i;
 
 	/* ORDER: first, for those that move from one channel to another meanwhile. */
-	atomic_inc(&handle->cancels);
+	atomic_inc(&handle->submitter.cancels);
 	krdma_for_each_channel(ch, handle->region->sess, i) {
 		krdma_channel_lock(ch);
 		hlist_for_each_entry_safe(x, next, &ch->transfers, all)
@@ -401,8 +402,8 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	refcount_inc(&handle->ios);
 	krdma_transfer_init(x);
 	own->handle = handle;
-	x->cancels = &handle->cancels;
-	x->cancel = atomic_read(&handle->cancels);
+	x->submitter = &handle->submitter;
+	x->cancel = atomic_read(&handle->submitter.cancels);
 	x->region = handle->region;
 	x->ch = handle->region->sess->ch;
 	x->done = krdma_io_done;

@@ -334,6 +334,7 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r,
 	r->h = h;
 	region = h->region;
 	x->region = region;
+	x->submitter = &h->submitter;
 	for (i = 0; i < x->nrange; i++)
 		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
 			return krdma_explain(error, -ERANGE,

@@ -51,11 +51,27 @@ enum krdma_message_state {
  * krdma_transfers_submit, by the channel until ->done is called, exactly once, and
  * by the submitter again from there.
  */
+/* What a submitter has to post on a channel; that channel's lock. */
+struct krdma_flow {
+	struct list_head node;      /* channel->ready */
+	struct list_head transfers; /* krdma_transfer.node */
+};
+
+/*
+ * Who submits: an open region, of a file or of a client in the kernel. Submitters take turns on a
+ * channel, so that one with very many transfers does not hold up one that has few.
+ */
+struct krdma_submitter {
+	atomic_t cancels; /* how often it has cancelled all that it has */
+	struct krdma_flow flows[KRDMA_CHANNELS_MAX]; /* by the index of the channel */
+};
+
 struct krdma_transfer {
-	struct list_head node;         /* channel->ready, a region's waiters or digests */
-	struct hlist_node all;         /* channel->transfers */
-	struct krdma_transfer *next;   /* in a krdma_queue */
-	struct krdma_region *region;   /* the submitter holds a reference */
+	struct list_head node;       /* krdma_flow.transfers, a region's waiters or digests */
+	struct hlist_node all;       /* channel->transfers */
+	struct krdma_transfer *next; /* in a krdma_queue */
+	struct krdma_region *region; /* the submitter holds a reference */
+	struct krdma_submitter *submitter;
 	struct krdma_channel *ch;      /* krdma_transfer_route() */
 	const struct krdma_vec *range; /* of the region */
 	u32 nrange;
@@ -101,10 +117,23 @@ struct krdma_transfer {
 	u64 user_data;
 	/* The device did not take a work request of it: the reason of its -EIO. */
 	bool refused;
-	/* Of a submitter that cancels all of its own: how often it has, and at the submission. */
-	const atomic_t *cancels;
-	int cancel;
+	int cancel; /* ->submitter->cancels, when it was submitted */
 };
+
+/**
+ * krdma_submitter_init - begin with a submitter
+ * @submitter: submitter; has to be there until all of its transfers have ended
+ */
+static inline void krdma_submitter_init(struct krdma_submitter *submitter)
+{
+	u32 i;
+
+	atomic_set(&submitter->cancels, 0);
+	for (i = 0; i < KRDMA_CHANNELS_MAX; i++) {
+		INIT_LIST_HEAD(&submitter->flows[i].node);
+		INIT_LIST_HEAD(&submitter->flows[i].transfers);
+	}
+}
 
 /**
  * krdma_transfer_init - begin with a transfer

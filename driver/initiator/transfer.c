@@ -4,8 +4,9 @@
  *
  * A transfer is on one list at a time by .node:
  *
- *	channel->ready		can be posted as soon as there is room; or in a
- *				krdma_queue, while they are submitted
+ *	flow->transfers		can be posted as soon as there is room, in its turn: the flow
+ *				is on channel->ready; or in a krdma_queue, while they are
+ *				submitted
  *	channel->unmapped	its memory could not be mapped for DMA: tried again when a
  *				mapping has gone, and by the tick, until the deadline
  *	region->on[].waiters	lacks the key of its next segment
@@ -51,6 +52,7 @@ void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t
 /* Nothing of it is on the wire: krdma_channel_unlock() has what comes next. */
 static void krdma_transfer_leave(struct krdma_transfer *x)
 {
+	struct krdma_flow *flow = krdma_transfer_flow(x);
 	struct krdma_channel *ch = x->ch;
 
 	if (unlikely(ch->scan == &x->all))
@@ -60,6 +62,9 @@ static void krdma_transfer_leave(struct krdma_transfer *x)
 	/* Mostly it is on no list: all of it was on the wire. */
 	if (!list_empty(&x->node))
 		list_del_init(&x->node);
+	/* ORDER: the submitter may go with its last transfer. */
+	if (unlikely(!list_empty(&flow->node)) && list_empty(&flow->transfers))
+		list_del_init(&flow->node);
 	krdma_queue_add(&ch->ended, x);
 }
 
@@ -158,7 +163,7 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
 		krdma_transfer_finish(x);
 		break;
 	case KRDMA_STEP_DATA:
-		list_move_tail(&x->node, &x->ch->ready);
+		krdma_transfer_ready(x);
 		krdma_transfer_wait(x, KRDMA_WAIT_SLOT, now);
 		break;
 	case KRDMA_STEP_WIRE:
@@ -227,21 +232,45 @@ static struct krdma_transfer *krdma_pump_next(struct krdma_channel *ch,
 					      struct krdma_transfer **fresh)
 {
 	struct krdma_transfer *x = *fresh;
+	struct krdma_flow *flow;
 
-	if (!x)
-		return list_first_entry_or_null(&ch->ready, struct krdma_transfer, node);
-	*fresh = x->next;
-	return x;
+	if (x) {
+		*fresh = x->next;
+		return x;
+	}
+	while ((flow = list_first_entry_or_null(&ch->ready, struct krdma_flow, node))) {
+		x = list_first_entry_or_null(&flow->transfers, struct krdma_transfer, node);
+		if (x)
+			return x;
+		list_del_init(&flow->node);
+	}
+	return NULL;
+}
+
+/* It had its turn; it may have another behind the others. */
+static void krdma_pump_turn(struct krdma_transfer *x)
+{
+	struct krdma_flow *flow = krdma_transfer_flow(x);
+
+	if (unlikely(!list_empty(&flow->node)))
+		list_move_tail(&flow->node, &x->ch->ready);
 }
 
 /* There is no room for these: it is their turn before that of any that had a work request. */
 static void krdma_pump_keep(struct krdma_channel *ch, struct krdma_transfer *fresh)
 {
+	struct krdma_transfer *x, *next;
+	struct krdma_flow *flow;
 	LIST_HEAD(rest);
 
 	for (; fresh; fresh = fresh->next)
 		list_add_tail(&fresh->node, &rest);
-	list_splice(&rest, &ch->ready);
+	list_for_each_entry_safe_reverse(x, next, &rest, node)
+	{
+		flow = krdma_transfer_flow(x);
+		list_move(&x->node, &flow->transfers);
+		list_move(&flow->node, &ch->ready);
+	}
 }
 
 /**
@@ -307,8 +336,9 @@ again:
 		w->next = NULL;
 		*link = w;
 		link = &w->next;
+		krdma_pump_turn(x);
 		if (x->posted != x->length)
-			list_move_tail(&x->node, &ch->ready);
+			krdma_transfer_ready(x);
 		else if (likely(krdma_transfer_step(x) == KRDMA_STEP_WIRE))
 			krdma_transfer_wire(x, now);
 		else
@@ -351,7 +381,7 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 	/* It was on no channel for a moment, where a submitter that cancels all did not see it. */
 	if (unlikely(x->moved_on)) {
 		x->moved_on = false;
-		if (!err && x->cancels && atomic_read(x->cancels) != x->cancel)
+		if (!err && atomic_read(&x->submitter->cancels) != x->cancel)
 			err = -ECANCELED;
 	}
 	if (unlikely(err)) {
@@ -367,7 +397,7 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 		if (likely(list_empty(&ch->ready)))
 			krdma_queue_add(fresh, x);
 		else
-			list_add_tail(&x->node, &ch->ready);
+			krdma_transfer_ready(x);
 	}
 }
 
@@ -468,7 +498,7 @@ void krdma_transfer_release(struct krdma_transfer *x)
 	if (x->held) {
 		x->held = false;
 		if (!hlist_unhashed(&x->all) && !x->status) {
-			list_add_tail(&x->node, &ch->ready);
+			krdma_transfer_ready(x);
 			krdma_transfer_wait(x, KRDMA_WAIT_SLOT, 0);
 			krdma_channel_later(ch);
 		}
@@ -588,10 +618,8 @@ static ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 		krdma_transfers_pause(ch);
 	}
 	ch->scan = NULL;
-	if (unlikely(!list_empty(&ch->unmapped))) {
-		krdma_transfers_map_again(ch);
-		krdma_transfer_pump(ch);
-	}
+	krdma_transfers_map_again(ch);
+	krdma_transfer_pump(ch);
 	return soonest;
 }
 

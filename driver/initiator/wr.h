@@ -116,6 +116,12 @@ static inline struct krdma_key *krdma_region_key(struct krdma_region *region,
 	return key && key->index == index ? key : krdma_region_key_find(region, ch, index);
 }
 
+/* Where it waits for its turn on its channel. */
+static inline struct krdma_flow *krdma_transfer_flow(const struct krdma_transfer *x)
+{
+	return &x->submitter->flows[x->ch->index];
+}
+
 /* transfer.c */
 extern const struct krdma_data_ops krdma_transfer_ops;
 void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now);
@@ -128,8 +134,8 @@ void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *
  * krdma_transfer_pump - post what can be posted, with one doorbell
  * @ch: channel
  *
- * Transfers take turns, a work request each, so that a long one does not hold up
- * short ones.
+ * Submitters take turns, and so do the transfers of each, a work request each: so a long one
+ * does not hold up short ones, nor do many those of another submitter.
  *
  * Context: channel->lock held.
  */
@@ -141,6 +147,21 @@ static inline void krdma_transfer_pump(struct krdma_channel *ch)
 }
 
 /**
+ * krdma_transfer_ready - let a transfer be posted when it is its turn
+ * @x: transfer, begun; on a list by ->node, or on none
+ *
+ * Context: channel->lock held.
+ */
+static inline void krdma_transfer_ready(struct krdma_transfer *x)
+{
+	struct krdma_flow *flow = krdma_transfer_flow(x);
+
+	list_move_tail(&x->node, &flow->transfers);
+	if (list_empty(&flow->node))
+		list_add_tail(&flow->node, &x->ch->ready);
+}
+
+/**
  * krdma_transfers_map_again - a mapping has gone: those that lacked one may have it
  * @ch: channel, to be pumped
  *
@@ -149,7 +170,8 @@ static inline void krdma_transfer_pump(struct krdma_channel *ch)
 static inline void krdma_transfers_map_again(struct krdma_channel *ch)
 {
 	lockdep_assert_held(&ch->lock);
-	list_splice_tail_init(&ch->unmapped, &ch->ready);
+	while (unlikely(!list_empty(&ch->unmapped)))
+		krdma_transfer_ready(list_first_entry(&ch->unmapped, struct krdma_transfer, node));
 }
 
 /* wr.c */

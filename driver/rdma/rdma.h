@@ -163,7 +163,7 @@ struct krdma_channel {
 
 	/* transfers */
 	struct hlist_head transfers; /* all under way, the last first */
-	struct list_head ready;      /* can be posted */
+	struct list_head ready;      /* whose transfers can be posted, in turn */
 	struct list_head unmapped;   /* could not be mapped for DMA; to be tried again */
 	struct list_head sending;    /* regions with messages to send */
 	struct hlist_node *scan;     /* where the walk of ->transfers goes on */
