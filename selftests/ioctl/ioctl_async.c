@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -134,6 +135,62 @@ TEST_F(async, many)
 	EXPECT_FAILS(fd, kst_start(fd, &op, 1, NULL), -EOPNOTSUPP, "77",
 		     "a malformed one is refused");
 	EXPECT_IS(0, kst_reap(fd, &comp, 1), "and has no completion");
+}
+
+/* ---- turns ---- */
+
+#define MANY 960 /* a multiple of OPS */
+#define LONG 65536
+
+/* Completions that are there. Return: their number, or -1 if one has failed */
+static int reap_good(int file)
+{
+	static struct krdma_completion comps[LIMIT];
+	int got = kst_reap(file, comps, LIMIT), i;
+
+	for (i = 0; i < got; i++)
+		if (comps[i].status || comps[i].result != LONG)
+			return -1;
+	return got < 0 ? 0 : got;
+}
+
+TEST_F(async, turns)
+{
+	int other = kst_open(), done = 0, got = 0;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	__u32 its_session, its_region, accepted = OPS;
+	struct krdma_op ops[OPS];
+	unsigned int i, n;
+	cpu_set_t cpus;
+
+	/* Both on one channel. */
+	CPU_ZERO(&cpus);
+	CPU_SET(sched_getcpu(), &cpus);
+	ASSERT_NOT(sched_setaffinity(0, sizeof(cpus), &cpus), "one processor");
+	ASSERT_NOT(kst_connect(other, 0, &its_session) ||
+			   kst_open_region(other, its_session, "async", 0, &its_region, NULL),
+		   "another file: %s", kst_last_error(other, NULL));
+	/* The keys are there. */
+	ASSERT_NOT(kst_move(fd, KRDMA_OP_WRITE, region, 0, memory, BYTES, NULL), "WRITE: %s",
+		   kst_last_error(fd, NULL));
+	for (i = 0; i < OPS; i++) {
+		ops[i] = op_of(KRDMA_OP_WRITE, 0, 0, 0, LONG);
+		ops[i].flags |= KRDMA_OP_BUFFER;
+		ops[i].buffer = buffer;
+		ops[i].addr = 0;
+	}
+	for (n = 0; n < MANY && accepted == OPS; n += accepted)
+		ASSERT_NOT(kst_start(fd, ops, OPS, &accepted), "SUBMIT: %s",
+			   kst_last_error(fd, NULL));
+	EXPECT_IS(0, kst_move(other, KRDMA_OP_WRITE, its_region, LONG, memory, LONG, NULL),
+		  "one operation of a file, behind very many of another");
+	done = reap_good(fd);
+	EXPECT_THAT(done >= 0 && done < MANY / 2, "did not wait for them: %d of %d were done", done,
+		    MANY);
+	while (done >= 0 && done < MANY && poll(&p, 1, 60000) == 1 && (got = reap_good(fd)) >= 0)
+		done += got;
+	EXPECT_IS(MANY, done, "and they are done as well");
+	close(other);
 }
 
 /* ---- poll, eventfd ---- */
