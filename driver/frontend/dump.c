@@ -82,7 +82,8 @@ static void krdma_emit_gid(struct krdma_emit *e, struct krdma_device_info *info,
 
 static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 port)
 {
-	const char *reason = krdma_device_unusable(dev, port);
+	struct ib_port_attr attr;
+	const char *reason = krdma_device_unusable(dev, port, &attr);
 	struct krdma_device_info info = {
 		.port = port,
 		.transport = rdma_protocol_iwarp(dev->ib, port) ? KRDMA_TRANSPORT_IWARP :
@@ -93,7 +94,6 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 		.max_sge = dev->policy.max_sge,
 		.max_sge_rd = dev->policy.max_sge_rd,
 	};
-	struct ib_port_attr attr;
 	bool any = false;
 	int i;
 

@@ -265,8 +265,8 @@ int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits 
 		.wr_bytes = KRDMA_WR_MAX,
 		.read_bvecs = dev->policy.max_sge_rd,
 		.write_bvecs = dev->policy.max_sge,
-		.inflight_wrs = KRDMA_DATA_SLOTS,
-		.inflight_bytes = KRDMA_POSTED_MAX,
+		.inflight_wrs = region->sess->ch->slots,
+		.inflight_bytes = region->sess->ch->posted_max,
 	};
 	krdma_device_put(dev);
 	return 0;

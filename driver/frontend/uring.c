@@ -115,7 +115,7 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 
 #ifdef CONFIG_BLOCK
 /* As many as fill the wire wait for each other, no more. */
-#define KRDMA_URING_BATCH (KRDMA_DATA_SLOTS / 2)
+#define KRDMA_URING_BATCH (KRDMA_SLOTS_MIN / 2)
 
 /*
  * io_uring hands over one SQE at a time, under a plug where it has many: those of one

@@ -19,8 +19,6 @@
 
 #include "session/session.h"
 
-/* Bytes posted at a time on a channel: enough for the wire, short for a deadline. */
-#define KRDMA_POSTED_MAX SZ_8M
 /* One work request never carries more. */
 #define KRDMA_WR_MAX SZ_1M
 /* The local memory of an operation that tells a number. */

@@ -43,7 +43,7 @@ static void krdma_wr_unmap(struct krdma_channel *ch, struct krdma_wr *w)
 
 static struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 index)
 {
-	return &ch->ring[index & (KRDMA_DATA_SLOTS - 1)];
+	return &ch->ring[index & (ch->slots - 1)];
 }
 
 static void krdma_graces_end(struct krdma_channel *ch)
@@ -280,7 +280,7 @@ struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer 
 	lockdep_assert_held(&ch->lock);
 	w = ch->free;
 	/* Work requests end in order, some on iWARP do not: one may be free when no slot is. */
-	if (!w || ch->tail - ch->head == KRDMA_DATA_SLOTS || ch->posted_bytes >= KRDMA_POSTED_MAX)
+	if (!w || ch->tail - ch->head == ch->slots || ch->posted_bytes >= ch->posted_max)
 		return NULL;
 
 	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
@@ -568,10 +568,8 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 {
 	u32 i;
 
-	/* A slot of the ring is found by a mask. */
-	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_DATA_SLOTS);
 	ch->wrs = krdma_inject(kvcalloc(ch->slots, sizeof(*ch->wrs), GFP_KERNEL), NULL);
-	ch->ring = krdma_inject(kcalloc(ch->slots, sizeof(struct krdma_wr *), GFP_KERNEL), NULL);
+	ch->ring = krdma_inject(kvcalloc(ch->slots, sizeof(struct krdma_wr *), GFP_KERNEL), NULL);
 	if (!ch->wrs || !ch->ring)
 		return -ENOMEM;
 	for (i = 0; i < ch->slots; i++) {
@@ -597,5 +595,5 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 void krdma_wrs_free(struct krdma_channel *ch)
 {
 	kvfree(ch->wrs);
-	kfree(ch->ring);
+	kvfree(ch->ring);
 }

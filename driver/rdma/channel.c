@@ -7,7 +7,7 @@
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:
  *
- *	KRDMA_DATA_SLOTS * 2	READs, WRITEs and atomics, and the READs behind
+ *	slots * 2		READs, WRITEs and atomics, and the READs behind
  *				the WRITEs
  *	KRDMA_SINKS + 1		iWARP: registrations of what READs fill
  *	ntx			control messages
@@ -692,7 +692,7 @@ void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
 
 /**
  * krdma_post_setup - allocate what a channel posts
- * @ch: channel; slots, ntx and nrx are set
+ * @ch: channel; slots, ntx, nrx and posted_mask are set
  *
  * Context: process.
  * Return: 0 or a negative errno; krdma_post_teardown cleans up in either case
@@ -705,7 +705,9 @@ int krdma_post_setup(struct krdma_channel *ch)
 
 	ch->tx = krdma_inject(kcalloc(ch->ntx, sizeof(*ch->tx), GFP_KERNEL), NULL);
 	ch->rx = krdma_inject(kcalloc(ch->nrx, sizeof(*ch->rx), GFP_KERNEL), NULL);
-	if (!ch->tx || !ch->rx)
+	ch->posted_at = krdma_inject(
+		kvcalloc(ch->posted_mask + 1, sizeof(*ch->posted_at), GFP_KERNEL), NULL);
+	if (!ch->tx || !ch->rx || !ch->posted_at)
 		return -ENOMEM;
 	for (i = 0; i < ch->ntx; i++) {
 		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
@@ -745,4 +747,5 @@ void krdma_post_teardown(struct krdma_channel *ch)
 		ch->data->teardown(ch);
 	kfree(ch->tx);
 	kfree(ch->rx);
+	kvfree(ch->posted_at);
 }

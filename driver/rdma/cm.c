@@ -215,9 +215,34 @@ void krdma_conn_qp_work(struct work_struct *work)
 		krdma_channel_broken(ch, ib_event_msg(event));
 }
 
+/* How long its queues are: with fewer work requests for data where the device's are short. */
+static int krdma_channel_size(struct krdma_channel *ch, const struct ib_device_attr *attrs,
+			      struct ib_qp_cap *cap)
+{
+	u32 rest = ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
+
+	if (ch->iwarp && ch->slots)
+		rest += KRDMA_SINKS + 1;
+	if (ch->messages && ch->slots)
+		rest += KRDMA_MESSAGE_CREDITS;
+	cap->max_recv_wr = ch->nrx + 1;
+	cap->max_send_sge = ch->slots ? ch->max_sge : 1;
+	cap->max_recv_sge = 1;
+	for (;; ch->slots /= 2) {
+		cap->max_send_wr = ch->slots * 2 + rest;
+		if (cap->max_send_wr <= attrs->max_qp_wr &&
+		    cap->max_send_wr + cap->max_recv_wr <= attrs->max_cqe)
+			return 0;
+		if (ch->slots <= KRDMA_SLOTS_MIN)
+			return -EOPNOTSUPP;
+	}
+}
+
 static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 {
 	struct ib_qp_init_attr attr = {};
+	struct krdma_window window;
+	struct ib_port_attr port;
 	struct ib_device *ib = id->device;
 	int rc;
 	u32 i;
@@ -226,7 +251,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 		ch->cause = "the RDMA device is being removed";
 		return -ENOTCONN;
 	}
-	ch->cause = krdma_device_unusable(ch->dev, id->port_num);
+	ch->cause = krdma_device_unusable(ch->dev, id->port_num, &port);
 	if (ch->cause)
 		return -EOPNOTSUPP;
 	if (ch->first && ch->dev != ch->first->dev) {
@@ -241,30 +266,21 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	}
 	/* Only the target gets messages; the initiator gets replies to them. */
 	ch->rx_size = ch->messages && ch->inbound ? KRDMA_WIRE_MESSAGE_MAX : KRDMA_WIRE_MSG_MAX;
+	window = krdma_port_window(port.active_speed, port.active_width);
 	/* A target posts no data, and a peer should cost little. */
-	ch->slots = ch->data ? KRDMA_DATA_SLOTS : 0;
+	ch->slots = ch->data ? window.slots : 0;
+	ch->posted_max = window.bytes;
 	ch->max_sge = ch->dev->policy.max_sge;
 	ch->max_sge_rd = ch->dev->policy.max_sge_rd;
 
-	BUILD_BUG_ON(2 * KRDMA_DATA_SLOTS + KRDMA_SINKS + 1 + KRDMA_CREDITS * 3 + 1 +
-			     KRDMA_MESSAGE_CREDITS + KRDMA_REG_SLOTS + 1 >
-		     KRDMA_OUTSTANDING_MAX);
-	BUILD_BUG_ON_NOT_POWER_OF_2(KRDMA_OUTSTANDING_MAX);
-	attr.cap.max_send_wr = ch->slots * 2 + ch->ntx + KRDMA_REG_SLOTS + 1 + 1;
 	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
 	ch->timeout_scale = max_t(u32, ch->peer_scale, ch->iwarp ? KRDMA_IWARP_TIMEOUT_SCALE : 0);
-	if (ch->iwarp && ch->slots)
-		attr.cap.max_send_wr += KRDMA_SINKS + 1;
-	if (ch->messages && ch->slots)
-		attr.cap.max_send_wr += KRDMA_MESSAGE_CREDITS;
-	attr.cap.max_recv_wr = ch->nrx + 1;
-	attr.cap.max_send_sge = ch->slots ? ch->max_sge : 1;
-	attr.cap.max_recv_sge = 1;
-	if (attr.cap.max_send_wr > ib->attrs.max_qp_wr ||
-	    attr.cap.max_send_wr + attr.cap.max_recv_wr > ib->attrs.max_cqe) {
+	rc = krdma_channel_size(ch, &ib->attrs, &attr.cap);
+	if (rc) {
 		ch->cause = "the RDMA device's queues are too short";
-		return -EOPNOTSUPP;
+		return rc;
 	}
+	ch->posted_mask = roundup_pow_of_two(attr.cap.max_send_wr) - 1;
 
 	ch->pd = ch->first ? ch->first->pd : krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
 	rc = PTR_ERR_OR_ZERO(ch->pd);

@@ -21,22 +21,22 @@ static struct ib_client krdma_client;
  * krdma_device_unusable - why a port can't be used
  * @dev: the device
  * @port: its port, from 1
+ * @attr: out: of the port, if it can be used
  *
  * Context: process.
  * Return: a phrase, NULL if it can be used
  */
-const char *krdma_device_unusable(struct krdma_device *dev, u32 port)
+const char *krdma_device_unusable(struct krdma_device *dev, u32 port, struct ib_port_attr *attr)
 {
 	struct ib_device *ib = dev->ib;
-	struct ib_port_attr attr;
 
 	if (dev->unusable)
 		return dev->unusable;
 	if (!rdma_cap_ib_cm(ib, port) && !rdma_cap_iw_cm(ib, port))
 		return "no connection manager on this port";
-	if (krdma_inject(ib_query_port(ib, port, &attr), -EIO))
+	if (krdma_inject(ib_query_port(ib, port, attr), -EIO))
 		return "the port can't be queried";
-	if (attr.state != IB_PORT_ACTIVE)
+	if (attr->state != IB_PORT_ACTIVE)
 		return "the port is not active";
 	return NULL;
 }

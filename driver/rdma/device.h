@@ -44,6 +44,6 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_channel *ch);
 struct krdma_device *krdma_device_next(struct krdma_device *dev);
 void krdma_device_put(struct krdma_device *dev);
 u64 krdma_devices_segment(void);
-const char *krdma_device_unusable(struct krdma_device *dev, u32 port);
+const char *krdma_device_unusable(struct krdma_device *dev, u32 port, struct ib_port_attr *attr);
 
 #endif /* KRDMA_DEVICE_H */

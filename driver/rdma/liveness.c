@@ -83,7 +83,7 @@ static void krdma_post_heartbeat(struct krdma_channel *ch)
  */
 static unsigned long krdma_post_late(const struct krdma_channel *ch)
 {
-	u32 first = ch->posted_at[ch->completed & (KRDMA_OUTSTANDING_MAX - 1)];
+	u32 first = ch->posted_at[ch->completed & ch->posted_mask];
 	unsigned long dead = msecs_to_jiffies(KRDMA_DEAD_MS * ch->timeout_scale);
 	unsigned long old = jiffies - ((u32)jiffies - first) + KRDMA_OLD_FACTOR * dead;
 

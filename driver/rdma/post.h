@@ -39,7 +39,7 @@ static inline void krdma_post_count(struct krdma_channel *ch, u32 n)
 	}
 	/* They complete in this order; one that is refused is the last. */
 	for (ch->outstanding += n; n; n--)
-		ch->posted_at[at++ & (KRDMA_OUTSTANDING_MAX - 1)] = (u32)now;
+		ch->posted_at[at++ & ch->posted_mask] = (u32)now;
 }
 
 /**

@@ -135,3 +135,36 @@ const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_devi
 		return "registrations are too small";
 	return NULL;
 }
+
+/* InfiniBand Architecture Specification, Volume 1, PortInfo: LinkSpeed*Active of a lane. */
+static u32 krdma_lane_mbps(u16 speed)
+{
+	if (speed <= IB_SPEED_QDR)
+		return 2500 * speed;
+	if (speed == IB_SPEED_FDR10)
+		return 10000;
+	/* From EDR, 25 Gb/s, on each is twice the one before. */
+	return speed < IB_SPEED_EDR ? 14000 : 25000 * (speed / IB_SPEED_EDR);
+}
+
+/**
+ * krdma_port_window - what may be posted on a channel at a time
+ * @speed: of a lane of its port, enum ib_port_speed
+ * @width: of the port, enum ib_port_width
+ *
+ * The bytes alone fill a path with a round trip of 500 us; the work requests fill it with 4 KiB
+ * each, on eight channels.
+ *
+ * Return: at least the least, so that an unknown rate does no harm
+ */
+struct krdma_window krdma_port_window(u16 speed, u8 width)
+{
+	int lanes = ib_width_enum_to_int(width);
+	u64 bytes = mul_u32_u32(krdma_lane_mbps(speed), max(lanes, 1)) * 500 / 8;
+	u64 slots = clamp_t(u64, bytes / 8 / SZ_4K, KRDMA_SLOTS_MIN, KRDMA_SLOTS_MAX);
+
+	return (struct krdma_window){
+		.bytes = clamp_t(u64, bytes, KRDMA_POSTED_MIN, KRDMA_POSTED_MAX),
+		.slots = roundup_pow_of_two(slots),
+	};
+}

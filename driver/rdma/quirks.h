@@ -5,6 +5,7 @@
 
 #include <linux/log2.h>
 #include <linux/minmax.h>
+#include <linux/sizes.h>
 #include <rdma/ib_verbs.h>
 
 #include <uapi/linux/krdma_mover.h>
@@ -14,6 +15,13 @@
 #define KRDMA_SEGMENT_PAGES_MAX 4096
 /* Room for pages that the smallest registration of a segment has. */
 #define KRDMA_MR_PAGES_MIN 16
+
+/* Work requests for data of a channel, as the rate of its port is; powers of two. */
+#define KRDMA_SLOTS_MIN 128
+#define KRDMA_SLOTS_MAX 1024
+/* The same of bytes: enough for the wire, short for a deadline. */
+#define KRDMA_POSTED_MIN SZ_8M
+#define KRDMA_POSTED_MAX SZ_64M
 
 struct krdma_policy {
 	u32 segment_pages; /* that a registration may have, a power of two */
@@ -55,6 +63,13 @@ static inline u32 krdma_mr_entries(const struct krdma_policy *policy, u32 pages)
 	return pages * (PAGE_SIZE / policy->reg_page);
 }
 
+/* What may be posted on a channel at a time. */
+struct krdma_window {
+	u32 slots; /* work requests */
+	u32 bytes;
+};
+
+struct krdma_window krdma_port_window(u16 speed, u8 width);
 const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_device_attr *attrs,
 				unsigned long page_size, struct krdma_policy *policy);
 

@@ -33,8 +33,6 @@
 #include "wire/wire.h"
 #include "work.h"
 
-/* Data work requests of a channel. */
-#define KRDMA_DATA_SLOTS 128
 /* Requests that a peer may have under way here. */
 #define KRDMA_CREDITS 32
 /* Messages of a session without a reply. */
@@ -43,9 +41,6 @@
 #define KRDMA_SINKS 16
 /* Registrations or invalidations in one chain. */
 #define KRDMA_REG_SLOTS KRDMA_WIRE_SEGS_MAX
-/* Not less than a send queue can have, channel.c. */
-#define KRDMA_OUTSTANDING_MAX 512
-
 /*
  * So many work requests that the device refuses, with no chain between them that it takes as a
  * whole, end the channel: then it is not they that are wrong. A queue pair in error may refuse
@@ -205,8 +200,9 @@ struct krdma_channel {
 	u32 head;                /* first that may not have ended; head and tail go on and on */
 	u32 tail;                /* behind the last */
 	struct list_head graces; /* krdma_mark.node, in order */
-	u32 slots;
+	u32 slots;               /* a power of two; 0 at a target */
 	u32 slots_used;
+	u32 posted_max; /* bytes */
 	u64 posted_bytes;
 	u32 max_sge;
 	u32 max_sge_rd;
@@ -256,7 +252,8 @@ struct krdma_channel {
 	u32 completed;          /* those that have one; goes on and on */
 	unsigned long last_wc;  /* jiffies: something completed, a receive as well */
 	unsigned long progress; /* jiffies: a send did; or of the post that ended idleness */
-	u32 posted_at[KRDMA_OUTSTANDING_MAX]; /* jiffies of each outstanding one's post */
+	u32 *posted_at;         /* jiffies of each outstanding one's post */
+	u32 posted_mask;        /* of its indices */
 	struct ib_cqe heartbeat_cqe;
 	bool heartbeat; /* one is under way */
 	struct delayed_work tick;

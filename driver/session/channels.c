@@ -35,7 +35,7 @@ module_param_cb(channels, &krdma_channels_ops, &krdma_channels, 0644);
 __MODULE_PARM_TYPE(channels, "uint");
 MODULE_PARM_DESC(
 	channels,
-	"most queue pairs of a session, 1 to 9; 0: one, and one for each processor's data, up to 8 (0)");
+	"most queue pairs of a session, 1 to 9; 0: one, and one for each of several processors, up to 8 (0)");
 
 /**
  * krdma_channels_wanted - how many channels a session of this host has at most
@@ -45,7 +45,9 @@ MODULE_PARM_DESC(
  */
 u32 krdma_channels_wanted(void)
 {
-	return min_t(u32, READ_ONCE(krdma_channels) ?: 1 + num_online_cpus(), KRDMA_CHANNELS_MAX);
+	u32 cpus = num_online_cpus();
+
+	return min_t(u32, READ_ONCE(krdma_channels) ?: cpus > 1 ? cpus + 1 : 1, KRDMA_CHANNELS_MAX);
 }
 
 /* Let krdma_channels_work() come, on the initiator's side. */

@@ -12,6 +12,8 @@ at_end rm -rf "$dir"
 
 fresh_module
 [ -d $fail ] || skip_all "this kernel has no fault injection"
+# A channel for data would be lost alone, and its transfers would go on over the first.
+on_nodes sh -c 'echo 1 >/sys/module/krdma_mover/parameters/channels'
 target=$(target_node)
 listen_on "$target"
 export_on "$target" refused --size 16M

@@ -222,6 +222,42 @@ static void smaller_pages_are_more(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, krdma_mr_entries(&policy, 32), 128);
 }
 
+/* ---- what is posted at a time ---- */
+
+static const struct window_case {
+	const char *name;
+	u16 speed;
+	u8 width;
+	u32 bytes, slots;
+} window_cases[] = {
+	{ "no rate", 0, 0, SZ_8M, 128 },
+	{ "SDR, 1x", IB_SPEED_SDR, IB_WIDTH_1X, SZ_8M, 128 },
+	{ "QDR, 4x: 40 Gb/s", IB_SPEED_QDR, IB_WIDTH_4X, SZ_8M, 128 },
+	{ "FDR10, 4x: 40 Gb/s", IB_SPEED_FDR10, IB_WIDTH_4X, SZ_8M, 128 },
+	{ "FDR, 12x: 168 Gb/s", IB_SPEED_FDR, IB_WIDTH_12X, 10500000, 512 },
+	{ "EDR, 4x: 100 Gb/s", IB_SPEED_EDR, IB_WIDTH_4X, SZ_8M, 256 },
+	{ "HDR, 4x: 200 Gb/s", IB_SPEED_HDR, IB_WIDTH_4X, 12500000, 512 },
+	{ "NDR, 4x: 400 Gb/s", IB_SPEED_NDR, IB_WIDTH_4X, 25000000, 1024 },
+	{ "twice NDR, 4x: 800 Gb/s", 2 * IB_SPEED_NDR, IB_WIDTH_4X, 50000000, 1024 },
+	{ "the largest numbers", U16_MAX, IB_WIDTH_12X, SZ_64M, 1024 },
+};
+
+static void window_desc(const struct window_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(window, window_cases, window_desc);
+
+static void window_of_port(struct kunit *test)
+{
+	const struct window_case *c = test->param_value;
+	struct krdma_window window = krdma_port_window(c->speed, c->width);
+
+	KUNIT_EXPECT_EQ(test, window.bytes, c->bytes);
+	KUNIT_EXPECT_EQ(test, window.slots, c->slots);
+}
+
 static struct kunit_case device_test_cases[] = {
 	KUNIT_CASE_PARAM(policy_of_device, device_gen_params),
 	KUNIT_CASE(without_fast_registration),
@@ -229,6 +265,7 @@ static struct kunit_case device_test_cases[] = {
 	KUNIT_CASE_PARAM(entries_of_work_requests, sge_gen_params),
 	KUNIT_CASE_PARAM(room_for_pages, room_gen_params),
 	KUNIT_CASE(smaller_pages_are_more),
+	KUNIT_CASE_PARAM(window_of_port, window_gen_params),
 	{}
 };
 
