@@ -493,6 +493,10 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 		x->local.n = r->pins.n;
 		return rc;
 	}
+	dev = READ_ONCE(x->region->sess->ch->dev);
+	x->local.map = dev ? krdma_mem_mapped(r->mem, &dev->dma) : NULL;
+	if (likely(x->local.map))
+		return 0;
 	/* The device must not go while its mapping is made. */
 	dev = krdma_session_device(x->region->sess);
 	if (!dev)

@@ -469,7 +469,7 @@ static void krdma_mapping_undo(struct krdma_mapping *map)
 	lockdep_assert_held(&krdma_mappings_lock);
 	list_del_init(&map->node);
 	krdma_dma_unmap(map->dev->ib, &map->sgt, map->dir);
-	map->dev = NULL;
+	WRITE_ONCE(map->dev, NULL);
 }
 
 /* One that is not mapped; it may be half made. */
@@ -552,7 +552,7 @@ static bool krdma_mapping_need_sync(struct krdma_mapping *map, struct ib_device 
  * @dev: the device; the caller's session holds it
  * @error: explanation
  *
- * Mapped once for each device; the mapping lives as long as the memory, or
+ * Mapped once for each device; the mapping lives as long as the memory, and is of use
  * until the device goes.
  *
  * Context: process.
@@ -565,9 +565,9 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_devi
 	int rc;
 
 	mutex_lock(&mem->lock);
-	list_for_each_entry(map, &mem->maps, mem_node)
-		if (READ_ONCE(map->dev) == dev)
-			goto out;
+	map = krdma_mem_mapped(mem, dev);
+	if (map)
+		goto out;
 
 	rc = -ENOMEM;
 	map = krdma_inject(kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT), NULL);
@@ -596,7 +596,8 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_devi
 	mutex_lock(&krdma_mappings_lock);
 	list_add_tail(&map->node, &dev->mappings);
 	mutex_unlock(&krdma_mappings_lock);
-	list_add_tail(&map->mem_node, &mem->maps);
+	/* ORDER: it is whole when krdma_mem_mapped() finds it. */
+	list_add_tail_rcu(&map->mem_node, &mem->maps);
 out:
 	mutex_unlock(&mem->lock);
 	return map;

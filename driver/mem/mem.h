@@ -19,6 +19,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rculist.h>
 #include <linux/refcount.h>
 #include <linux/scatterlist.h>
 #include <linux/uidgid.h>
@@ -102,8 +103,8 @@ struct krdma_mem {
 	u32 offset; /* of the first byte in the first page */
 	u64 length;
 	bool writable;         /* the device may write */
-	struct mutex lock;     /* maps */
-	struct list_head maps; /* krdma_mapping.mem_node */
+	struct mutex lock;     /* one at a time is added to maps */
+	struct list_head maps; /* krdma_mapping.mem_node; none is taken off before the end */
 };
 
 struct krdma_mem *krdma_mem_pin(struct krdma_payer *payer, u64 addr, u64 length, bool writable,
@@ -130,7 +131,7 @@ struct krdma_mapping {
 	struct list_head node;     /* dev->mappings, krdma_mappings_lock */
 	struct list_head mem_node; /* mem->maps */
 	struct krdma_mem *mem;
-	struct krdma_dma_device *dev; /* valid while on dev->mappings */
+	struct krdma_dma_device *dev; /* valid while on dev->mappings; NULL from then on */
 	enum dma_data_direction dir;
 	struct sg_table sgt;
 	bool need_sync;   /* the device does not see what the CPU sees */
@@ -144,6 +145,29 @@ unsigned int krdma_dma_run(const struct krdma_dma_device *dev);
 bool krdma_dma_shared(struct ib_device *ib, struct sg_table *sgt);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_device *dev,
 				    struct krdma_error *error);
+
+/**
+ * krdma_mem_mapped - DMA addresses of pinned memory, if a device has used it before
+ * @mem: the memory; the caller holds it
+ * @dev: the device; only compared, it may be gone
+ *
+ * A device that goes is used by no session any more before its mappings are undone: they are
+ * good for a session that is up, and no transfer begins on another.
+ *
+ * Context: any.
+ * Return: the mapping, or NULL
+ */
+static inline struct krdma_mapping *krdma_mem_mapped(const struct krdma_mem *mem,
+						     const struct krdma_dma_device *dev)
+{
+	struct krdma_mapping *map;
+
+	/* No lock: mappings are added behind the others, whole, and end with the memory. */
+	list_for_each_entry_lockless(map, &mem->maps,
+				     mem_node) if (READ_ONCE(map->dev) == dev) return map;
+	return NULL;
+}
+
 void krdma_mem_unmap_device(struct krdma_dma_device *dev);
 
 /* ---- local memory of an operation; local.c ---- */
