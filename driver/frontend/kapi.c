@@ -11,6 +11,7 @@
 #include <linux/krdma_mover.h>
 #include <linux/module.h>
 #include <linux/overflow.h>
+#include <linux/percpu-refcount.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -29,7 +30,7 @@ struct krdma_session_handle {
 struct krdma_region_handle {
 	struct krdma_client *client;
 	struct krdma_region *region; /* one of its users, and of its session */
-	refcount_t ios;              /* transfers under way; and 1 until it is closed */
+	struct percpu_ref ios;       /* transfers under way; and 1 until it is closed */
 	bool closing;
 	struct krdma_submitter submitter;
 	struct completion idle; /* ios is 0 */
@@ -192,6 +193,11 @@ static void krdma_region_handle_stale(struct krdma_watch *watch, int err)
 	queue_work(krdma_event_wq, &handle->event_work);
 }
 
+static void krdma_region_handle_idle(struct percpu_ref *ios)
+{
+	complete(&container_of(ios, struct krdma_region_handle, ios)->idle);
+}
+
 struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, const char *name,
 				       unsigned int rights, unsigned int timeout_ms,
 				       krdma_event_fn event, void *priv)
@@ -206,7 +212,11 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 	handle = krdma_inject(kzalloc(sizeof(*handle), GFP_KERNEL), NULL);
 	if (!handle)
 		return ERR_PTR(-ENOMEM);
-	refcount_set(&handle->ios, 1);
+	if (krdma_inject(percpu_ref_init(&handle->ios, krdma_region_handle_idle, 0, GFP_KERNEL),
+			 -ENOMEM)) {
+		kfree(handle);
+		return ERR_PTR(-ENOMEM);
+	}
 	krdma_submitter_init(&handle->submitter);
 	init_completion(&handle->idle);
 	INIT_WORK(&handle->event_work, krdma_region_handle_event_work);
@@ -214,8 +224,10 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 	handle->priv = priv;
 	handle->region = krdma_region_open(session->sess, padded, rights,
 					   krdma_default_ms(timeout_ms), &error);
-	if (IS_ERR(handle->region))
+	if (IS_ERR(handle->region)) {
+		percpu_ref_exit(&handle->ios);
 		return krdma_api_fail(handle, PTR_ERR(handle->region), &error);
+	}
 	krdma_session_join(session->sess);
 	handle->client = krdma_client_get(session->client);
 	handle->watch.stale = krdma_region_handle_stale;
@@ -223,12 +235,6 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 	return handle;
 }
 EXPORT_SYMBOL_GPL(krdma_open);
-
-static void krdma_region_handle_io_put(struct krdma_region_handle *handle)
-{
-	if (refcount_dec_and_test(&handle->ios))
-		complete(&handle->idle);
-}
 
 void krdma_close(struct krdma_region_handle *handle)
 {
@@ -238,9 +244,10 @@ void krdma_close(struct krdma_region_handle *handle)
 		return;
 	might_sleep();
 	WRITE_ONCE(handle->closing, true);
-	krdma_region_handle_io_put(handle);
+	percpu_ref_kill(&handle->ios);
 	/* Bounded by their deadlines; what is on the wire ends, or the session does. */
 	wait_for_completion(&handle->idle);
+	percpu_ref_exit(&handle->ios);
 	krdma_region_unwatch(handle->region, &handle->watch);
 	cancel_work_sync(&handle->event_work);
 	sess = handle->region->sess;
@@ -280,18 +287,40 @@ static struct krdma_io_own *krdma_io_own(struct krdma_io *io)
 	return (struct krdma_io_own *)io->own;
 }
 
-static void krdma_io_done(struct krdma_transfer *x)
+static struct krdma_region_handle *krdma_io_handle(struct krdma_transfer *x)
+{
+	return container_of(x, struct krdma_io_own, x)->handle;
+}
+
+static void krdma_io_end(struct krdma_transfer *x)
 {
 	struct krdma_io_own *own = container_of(x, struct krdma_io_own, x);
 	struct krdma_io *io = container_of((void *)own, struct krdma_io, own);
-	struct krdma_region_handle *handle = own->handle;
 
 	io->status = x->status;
 	io->moved = x->moved;
 	io->pages_lost = x->lost;
 	io->done(io);
+}
+
+static struct krdma_transfer *krdma_io_done(struct krdma_transfer *first)
+{
+	struct krdma_region_handle *handle = krdma_io_handle(first);
+	struct krdma_transfer *x = first, *next;
+	bool more;
+	u32 n = 0;
+
+	do {
+		/* ORDER: the caller may free it. */
+		next = x->next;
+		more = krdma_transfer_alike(x, next) && krdma_io_handle(next) == handle;
+		krdma_io_end(x);
+		x = next;
+		n++;
+	} while (more);
 	/* ORDER: when the region is closed, the caller's code is not run any more. */
-	krdma_region_handle_io_put(handle);
+	percpu_ref_put_many(&handle->ios, n);
+	return x;
 }
 
 void krdma_region_cancel(struct krdma_region_handle *handle)
@@ -306,8 +335,7 @@ void krdma_region_cancel(struct krdma_region_handle *handle)
 	krdma_for_each_channel(ch, handle->region->sess, i) {
 		krdma_channel_lock(ch);
 		hlist_for_each_entry_safe(x, next, &ch->transfers, all)
-			if (x->done == krdma_io_done &&
-			    container_of(x, struct krdma_io_own, x)->handle == handle)
+			if (x->done == krdma_io_done && krdma_io_handle(x) == handle)
 				krdma_transfer_end(x, -ECANCELED);
 		krdma_channel_unlock(ch);
 	}
@@ -399,7 +427,6 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	struct krdma_region_handle *handle = io->region;
 	struct krdma_transfer *x = &own->x;
 
-	refcount_inc(&handle->ios);
 	krdma_transfer_init(x);
 	own->handle = handle;
 	x->submitter = &handle->submitter;
@@ -435,11 +462,23 @@ void krdma_io_submit_batch(struct list_head *batch)
 	struct krdma_io *io, *next;
 	struct krdma_queue transfers = KRDMA_QUEUE_INIT(transfers);
 	struct krdma_queue refused = KRDMA_QUEUE_INIT(refused);
+	struct krdma_region_handle *handle = NULL;
+	u32 n = 0;
 
 	list_for_each_entry_safe(io, next, batch, node) {
 		INIT_LIST_HEAD(&io->node);
+		if (io->region != handle) {
+			if (handle)
+				percpu_ref_get_many(&handle->ios, n);
+			handle = io->region;
+			n = 0;
+		}
+		n++;
 		krdma_queue_add(krdma_io_prepare(io) ? &transfers : &refused, &krdma_io_own(io)->x);
 	}
+	/* ORDER: before they may end. It is open, or the caller is a ->done, which holds it. */
+	if (handle)
+		percpu_ref_get_many(&handle->ios, n);
 	INIT_LIST_HEAD(batch);
 	krdma_transfers_submit(&transfers);
 	krdma_transfers_complete(refused.first);

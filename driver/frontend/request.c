@@ -547,8 +547,9 @@ static struct krdma_req *krdma_transfer_req(struct krdma_transfer *x)
 	return container_of(x, struct krdma_req, x);
 }
 
-static void krdma_req_done(struct krdma_transfer *x)
+static struct krdma_transfer *krdma_req_done(struct krdma_transfer *x)
 {
+	struct krdma_transfer *next = x->next;
 	struct krdma_req *r = krdma_transfer_req(x);
 	struct krdma_ctx *ctx = r->ctx;
 
@@ -564,6 +565,7 @@ static void krdma_req_done(struct krdma_transfer *x)
 	krdma_turn_end(r);
 	spin_unlock_bh(&ctx->reqs_lock);
 	r->end(r);
+	return next;
 }
 
 /**

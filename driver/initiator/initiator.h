@@ -92,8 +92,12 @@ struct krdma_transfer {
 	bool unplaced;            /* a WRITE need not be in the peer's memory; the same */
 	bool placed;              /* a READ has to be behind a WRITE; the same */
 	u8 opcode;
-	/* Any context but hard interrupts; no lock of a session or channel held. */
-	void (*done)(struct krdma_transfer *x);
+	/*
+	 * It has ended, and perhaps others, by ->next: of those it may take more, as long as
+	 * krdma_transfer_alike() is true. Any context but hard interrupts; no lock of a session or
+	 * channel held. Return: the first that it has not taken
+	 */
+	struct krdma_transfer *(*done)(struct krdma_transfer *first);
 
 	/* From here all zero at first; ->local is set before it begins. */
 	struct krdma_local local; /* ->local.at: next byte to post */
@@ -154,6 +158,19 @@ static inline void krdma_queue_add(struct krdma_queue *queue, struct krdma_trans
 	x->next = NULL;
 	*queue->last = x;
 	queue->last = &x->next;
+}
+
+/**
+ * krdma_transfer_alike - is a transfer one for the same ->done?
+ * @first: transfer that ->done was called with
+ * @x: one behind it, or NULL behind the last
+ *
+ * Return: true if ->done may take it.
+ */
+static inline bool krdma_transfer_alike(const struct krdma_transfer *first,
+					const struct krdma_transfer *x)
+{
+	return x && x->done == first->done && !x->moved_on;
 }
 
 /**

@@ -645,12 +645,13 @@ void krdma_transfers_complete(struct krdma_transfer *x)
 	struct krdma_transfer *next;
 
 	for (; x; x = next) {
-		/* ORDER: the submitter may free it. */
+		if (likely(!x->moved_on)) {
+			next = x->done(x);
+			continue;
+		}
+		/* ORDER: it is in another queue then. */
 		next = x->next;
-		if (unlikely(x->moved_on))
-			krdma_transfer_move(x);
-		else
-			x->done(x);
+		krdma_transfer_move(x);
 	}
 }
 
