@@ -138,13 +138,17 @@ void krdma_addr_default_port(struct sockaddr_storage *addr)
 
 /* ---- replies ---- */
 
+static int krdma_call_unread(struct krdma_call *call)
+{
+	/* That is why it fails, whatever an operation came to. */
+	call->error.err = 0;
+	return krdma_explain(&call->error, -EFAULT, "the result can't be written");
+}
+
 static int krdma_call_reply(struct krdma_call *call)
 {
-	if (copy_to_user(call->user, &call->cmd, min(call->ioc->size, call->user_size))) {
-		/* That is why it fails, whatever an operation came to. */
-		call->error.err = 0;
-		return krdma_explain(&call->error, -EFAULT, "the result can't be written");
-	}
+	if (copy_to_user(call->user, &call->cmd, min(call->ioc->size, call->user_size)))
+		return krdma_call_unread(call);
 	return 0;
 }
 
@@ -439,8 +443,12 @@ static int krdma_ioc_message_queue(struct krdma_call *call)
 
 static int krdma_ioc_submit(struct krdma_call *call)
 {
-	return krdma_submit(call->ctx, &call->cmd.submit, call->nonblock, &call->error) ?:
-		       krdma_call_reply(call);
+	struct krdma_ioc_submit *cmd = &call->cmd.submit, __user *to = call->user;
+	int rc = krdma_submit(call->ctx, cmd, call->nonblock, &call->error);
+
+	if (!rc && (put_user(cmd->failed, &to->failed) || put_user(cmd->accepted, &to->accepted)))
+		rc = krdma_call_unread(call);
+	return rc;
 }
 
 static int krdma_ioc_cancel(struct krdma_call *call)
@@ -493,10 +501,21 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(EVENTFD, eventfd, reserved, 0),
 };
 
-static int krdma_ioctl_call(struct krdma_call *call)
+/* SUBMIT comes often, and mostly with the struct that is known here. Return: it is copied */
+static bool krdma_call_submit(struct krdma_call *call)
+{
+	struct krdma_ioc_submit *cmd = &call->cmd.submit;
+
+	if (call->ioc->handler != krdma_ioc_submit ||
+	    copy_from_user(cmd, call->user, sizeof(*cmd)) || cmd->size != sizeof(*cmd))
+		return false;
+	call->user_size = sizeof(*cmd);
+	return true;
+}
+
+static int krdma_call_copy(struct krdma_call *call)
 {
 	const struct krdma_ioc *ioc = call->ioc;
-	int rc;
 
 	if (get_user(call->user_size, (u32 __user *)call->user))
 		return krdma_explain(&call->error, -EFAULT, "the command can't be read");
@@ -506,12 +525,18 @@ static int krdma_ioctl_call(struct krdma_call *call)
 	if (call->user_size < ioc->min_size)
 		return krdma_explain(&call->error, -EINVAL, "the command has %u bytes, it needs %u",
 				     call->user_size, ioc->min_size);
-	rc = copy_struct_from_user(&call->cmd, ioc->size, call->user, call->user_size);
+	return copy_struct_from_user(&call->cmd, ioc->size, call->user, call->user_size);
+}
+
+static int krdma_ioctl_call(struct krdma_call *call)
+{
+	int rc = krdma_call_submit(call) ? 0 : krdma_call_copy(call);
+
 	if (rc)
 		return rc;
-	if (call->cmd.word[1] & ~ioc->flags)
+	if (call->cmd.word[1] & ~call->ioc->flags)
 		return -EOPNOTSUPP;
-	return ioc->handler(call);
+	return call->ioc->handler(call);
 }
 
 static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

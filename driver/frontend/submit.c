@@ -96,7 +96,6 @@ static int krdma_batch_report(struct krdma_batch *b, struct krdma_ioc_submit *cm
 			      struct krdma_error *error)
 {
 	void __user *to = u64_to_user_ptr(cmd->completions);
-	size_t head = min_t(size_t, cmd->completion_stride, sizeof(struct krdma_completion));
 	u32 i;
 
 	for (i = 0; i < b->n; i++, to += cmd->completion_stride) {
@@ -106,19 +105,28 @@ static int krdma_batch_report(struct krdma_batch *b, struct krdma_ioc_submit *cm
 			.result = x->moved,
 			.status = x->status,
 		};
+		size_t more = cmd->completion_stride - sizeof(comp);
 
 		if (comp.status) {
 			cmd->failed++;
 			krdma_transfer_explain(x, error);
 		}
-		if (copy_to_user(to, &comp, head) ||
-		    clear_user(to + head, cmd->completion_stride - head)) {
+		if (copy_to_user(to, &comp, sizeof(comp)) ||
+		    (more && clear_user(to + sizeof(comp), more))) {
 			/* That is why the call fails, whatever an operation came to. */
 			error->err = 0;
 			return krdma_explain(error, -EFAULT, "completion %u can't be written", i);
 		}
 	}
 	return 0;
+}
+
+/* Mostly it has the struct that is known here. */
+static int krdma_op_copy(struct krdma_op *op, const void __user *from, size_t size)
+{
+	if (likely(size == sizeof(*op)))
+		return copy_from_user(op, from, sizeof(*op)) ? -EFAULT : 0;
+	return copy_struct_from_user(op, sizeof(*op), from, size);
 }
 
 /* A request for each operation of a command, which are all looked at; or none. */
@@ -134,7 +142,7 @@ static int krdma_ops_read(struct krdma_ctx *ctx, const struct krdma_ioc_submit *
 	if (rc)
 		return rc;
 	for (i = 0; i < cmd->count && !rc; i++, from += cmd->op_stride) {
-		rc = copy_struct_from_user(&op, sizeof(op), from, cmd->op_stride);
+		rc = krdma_op_copy(&op, from, cmd->op_stride);
 		if (rc)
 			krdma_explain(error, rc, "operation %u can't be read (%pe)", i,
 				      ERR_PTR(rc));
