@@ -543,6 +543,7 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	const struct krdma_ioc *ioc = krdma_iocs;
 	struct krdma_ctx *ctx = file->private_data;
+	struct krdma_lane *lane = krdma_lane_of(ctx);
 	struct krdma_call *call;
 	int rc;
 
@@ -551,7 +552,7 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 			return -ENOTTY;
 
 	/* That of the call before: all that is read of it is written first. */
-	call = xchg(&ctx->call, NULL) ?:
+	call = xchg(&lane->call, NULL) ?:
 		       krdma_inject(kzalloc(sizeof(*call), GFP_KERNEL_ACCOUNT), NULL);
 	if (!call)
 		return -ENOMEM;
@@ -564,7 +565,7 @@ static long krdma_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	/* A batch may be done and still have a sentence about one operation. */
 	if ((rc || call->error.err) && rc != -ERESTARTSYS)
 		krdma_error_keep(ctx, &call->error, rc);
-	kfree(xchg(&ctx->call, call));
+	kfree(xchg(&lane->call, call));
 	return rc;
 }
 

@@ -6,6 +6,8 @@
  * Closing a file hands everything to a work, so that close and exit never wait for
  * a peer.
  */
+#include <linux/cpumask.h>
+#include <linux/overflow.h>
 #include <linux/pid.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
@@ -28,7 +30,9 @@
 struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
 				      struct krdma_error *error)
 {
-	struct krdma_handle *h = krdma_inject(kzalloc(sizeof(*h), GFP_KERNEL_ACCOUNT), NULL);
+	bool used = type == KRDMA_HANDLE_REGION || type == KRDMA_HANDLE_BUFFER;
+	struct krdma_handle *h = krdma_inject(
+		kzalloc(struct_size(h, on, used ? ctx->nlanes : 0), GFP_KERNEL_ACCOUNT), NULL);
 	int rc;
 
 	if (!h)
@@ -58,7 +62,28 @@ out:
 }
 
 /**
- * krdma_handle_get - the handle of an id
+ * krdma_handle_missing - an id is not what it must be
+ * @id: from the user
+ * @type: what it must be
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: -ENOENT
+ */
+int krdma_handle_missing(u32 id, enum krdma_handle_type type, struct krdma_error *error)
+{
+	static const char *const names[] = {
+		[KRDMA_HANDLE_SESSION] = "session",
+		[KRDMA_HANDLE_REGION] = "region",
+		[KRDMA_HANDLE_BUFFER] = "buffer",
+		[KRDMA_HANDLE_EXPORT] = "export",
+	};
+
+	return krdma_explain(error, -ENOENT, "%u is not a %s of this file", id, names[type]);
+}
+
+/**
+ * krdma_handle_get - the handle of an id, for a call; operations have krdma_use_begin()
  * @ctx: open file
  * @id: from the user
  * @type: what it must be
@@ -70,30 +95,16 @@ out:
 struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
 				      struct krdma_error *error)
 {
-	static const char *const names[] = {
-		[KRDMA_HANDLE_SESSION] = "session",
-		[KRDMA_HANDLE_REGION] = "region",
-		[KRDMA_HANDLE_BUFFER] = "buffer",
-		[KRDMA_HANDLE_EXPORT] = "export",
-	};
 	struct krdma_handle *h;
 
 	xa_lock(&ctx->handles);
-	h = ctx->last[type];
-	/* Mostly it is that of the call before. */
-	if (!h || h->id != id)
-		h = xa_load(&ctx->handles, id);
-	if (h && h->type == type) {
+	h = xa_load(&ctx->handles, id);
+	if (h && h->type == type)
 		refcount_inc(&h->refs);
-		ctx->last[type] = h;
-	} else {
+	else
 		h = NULL;
-	}
 	xa_unlock(&ctx->handles);
-	if (!h)
-		return ERR_PTR(krdma_explain(error, -ENOENT, "%u is not a %s of this file", id,
-					     names[type]));
-	return h;
+	return h ?: ERR_PTR(krdma_handle_missing(id, type, error));
 }
 
 /**
@@ -127,9 +138,30 @@ out:
 	kfree(h);
 }
 
-/* Its id is gone. A region ends now, though its operations hold the handle. */
-static void krdma_handle_end(struct krdma_handle *h)
+/* No lane finds it any more, and requests that use it count in its references. */
+static void krdma_handle_leave(struct krdma_ctx *ctx, struct krdma_handle *h)
 {
+	struct krdma_lane *lane;
+
+	krdma_for_each_lane(lane, ctx) {
+		struct krdma_use *use = &h->on[lane->index];
+
+		spin_lock_bh(&lane->lock);
+		use->gone = true;
+		refcount_add(use->n, &h->refs);
+		if (lane->region == h)
+			lane->region = NULL;
+		if (lane->buffer == h)
+			lane->buffer = NULL;
+		spin_unlock_bh(&lane->lock);
+	}
+}
+
+/* Its id is gone. A region ends now, though its operations hold the handle. */
+static void krdma_handle_end(struct krdma_ctx *ctx, struct krdma_handle *h)
+{
+	if (h->type == KRDMA_HANDLE_REGION || h->type == KRDMA_HANDLE_BUFFER)
+		krdma_handle_leave(ctx, h);
 	if (h->type == KRDMA_HANDLE_REGION && !IS_ERR(h->region)) {
 		kref_get(&h->region->ref);
 		krdma_region_close(h->region);
@@ -155,16 +187,13 @@ int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h)
 	xa_lock(&ctx->handles);
 	found = xa_load(&ctx->handles, id);
 	h = h ?: found;
-	if (h) {
+	if (h)
 		__xa_erase(&ctx->handles, id);
-		if (ctx->last[h->type] == h)
-			ctx->last[h->type] = NULL;
-	}
 	xa_unlock(&ctx->handles);
 	if (!h)
 		return -ENOENT;
 	atomic_dec(&ctx->nhandles);
-	krdma_handle_end(h);
+	krdma_handle_end(ctx, h);
 	return 0;
 }
 
@@ -239,9 +268,12 @@ void krdma_error_last(struct krdma_ctx *ctx, struct krdma_ioc_last_error *cmd)
 static void krdma_ctx_release(struct kref *ref)
 {
 	struct krdma_ctx *ctx = container_of(ref, struct krdma_ctx, ref);
+	struct krdma_lane *lane;
 
-	krdma_reqs_free(&ctx->idle);
-	kfree(ctx->call);
+	krdma_for_each_lane(lane, ctx) {
+		krdma_reqs_free(lane->idle);
+		kfree(lane->call);
+	}
 	krdma_payer_put(ctx->payer);
 	krdma_user_put(ctx->user);
 	put_net(ctx->net);
@@ -269,7 +301,7 @@ static void krdma_ctx_close_work(struct work_struct *work)
 	krdma_submit_close(ctx);
 	xa_for_each(&ctx->handles, id, h) {
 		xa_erase(&ctx->handles, id);
-		krdma_handle_end(h);
+		krdma_handle_end(ctx, h);
 	}
 	xa_destroy(&ctx->handles);
 	krdma_ctx_put(ctx);
@@ -285,8 +317,10 @@ static void krdma_ctx_close_work(struct work_struct *work)
  */
 struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
 {
-	struct krdma_ctx *ctx = krdma_inject(kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT), NULL);
+	u32 n = min_t(u32, num_online_cpus(), KRDMA_LANES_MAX), i;
+	struct krdma_ctx *ctx;
 
+	ctx = krdma_inject(kzalloc(struct_size(ctx, lanes, n), GFP_KERNEL_ACCOUNT), NULL);
 	if (!ctx)
 		return NULL;
 	ctx->user = krdma_user_of(uid);
@@ -300,12 +334,19 @@ struct krdma_ctx *krdma_ctx_new(struct net *net, kuid_t uid)
 	xa_init_flags(&ctx->handles, XA_FLAGS_ALLOC1);
 	spin_lock_init(&ctx->error_lock);
 	INIT_WORK(&ctx->close_work, krdma_ctx_close_work);
-	spin_lock_init(&ctx->reqs_lock);
-	INIT_LIST_HEAD(&ctx->reqs);
+	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->ended);
-	INIT_LIST_HEAD(&ctx->over);
+	ctx->room = KRDMA_CTX_OPS_MAX;
 	init_waitqueue_head(&ctx->wait);
-	init_llist_head(&ctx->idle);
+	ctx->nlanes = n;
+	for (i = 0; i < n; i++) {
+		struct krdma_lane *lane = &ctx->lanes[i];
+
+		spin_lock_init(&lane->lock);
+		lane->index = i;
+		INIT_LIST_HEAD(&lane->reqs);
+		INIT_LIST_HEAD(&lane->over);
+	}
 	INIT_DELAYED_WORK(&ctx->reap_work, krdma_submit_reap_work);
 	return ctx;
 

@@ -6,7 +6,7 @@
 #ifndef KRDMA_CTX_H
 #define KRDMA_CTX_H
 
-#include <linux/llist.h>
+#include <linux/cache.h>
 #include <linux/poll.h>
 
 #include "initiator/initiator.h"
@@ -34,18 +34,31 @@ enum krdma_handle_type {
 
 #define KRDMA_HANDLE_TYPES (KRDMA_HANDLE_EXPORT + 1)
 
+/* What the operations of one lane do with an id; lane->lock. */
+struct krdma_use {
+	u32 n;        /* requests that hold it */
+	bool gone;    /* the id is: these count in ->refs */
+	bool ordered; /* what the handle's ->ordered was when it was looked at last */
+	/*
+	 * Operations on a region that are under way, without those that ->nfirst or ->turns
+	 * have. One may begin here and end there: the sum of all lanes is what it says.
+	 */
+	s32 before;
+} ____cacheline_aligned_in_smp;
+
 /* An id of a context. */
 struct krdma_handle {
 	enum krdma_handle_type type;
 	u32 id;
-	refcount_t refs; /* the id table, each call that uses it, operations on a region */
+	refcount_t refs; /* the id table, each call that uses it; requests, when the id is gone */
 	/*
-	 * Operations on a region's id, under ctx->reqs_lock: those since the first that
-	 * had to wait for its turn, in order, and how many there are from before.
+	 * Operations on a region's id where some have to wait for their turn, ctx->lock: those
+	 * since the first that had to, in order, and how many there are from before.
 	 */
+	bool ordered;           /* there are such, or the first is about to be */
 	struct list_head turns; /* krdma_req.turn */
-	u32 nfirst;
-	struct krdma_submitter submitter; /* of a region's id */
+	s32 nfirst;
+	struct krdma_submitter submitter; /* of a region */
 	union {
 		void *object; /* or an ERR_PTR */
 		struct krdma_session *sess;
@@ -53,36 +66,72 @@ struct krdma_handle {
 		struct krdma_mem *mem;
 		struct krdma_export *export;
 	};
+	struct krdma_use on[]; /* of a region or buffer: by the index of the lane */
 };
 
-/* Requests that a file keeps. KASAN can't see who uses one that was freed: there few. */
-#define KRDMA_CTX_IDLE (IS_ENABLED(CONFIG_KASAN) ? 2 : 128)
+/* Of a file: as many as a session has channels for data. */
+#define KRDMA_LANES_MAX (KRDMA_CHANNELS_MAX - 1)
+/* Requests that a lane keeps. KASAN can't see who uses one that was freed: there few. */
+#define KRDMA_LANE_IDLE (IS_ENABLED(CONFIG_KASAN) ? 2 : 64)
+/* Room for operations that a lane has of its file's at a time. */
+#define KRDMA_LANE_ROOM 64
+
+/* Of a process that waits for some operations; in the first request of them. submit.c */
+struct krdma_batch {
+	atomic_t pending; /* those under way */
+	atomic_t met;     /* the last one has ended; the process does not wait any more */
+	struct completion done;
+	struct work_struct work;
+};
 
 /* An operation of a process: request.c. */
 struct krdma_req {
 	struct krdma_transfer x;
 	struct krdma_error error; /* why its memory could not be had */
-	struct krdma_pins pins;   /* local memory that is pinned for this */
+	struct krdma_batch batch;
+	struct krdma_pins pins; /* local memory that is pinned for this */
 
 	/* From here all zero at first, and of ->pins. */
 	struct krdma_ctx *ctx;
-	struct list_head all;   /* ctx->reqs, then ctx->ended or ctx->over */
-	struct krdma_handle *h; /* of the region */
-	struct list_head turn;  /* h->turns */
+	struct krdma_lane *lane; /* of the processor that submits it */
+	struct krdma_req *next;  /* of the same call; then to be given back; or lane->idle */
+	struct list_head all;    /* lane->reqs, then lane->over or ctx->ended */
+	struct krdma_handle *h;  /* of the region */
+	struct krdma_handle
+		*buffer; /* of a buffer, until it has ended; with its id gone until unpinned */
+	struct list_head turn; /* h->turns */
 	bool started;
-	bool after;             /* starts when it is the first of its turns */
-	bool tasked;            /* its end is up to task work, which may be late */
-	bool over;              /* of a batch: ->end was called, and it may be unpinned */
-	bool any_time;          /* the user has not said how long it may last */
-	bool cancelled;         /* by io_uring */
-	bool unpinning;         /* on ctx->ended or ->over, but not to be taken; ctx->reqs_lock */
-	bool keep;              /* for another operation of its context */
-	struct krdma_mem *mem;  /* or a buffer of ours; or neither: io_uring's */
+	bool after;     /* starts when it is the first of its turns */
+	bool tasked;    /* its end is up to task work, which may be late */
+	bool over;      /* of a batch: ->end was called, and it may be unpinned */
+	bool any_time;  /* the user has not said how long it may last */
+	bool cancelled; /* by io_uring */
+	bool unpinning; /* on ctx->ended or lane->over, but not to be taken; the list's lock */
+	bool room;      /* it has room of its lane */
+	struct krdma_mem *mem;  /* the buffer's; or NULL: pinned for this, or io_uring's */
 	struct krdma_vec *vecs; /* the operation's vectors, copied */
 	void (*end)(struct krdma_req *r);
-	void *frontend;         /* the front end's own */
-	struct llist_node idle; /* ctx->idle */
+	void *frontend; /* the front end's own */
 };
+
+/*
+ * What the operations of one processor write: those that are submitted and those that end, on
+ * the channel of that processor, mostly. So processors do not share it.
+ */
+struct krdma_lane {
+	spinlock_t lock; /* (BH) all below, and ->on[] of the ids; outside ctx->lock */
+	u32 index;
+	bool gone; /* the file is closed: requests count in ctx->ref */
+	u32 nreqs; /* requests, which hold the context */
+	u32 room;  /* for operations of io_uring, taken from ctx->room */
+	u32 nidle;
+	struct krdma_req *idle;      /* to be used again */
+	struct list_head reqs;       /* under way, krdma_req.all */
+	struct list_head over;       /* of io_uring, pinned, until its task work; the same */
+	struct krdma_handle *region; /* that was asked for last; or NULL */
+	struct krdma_handle *buffer; /* the same */
+	struct krdma_call *call;     /* of an ioctl, for the next one; no lock */
+} ____cacheline_aligned_in_smp;
 
 /* Threads of a file whose last error is kept. */
 #define KRDMA_ERRORS 8
@@ -94,33 +143,47 @@ struct krdma_thread_error {
 
 /* One open file, or a client in the kernel. */
 struct krdma_ctx {
-	struct kref ref;           /* the file or client, requests, reap_work */
+	struct kref ref;           /* the file or client, reap_work; requests of a closed file */
 	struct net *net;           /* holds a reference */
 	struct krdma_user *user;   /* holds a reference; that it acts as */
 	struct krdma_payer *payer; /* for what it pins; holds a reference */
 	struct xarray handles;
-	struct krdma_handle *last[KRDMA_HANDLE_TYPES]; /* that was asked for; handles' lock */
 	atomic_t nhandles;
-	spinlock_t reqs_lock;    /* (BH) the lists of requests; outside session->lock */
-	struct list_head reqs;   /* under way, krdma_req.all */
-	struct list_head ended;  /* asynchronous, not read yet, krdma_req.all */
-	struct list_head over;   /* of io_uring, pinned, until its task work; the same */
-	u32 nreqs;               /* asynchronous, until read; and of io_uring */
-	struct krdma_call *call; /* of an ioctl, for the next one */
-	struct llist_head idle;  /* requests to be used again; taken under reqs_lock */
-	u32 nidle;               /* those, and such as will be there soon */
-	bool closed;             /* nobody reads any more */
-	wait_queue_head_t wait;  /* one has ended; there is room */
+	spinlock_t lock;        /* (BH) what follows, and turns; outside session->lock */
+	struct list_head ended; /* asynchronous, not read yet, krdma_req.all, in order */
+	u32 nasync;             /* asynchronous, until read */
+	u32 room;               /* for those, and for io_uring's, which the lanes have not */
+	bool closed;            /* nobody reads any more */
 	struct eventfd_ctx *eventfd;
+	wait_queue_head_t wait; /* one has ended; there is room */
 	struct delayed_work reap_work;
-	bool unpinning;       /* reap_work is at a request; ctx->reqs_lock */
+	bool unpinning;       /* reap_work is at a request */
 	unsigned long paused; /* jiffies: when a cancel by io_uring had its break */
 	spinlock_t error_lock;
 	struct krdma_thread_error errors[KRDMA_ERRORS];
 	u32 next_error;
 	u32 last_error;
 	struct work_struct close_work;
+	u32 nlanes;
+	struct krdma_lane lanes[];
 };
+
+/**
+ * krdma_lane_of - the lane of this processor
+ * @ctx: context
+ *
+ * Context: any; another processor's does no harm.
+ * Return: the lane
+ */
+static inline struct krdma_lane *krdma_lane_of(struct krdma_ctx *ctx)
+{
+	u32 n = ctx->nlanes, cpu = raw_smp_processor_id();
+
+	return &ctx->lanes[cpu < n ? cpu : cpu % n];
+}
+
+#define krdma_for_each_lane(lane, ctx) \
+	for ((lane) = (ctx)->lanes; (lane) < &(ctx)->lanes[(ctx)->nlanes]; (lane)++)
 
 /* cdev.c */
 int krdma_cdev_register(void);
@@ -138,25 +201,69 @@ int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h);
 struct krdma_handle *krdma_handle_get(struct krdma_ctx *ctx, u32 id, enum krdma_handle_type type,
 				      struct krdma_error *error);
 void krdma_handle_put(struct krdma_handle *h);
+int krdma_handle_missing(u32 id, enum krdma_handle_type type, struct krdma_error *error);
+
+/**
+ * krdma_use_begin - the handle of an id, for a request
+ * @ctx: open file
+ * @lane: of the request
+ * @last: the handle of that type that was asked for last there
+ * @id: from the user
+ * @type: what it must be
+ *
+ * Context: lane->lock held.
+ * Return: the handle, for krdma_use_end; or NULL
+ */
+static inline struct krdma_handle *krdma_use_begin(struct krdma_ctx *ctx, struct krdma_lane *lane,
+						   struct krdma_handle **last, u32 id,
+						   enum krdma_handle_type type)
+{
+	struct krdma_handle *h = *last;
+
+	if (unlikely(!h || h->id != id)) {
+		/* ORDER: whoever takes it off the table comes for the lock before it goes. */
+		h = xa_load(&ctx->handles, id);
+		if (!h || h->type != type)
+			return NULL;
+		*last = h;
+	}
+	h->on[lane->index].n++;
+	return h;
+}
+
+/**
+ * krdma_use_end - a request does not use a handle any more
+ * @lane: of the request
+ * @h: the handle, or NULL; twice does no harm if that has what this returns
+ *
+ * Context: lane->lock held.
+ * Return: NULL; or the handle, which is a reference now, to be put without the lock
+ */
+static inline struct krdma_handle *krdma_use_end(struct krdma_lane *lane, struct krdma_handle *h)
+{
+	if (!h || unlikely(h->on[lane->index].gone))
+		return h;
+	h->on[lane->index].n--;
+	return NULL;
+}
+
 void krdma_error_keep(struct krdma_ctx *ctx, struct krdma_error *error, int rc);
 void krdma_error_last(struct krdma_ctx *ctx, struct krdma_ioc_last_error *cmd);
 
 /* frontend/request.c: an operation of a process, whatever front end it comes through */
 int krdma_op_init(void);
 void krdma_op_exit(void);
-struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle);
-struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx);
-void krdma_req_keep(struct krdma_req *r);
-void krdma_req_free(struct krdma_req *r);
-int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n);
-void krdma_reqs_give(struct krdma_req **reqs, u32 n);
-void krdma_reqs_free(struct llist_head *idle);
+struct krdma_req *krdma_req_new(struct krdma_lane *lane, struct krdma_ctx *ctx,
+				const struct krdma_op *op, bool room);
+void krdma_reqs_give(struct krdma_req *r);
+void krdma_req_leave(struct krdma_req *r, struct krdma_req **link);
+void krdma_reqs_free(struct krdma_req *idle);
+void krdma_room_collect(struct krdma_ctx *ctx);
 int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		    struct krdma_error *error);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error);
 void krdma_reqs_submit(struct krdma_queue *batch);
 void krdma_req_unpin(struct krdma_req *r);
-void krdma_req_drop(struct krdma_req *r);
 
 /* submit.c: the ioctls */
 int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
@@ -164,8 +271,6 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonbl
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd);
 int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error);
 void krdma_reap_later(struct krdma_ctx *ctx);
-struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx);
-void krdma_submit_leave(struct krdma_req *r, struct krdma_req **link);
 ssize_t krdma_reap(struct file *file, char __user *buf, size_t size, loff_t *pos);
 __poll_t krdma_poll(struct file *file, poll_table *wait);
 void krdma_submit_close(struct krdma_ctx *ctx);

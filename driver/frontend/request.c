@@ -3,12 +3,17 @@
  * An operation of a process, whatever front end it comes through: struct krdma_op
  * checked once, its memory, its turn, and its end.
  *
- *	krdma_req_check		the struct, what it refers to; nothing to undo but drop
+ *	krdma_req_new		a request, and the handles of what it refers to
+ *	krdma_req_check		the struct; nothing to undo but give
  *	krdma_req_prepare	pins and maps memory: may sleep, fails with the status
  *	krdma_reqs_submit	under way; ->end is called once, in any context
- *	krdma_req_drop		gives everything back: process context
+ *	krdma_req_unpin		gives its memory back, if that is to be earlier: process context
+ *	krdma_reqs_give		gives everything back: process context
  *
- * The front end reports the end to the user after the drop, never before.
+ * The front end reports the end to the user when nothing is pinned any more, never before.
+ *
+ * A request belongs to the lane of the processor that made it (struct krdma_lane), and what it
+ * writes and counts is there, so that processors do not wait for each other's lines of memory.
  */
 #include <linux/overflow.h>
 #include <linux/pid.h>
@@ -44,146 +49,260 @@ void krdma_op_exit(void)
 /* ---- requests ---- */
 
 /**
- * krdma_req_idle - a request that was used before
+ * krdma_room_collect - have all room that the lanes do not need
  * @ctx: context
  *
- * Context: ctx->reqs_lock held.
- * Return: the request, or NULL
+ * Context: any; no lock of the context held.
  */
-struct krdma_req *krdma_req_idle(struct krdma_ctx *ctx)
+void krdma_room_collect(struct krdma_ctx *ctx)
 {
-	struct llist_node *node = llist_del_first(&ctx->idle);
+	struct krdma_lane *lane;
 
-	lockdep_assert_held(&ctx->reqs_lock);
-	if (!node)
-		return NULL;
-	ctx->nidle--;
-	return llist_entry(node, struct krdma_req, idle);
+	krdma_for_each_lane(lane, ctx) {
+		spin_lock_bh(&lane->lock);
+		spin_lock(&ctx->lock);
+		ctx->room += lane->room;
+		lane->room = 0;
+		spin_unlock(&ctx->lock);
+		spin_unlock_bh(&lane->lock);
+	}
+}
+
+static bool krdma_room_more(struct krdma_lane *lane, struct krdma_ctx *ctx)
+{
+	u32 n;
+
+	spin_lock_bh(&lane->lock);
+	spin_lock(&ctx->lock);
+	n = min_t(u32, ctx->room, KRDMA_LANE_ROOM);
+	ctx->room -= n;
+	lane->room += n;
+	n = lane->room;
+	spin_unlock(&ctx->lock);
+	spin_unlock_bh(&lane->lock);
+	return n;
+}
+
+/* Return: there is room for one more */
+static bool krdma_room_fill(struct krdma_lane *lane, struct krdma_ctx *ctx)
+{
+	if (krdma_room_more(lane, ctx))
+		return true;
+	krdma_room_collect(ctx);
+	return krdma_room_more(lane, ctx);
+}
+
+/* Room comes back. Who waits has looked under the lock, and was on the queue before. */
+static void krdma_room_back(struct krdma_lane *lane, struct krdma_ctx *ctx, u32 n)
+{
+	bool wanted = waitqueue_active(&ctx->wait);
+
+	lockdep_assert_held(&lane->lock);
+	lane->room += n;
+	if (likely(!wanted && lane->room <= 2 * KRDMA_LANE_ROOM))
+		return;
+	n = wanted ? lane->room : KRDMA_LANE_ROOM;
+	lane->room -= n;
+	spin_lock(&ctx->lock);
+	ctx->room += n;
+	spin_unlock(&ctx->lock);
+	if (wanted)
+		wake_up(&ctx->wait);
 }
 
 /**
- * krdma_req_new - a request of a context
+ * krdma_req_new - a request for an operation
+ * @lane: a lane of the context
  * @ctx: context
- * @idle: from krdma_req_idle, or NULL
+ * @op: the operation, copied from the user; the ids that it has are looked up, not checked
+ * @room: it takes room of its lane; others that nobody waits for have theirs of the file
  *
  * Context: process.
- * Return: the request, for krdma_req_check; or NULL
+ * Return: the request, for krdma_req_check; -ENOMEM; or -EDQUOT: there is no room
  */
-struct krdma_req *krdma_req_new(struct krdma_ctx *ctx, struct krdma_req *idle)
+struct krdma_req *krdma_req_new(struct krdma_lane *lane, struct krdma_ctx *ctx,
+				const struct krdma_op *op, bool room)
 {
-	struct krdma_req *r =
-		idle ?: krdma_inject(kmem_cache_alloc(krdma_req_cache, GFP_KERNEL), NULL);
+	struct krdma_handle *h, *buffer = NULL;
+	struct krdma_req *r = NULL;
 
-	if (!r)
-		return NULL;
+again:
+	spin_lock_bh(&lane->lock);
+	if (room && unlikely(!lane->room)) {
+		spin_unlock_bh(&lane->lock);
+		if (krdma_room_fill(lane, ctx))
+			goto again;
+		if (r)
+			kmem_cache_free(krdma_req_cache, r);
+		return ERR_PTR(-EDQUOT);
+	}
+	if (likely(!r)) {
+		r = lane->idle;
+		if (unlikely(!r)) {
+			spin_unlock_bh(&lane->lock);
+			r = krdma_inject(kmem_cache_alloc(krdma_req_cache, GFP_KERNEL), NULL);
+			if (r)
+				goto again;
+			return ERR_PTR(-ENOMEM);
+		}
+		lane->idle = r->next;
+		lane->nidle--;
+	}
+	if (room)
+		lane->room--;
+	h = krdma_use_begin(ctx, lane, &lane->region, op->region, KRDMA_HANDLE_REGION);
+	if (op->flags & KRDMA_OP_BUFFER)
+		buffer = krdma_use_begin(ctx, lane, &lane->buffer, op->buffer, KRDMA_HANDLE_BUFFER);
+	lane->nreqs++;
+	spin_unlock_bh(&lane->lock);
 	/* What follows has no meaning before it is set. */
 	memset_startat(r, 0, pins.bvec);
 	r->ctx = ctx;
-	kref_get(&ctx->ref);
+	r->lane = lane;
+	r->h = h;
+	r->buffer = buffer;
+	r->room = room;
 	krdma_error_init(&r->error);
 	/* It may be cancelled before it is started. */
 	krdma_transfer_init(&r->x);
 	return r;
 }
 
-/**
- * krdma_req_keep - have a request for the next operation, where there are few
- * @r: request, to be given to krdma_req_free soon
- *
- * Context: ctx->reqs_lock held.
- */
-void krdma_req_keep(struct krdma_req *r)
+/* Its own pages; those of a buffer are the buffer's. */
+static void krdma_req_unpin_pages(struct krdma_req *r)
 {
-	struct krdma_ctx *ctx = r->ctx;
-
-	lockdep_assert_held(&ctx->reqs_lock);
-	if (r->keep || ctx->nidle == KRDMA_CTX_IDLE)
-		return;
-	r->keep = true;
-	ctx->nidle++;
+	/* Lost on purpose: a device may still reach it. */
+	if (r->pins.charged && !r->x.lost)
+		krdma_pages_unpin(&r->pins, r->ctx->payer, r->x.local.fills);
 }
 
 /**
- * krdma_req_free - undo krdma_req_new
- * @r: request that has ended, or was not started; it is dropped, if it was not yet
+ * krdma_req_unpin - give back the memory of an operation
+ * @r: request that has ended; twice does no harm
  *
- * Context: process.
+ * Context: process, may sleep.
  */
-void krdma_req_free(struct krdma_req *r)
+void krdma_req_unpin(struct krdma_req *r)
 {
-	struct krdma_ctx *ctx = r->ctx;
+	krdma_req_unpin_pages(r);
+	/* Its id is gone, or krdma_req_done() would have been enough. */
+	if (unlikely(r->buffer) && !r->x.lost) {
+		krdma_handle_put(r->buffer);
+		r->buffer = NULL;
+	}
+}
 
-	krdma_req_drop(r);
-	if (r->keep)
-		llist_add(&r->idle, &ctx->idle);
-	else
+static void krdma_reqs_destroy(struct krdma_req *r)
+{
+	struct krdma_req *next;
+
+	for (; r; r = next) {
+		next = r->next;
+		if (r->h)
+			krdma_handle_put(r->h);
+		if (r->buffer && !r->x.lost)
+			krdma_handle_put(r->buffer);
 		kmem_cache_free(krdma_req_cache, r);
-	krdma_ctx_put(ctx);
+	}
 }
 
-/**
- * krdma_reqs_take - requests of a context
- * @ctx: context
- * @reqs: out
- * @n: how many
- *
- * Context: process.
- * Return: 0, or -ENOMEM and none
- */
-int krdma_reqs_take(struct krdma_ctx *ctx, struct krdma_req **reqs, u32 n)
+/* Those of a lane that follow each other. Return: the rest */
+static struct krdma_req *krdma_lane_give(struct krdma_req *first, struct krdma_req **link)
 {
-	u32 i, idle = 0;
+	struct krdma_req *r, *next, *rest = NULL;
+	struct krdma_lane *lane = first->lane;
+	struct krdma_ctx *ctx = first->ctx;
+	u32 room = 0, refs = 0;
 
-	spin_lock_bh(&ctx->reqs_lock);
-	while (idle < n && (reqs[idle] = krdma_req_idle(ctx)))
-		idle++;
-	spin_unlock_bh(&ctx->reqs_lock);
-	for (i = 0; i < n; i++) {
-		/* Never NULL for one that is there. */
-		reqs[i] = krdma_req_new(ctx, i < idle ? reqs[i] : NULL);
-		if (!reqs[i]) {
-			krdma_reqs_give(reqs, i);
-			return -ENOMEM;
+	for (r = first; r && r->lane == lane; r = r->next) {
+		krdma_req_unpin_pages(r);
+		if (r->vecs)
+			kvfree(r->vecs);
+	}
+	spin_lock_bh(&lane->lock);
+	if (link)
+		*link = NULL;
+	for (r = first; r && r->lane == lane; r = next) {
+		next = r->next;
+		r->h = krdma_use_end(lane, r->h);
+		if (!r->x.lost)
+			r->buffer = krdma_use_end(lane, r->buffer);
+		room += r->room;
+		refs++;
+		if (likely(!r->h && !r->buffer && lane->nidle < KRDMA_LANE_IDLE)) {
+			r->next = lane->idle;
+			lane->idle = r;
+			lane->nidle++;
+		} else {
+			r->next = rest;
+			rest = r;
 		}
 	}
-	return 0;
+	if (room)
+		krdma_room_back(lane, ctx, room);
+	if (likely(!lane->gone)) {
+		lane->nreqs -= refs;
+		refs = 0;
+	}
+	spin_unlock_bh(&lane->lock);
+	/* ORDER: without a reference the context may be gone. */
+	krdma_reqs_destroy(rest);
+	while (refs--)
+		krdma_ctx_put(ctx);
+	return r;
 }
 
 /**
- * krdma_reqs_give - undo krdma_reqs_take
- * @reqs: requests that have ended, or were not started
- * @n: how many
+ * krdma_reqs_give - give back requests, and what they hold
+ * @r: the first, or NULL, the others by ->next: they have ended, or were not started
  *
- * Context: process.
+ * Context: process, may sleep.
  */
-void krdma_reqs_give(struct krdma_req **reqs, u32 n)
+void krdma_reqs_give(struct krdma_req *r)
 {
-	struct krdma_ctx *ctx;
-	u32 i;
-
-	if (!n)
-		return;
-	ctx = reqs[0]->ctx;
-	spin_lock_bh(&ctx->reqs_lock);
-	for (i = 0; i < n; i++)
-		krdma_req_keep(reqs[i]);
-	spin_unlock_bh(&ctx->reqs_lock);
-	for (i = 0; i < n; i++)
-		krdma_req_free(reqs[i]);
+	while (r)
+		r = krdma_lane_give(r, NULL);
 }
 
 /**
- * krdma_reqs_free - free what a context has kept
- * @idle: the requests
+ * krdma_req_leave - give back a request that others know
+ * @r: request that has ended, or was not started
+ * @link: the pointer to it that they follow under the lock of its lane; NULL from then on
+ *
+ * Context: process, may sleep.
+ */
+void krdma_req_leave(struct krdma_req *r, struct krdma_req **link)
+{
+	struct krdma_lane *lane = r->lane;
+
+	/* On lane->over, where reap_work may be at it, or on none. */
+	if (r->started && unlikely(!list_empty(&r->all))) {
+		spin_lock_bh(&lane->lock);
+		while (unlikely(r->unpinning)) {
+			spin_unlock_bh(&lane->lock);
+			wait_event(r->ctx->wait, !READ_ONCE(r->unpinning));
+			spin_lock_bh(&lane->lock);
+		}
+		list_del_init(&r->all);
+		spin_unlock_bh(&lane->lock);
+	}
+	krdma_lane_give(r, link);
+}
+
+/**
+ * krdma_reqs_free - free what a lane has kept
+ * @idle: the requests, by ->next
  *
  * Context: any.
  */
-void krdma_reqs_free(struct llist_head *idle)
+void krdma_reqs_free(struct krdma_req *idle)
 {
-	struct krdma_req *r, *next;
+	struct krdma_req *next;
 
-	llist_for_each_entry_safe(r, next, llist_del_all(idle), idle)
-		kmem_cache_free(krdma_req_cache, r);
+	for (; idle; idle = next) {
+		next = idle->next;
+		kmem_cache_free(krdma_req_cache, idle);
+	}
 }
 
 /* ---- what the user asks for ---- */
@@ -324,17 +443,14 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r,
 	u32 right = krdma_opcode_right(op->opcode), lacks;
 	struct krdma_transfer *x = &r->x;
 	struct krdma_region *region;
-	struct krdma_handle *h;
 	u32 i;
 
-	h = krdma_handle_get(r->ctx, op->region, KRDMA_HANDLE_REGION, error);
-	if (IS_ERR(h))
-		return PTR_ERR(h);
-	/* It holds the region. */
-	r->h = h;
-	region = h->region;
+	if (unlikely(!r->h))
+		return krdma_handle_missing(op->region, KRDMA_HANDLE_REGION, error);
+	/* The handle holds it. */
+	region = r->h->region;
 	x->region = region;
-	x->submitter = &h->submitter;
+	x->submitter = &r->h->submitter;
 	for (i = 0; i < x->nrange; i++)
 		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
 			return krdma_explain(error, -ERANGE,
@@ -350,15 +466,11 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r,
 			   struct krdma_error *error)
 {
 	struct krdma_transfer *x = &r->x;
-	struct krdma_handle *h;
 	u32 i;
 
-	h = krdma_handle_get(r->ctx, op->buffer, KRDMA_HANDLE_BUFFER, error);
-	if (IS_ERR(h))
-		return PTR_ERR(h);
-	r->mem = h->mem;
-	kref_get(&r->mem->ref);
-	krdma_handle_put(h);
+	if (unlikely(!r->buffer))
+		return krdma_handle_missing(op->buffer, KRDMA_HANDLE_BUFFER, error);
+	r->mem = r->buffer->mem;
 	for (i = 0; i < x->local.n; i++)
 		if (!krdma_range_ok(x->local.vec[i].addr, x->local.vec[i].length, r->mem->length))
 			return krdma_explain(
@@ -384,7 +496,7 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r,
  * @r: request, new
  * @error: explanation
  *
- * krdma_req_drop undoes it, also when it fails.
+ * krdma_reqs_give undoes it, also when it fails.
  *
  * Context: process, of the user.
  * Return: 0 or a negative errno
@@ -511,35 +623,108 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 
 /* ---- its turn, and its end ---- */
 
-/* Return: it has to wait. */
-static bool krdma_turn_take(struct krdma_req *r)
-{
-	struct krdma_handle *h = r->h;
-	bool first = list_empty(&h->turns);
+/* More than there may be operations: as long as not all lanes were asked. */
+#define KRDMA_TURNS_BIAS (1 << 30)
 
-	INIT_LIST_HEAD(&r->turn);
-	if (first && !(r->after && h->nfirst)) {
-		h->nfirst++;
-		return false;
+/* Let the next one begin, if it was its predecessors that it waited for. */
+static void krdma_turns_next(struct krdma_handle *h)
+{
+	struct krdma_req *next = list_first_entry(&h->turns, struct krdma_req, turn);
+
+	if (!h->nfirst && next->after)
+		/* ORDER: under the lock, so that it is still there. */
+		krdma_transfer_release(&next->x);
+}
+
+/*
+ * An operation that waits for those that were started before it. With the first, all lanes
+ * have to say what they have under way; and while some wait, all operations of that id have
+ * their turns.
+ */
+static noinline void krdma_turn_after(struct krdma_req *r)
+{
+	struct krdma_ctx *ctx = r->ctx;
+	struct krdma_handle *h = r->h;
+	struct krdma_lane *lane;
+	bool first;
+
+	r->x.held = true;
+	spin_lock_bh(&ctx->lock);
+	first = !h->ordered;
+	if (first) {
+		h->ordered = true;
+		h->nfirst = KRDMA_TURNS_BIAS;
 	}
 	list_add_tail(&r->turn, &h->turns);
-	return r->after;
+	spin_unlock_bh(&ctx->lock);
+	if (!first)
+		return;
+	krdma_for_each_lane(lane, ctx) {
+		struct krdma_use *use = &h->on[lane->index];
+
+		spin_lock_bh(&lane->lock);
+		spin_lock(&ctx->lock);
+		h->nfirst += use->before;
+		use->before = 0;
+		use->ordered = true;
+		spin_unlock(&ctx->lock);
+		spin_unlock_bh(&lane->lock);
+	}
+	spin_lock_bh(&ctx->lock);
+	h->nfirst -= KRDMA_TURNS_BIAS;
+	krdma_turns_next(h);
+	spin_unlock_bh(&ctx->lock);
+}
+
+/* Do operations of its id have turns? Then ctx->lock is held on return. */
+static bool krdma_turns_lock(struct krdma_req *r, struct krdma_use *use)
+{
+	lockdep_assert_held(&r->lane->lock);
+	if (likely(!use->ordered))
+		return false;
+	spin_lock(&r->ctx->lock);
+	if (r->h->ordered)
+		return true;
+	use->ordered = false;
+	spin_unlock(&r->ctx->lock);
+	return false;
+}
+
+static void krdma_turn_take(struct krdma_req *r)
+{
+	struct krdma_use *use = &r->h->on[r->lane->index];
+
+	INIT_LIST_HEAD(&r->turn);
+	if (likely(!krdma_turns_lock(r, use))) {
+		use->before++;
+		return;
+	}
+	/* It does not wait, but others wait for it. */
+	list_add_tail(&r->turn, &r->h->turns);
+	spin_unlock(&r->ctx->lock);
 }
 
 static void krdma_turn_end(struct krdma_req *r)
 {
 	struct krdma_handle *h = r->h;
-	struct krdma_req *next;
+	struct krdma_use *use = &h->on[r->lane->index];
 
-	if (list_empty(&r->turn))
-		h->nfirst--;
-	else
+	if (unlikely(!list_empty(&r->turn))) {
+		spin_lock(&r->ctx->lock);
 		list_del_init(&r->turn);
-	if (list_empty(&h->turns) || h->nfirst)
+	} else if (likely(!krdma_turns_lock(r, use))) {
+		use->before--;
 		return;
-	next = list_first_entry(&h->turns, struct krdma_req, turn);
-	if (next->after)
-		krdma_transfer_release(&next->x);
+	} else {
+		h->nfirst--;
+	}
+	if (list_empty(&h->turns)) {
+		h->ordered = false;
+		use->before += h->nfirst;
+	} else {
+		krdma_turns_next(h);
+	}
+	spin_unlock(&r->ctx->lock);
 }
 
 static struct krdma_req *krdma_transfer_req(struct krdma_transfer *x)
@@ -547,25 +732,36 @@ static struct krdma_req *krdma_transfer_req(struct krdma_transfer *x)
 	return container_of(x, struct krdma_req, x);
 }
 
-static struct krdma_transfer *krdma_req_done(struct krdma_transfer *x)
+/* Those of a lane that have ended together. */
+static struct krdma_transfer *krdma_req_done(struct krdma_transfer *first)
 {
-	struct krdma_transfer *next = x->next;
-	struct krdma_req *r = krdma_transfer_req(x);
-	struct krdma_ctx *ctx = r->ctx;
+	struct krdma_lane *lane = krdma_transfer_req(first)->lane;
+	struct krdma_transfer *x = first, *rest, *next;
 
-	spin_lock_bh(&ctx->reqs_lock);
-	/* Its memory waits for task work: the process decides when it calls io_uring again. */
-	if (r->tasked && r->pins.charged) {
-		list_move_tail(&r->all, &ctx->over);
-		krdma_reap_later(ctx);
-	} else {
-		list_del_init(&r->all);
+	spin_lock_bh(&lane->lock);
+	do {
+		struct krdma_req *r = krdma_transfer_req(x);
+
+		/* Its memory waits for task work: the process decides when it calls io_uring again. */
+		if (r->tasked && r->pins.charged) {
+			list_move_tail(&r->all, &lane->over);
+			krdma_reap_later(r->ctx);
+		} else {
+			list_del_init(&r->all);
+		}
+		if (!x->lost)
+			r->buffer = krdma_use_end(lane, r->buffer);
+		krdma_turn_end(r);
+		x = x->next;
+	} while (krdma_transfer_alike(first, x) && krdma_transfer_req(x)->lane == lane);
+	rest = x;
+	spin_unlock_bh(&lane->lock);
+	for (x = first; x != rest; x = next) {
+		/* ORDER: the front end may free it. */
+		next = x->next;
+		krdma_transfer_req(x)->end(krdma_transfer_req(x));
 	}
-	/* ORDER: under the lock, so that the next one is still there. */
-	krdma_turn_end(r);
-	spin_unlock_bh(&ctx->reqs_lock);
-	r->end(r);
-	return next;
+	return rest;
 }
 
 /**
@@ -579,55 +775,26 @@ static struct krdma_transfer *krdma_req_done(struct krdma_transfer *x)
 void krdma_reqs_submit(struct krdma_queue *batch)
 {
 	struct krdma_transfer *x = batch->first;
-	struct krdma_ctx *ctx;
+	struct krdma_req *r;
 
 	while (x) {
-		ctx = krdma_transfer_req(x)->ctx;
-		spin_lock_bh(&ctx->reqs_lock);
-		for (; x && krdma_transfer_req(x)->ctx == ctx; x = x->next) {
-			struct krdma_req *r = krdma_transfer_req(x);
+		struct krdma_lane *lane;
 
+		r = krdma_transfer_req(x);
+		lane = r->lane;
+		if (unlikely(r->after))
+			krdma_turn_after(r);
+		spin_lock_bh(&lane->lock);
+		do {
 			x->done = krdma_req_done;
-			x->held = krdma_turn_take(r);
+			if (likely(!r->after))
+				krdma_turn_take(r);
 			r->started = true;
-			list_add_tail(&r->all, &ctx->reqs);
-		}
-		spin_unlock_bh(&ctx->reqs_lock);
+			list_add_tail(&r->all, &lane->reqs);
+			x = x->next;
+			r = x ? krdma_transfer_req(x) : NULL;
+		} while (r && r->lane == lane && !r->after);
+		spin_unlock_bh(&lane->lock);
 	}
 	krdma_transfers_submit(batch);
-}
-
-/**
- * krdma_req_unpin - give back the memory of an operation
- * @r: request that has ended, or was not started; twice does no harm
- *
- * Context: process, may sleep.
- */
-void krdma_req_unpin(struct krdma_req *r)
-{
-	/* Lost on purpose: a device may still reach it. */
-	if (r->x.lost)
-		return;
-	if (r->pins.charged)
-		krdma_pages_unpin(&r->pins, r->ctx->payer, r->x.local.fills);
-	if (r->mem)
-		krdma_mem_put(r->mem);
-	r->mem = NULL;
-}
-
-/**
- * krdma_req_drop - give back what an operation holds
- * @r: request that has ended, or was not started; twice does no harm
- *
- * Context: process, may sleep.
- */
-void krdma_req_drop(struct krdma_req *r)
-{
-	krdma_req_unpin(r);
-	if (r->vecs)
-		kvfree(r->vecs);
-	r->vecs = NULL;
-	if (r->h)
-		krdma_handle_put(r->h);
-	r->h = NULL;
 }

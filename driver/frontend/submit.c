@@ -3,12 +3,13 @@
  * Operations by ioctl: done while the caller waits (struct krdma_batch), or
  * asynchronous, with completions to be read from the file.
  *
- * A batch belongs to two: the waiter and the transfers under way. The waiter
+ * The requests of a call are a list by ->next, and the first one has what they share
+ * (struct krdma_batch). It belongs to two: the waiter and the transfers under way. The waiter
  * gives memory and references back before it returns to the user. When it was
  * killed, it cancels the transfers and leaves, and the last of them hands the
  * batch to a work, since unpinning may sleep.
  *
- * An asynchronous operation is on ctx->reqs until it ends, then on ctx->ended
+ * An asynchronous operation is on lane->reqs until it ends, then on ctx->ended
  * until who reads its completion gives its memory back. When the file is closed
  * a work does that.
  */
@@ -22,38 +23,20 @@
 
 /* ---- while the caller waits ---- */
 
-struct krdma_batch {
-	refcount_t refs;  /* the waiter, the transfers */
-	atomic_t pending; /* transfers, and the submission */
-	struct completion done;
-	struct work_struct work;
-	u32 n;
-	struct krdma_req *r[];
-};
-
-static void krdma_batch_drop(struct krdma_batch *b)
-{
-	u32 i;
-
-	for (i = 0; i < b->n; i++)
-		krdma_req_drop(b->r[i]);
-}
-
 static void krdma_batch_work(struct work_struct *work)
 {
-	struct krdma_batch *b = container_of(work, struct krdma_batch, work);
-
-	krdma_reqs_give(b->r, b->n);
-	kvfree(b);
+	krdma_reqs_give(container_of(work, struct krdma_req, batch.work));
 }
 
 static void krdma_batch_ended(struct krdma_batch *b)
 {
 	if (!atomic_dec_and_test(&b->pending))
 		return;
-	complete(&b->done);
-	if (refcount_dec_and_test(&b->refs))
+	/* The waiter has left, or it has the batch from here on. */
+	if (atomic_inc_return(&b->met) == 2)
 		queue_work(krdma_wq, &b->work);
+	else
+		complete(&b->done);
 }
 
 static void krdma_batch_req_end(struct krdma_req *r)
@@ -66,40 +49,45 @@ static void krdma_batch_req_end(struct krdma_req *r)
 }
 
 /* Those that have ended are not kept pinned by those that have not. */
-static void krdma_batch_unpin(struct krdma_batch *b)
+static void krdma_batch_unpin(struct krdma_req *r)
 {
-	u32 i;
-
-	for (i = 0; i < b->n; i++)
+	for (; r; r = r->next)
 		/* ORDER: what its end has written is seen. */
-		if (smp_load_acquire(&b->r[i]->over))
-			krdma_req_unpin(b->r[i]);
+		if (smp_load_acquire(&r->over))
+			krdma_req_unpin(r);
 }
 
-static int krdma_batch_wait(struct krdma_batch *b)
+/* Return: 0; or -EINTR: the batch is the caller's no more */
+static int krdma_batch_wait(struct krdma_req *first)
 {
+	struct krdma_batch *b = &first->batch;
 	/* One alone has nobody to wait for. */
-	long limit = b->n > 1 ? msecs_to_jiffies(KRDMA_REAP_MS) : MAX_SCHEDULE_TIMEOUT, left;
-	u32 i;
+	long limit = first->next ? msecs_to_jiffies(KRDMA_REAP_MS) : MAX_SCHEDULE_TIMEOUT, left;
+	struct krdma_req *r;
 
 	while (!(left = wait_for_completion_killable_timeout(&b->done, limit)))
-		krdma_batch_unpin(b);
+		krdma_batch_unpin(first);
 	if (left > 0)
 		return 0;
-	for (i = 0; i < b->n; i++)
-		if (b->r[i]->started)
-			krdma_transfer_cancel(&b->r[i]->x, -ECANCELED);
+	for (r = first; r; r = r->next)
+		if (r->started)
+			krdma_transfer_cancel(&r->x, -ECANCELED);
+	if (atomic_inc_return(&b->met) == 2) {
+		/* They have ended meanwhile, the last one just now. */
+		wait_for_completion(&b->done);
+		krdma_reqs_give(first);
+	}
 	return -EINTR;
 }
 
-static int krdma_batch_report(struct krdma_batch *b, struct krdma_ioc_submit *cmd,
+static int krdma_batch_report(struct krdma_req *r, struct krdma_ioc_submit *cmd,
 			      struct krdma_error *error)
 {
 	void __user *to = u64_to_user_ptr(cmd->completions);
 	u32 i;
 
-	for (i = 0; i < b->n; i++, to += cmd->completion_stride) {
-		struct krdma_transfer *x = &b->r[i]->x;
+	for (i = 0; r; r = r->next, i++, to += cmd->completion_stride) {
+		struct krdma_transfer *x = &r->x;
 		struct krdma_completion comp = {
 			.user_data = x->user_data,
 			.result = x->moved,
@@ -129,81 +117,83 @@ static int krdma_op_copy(struct krdma_op *op, const void __user *from, size_t si
 	return copy_struct_from_user(op, sizeof(*op), from, size);
 }
 
-/* A request for each operation of a command, which are all looked at; or none. */
-static int krdma_ops_read(struct krdma_ctx *ctx, const struct krdma_ioc_submit *cmd,
-			  struct krdma_req **reqs, struct krdma_error *error)
+/* A request for each operation of a command, by ->next, which are all looked at; or an ERR_PTR. */
+static struct krdma_req *krdma_ops_read(struct krdma_ctx *ctx, const struct krdma_ioc_submit *cmd,
+					struct krdma_error *error)
 {
 	const void __user *from = u64_to_user_ptr(cmd->ops);
+	/* All of a call are of one, whatever processor it goes on on. */
+	struct krdma_lane *lane = krdma_lane_of(ctx);
+	struct krdma_req *first = NULL, **link = &first, *r;
 	struct krdma_op op;
-	int rc;
+	int rc = 0;
 	u32 i;
 
-	rc = krdma_reqs_take(ctx, reqs, cmd->count);
-	if (rc)
-		return rc;
 	for (i = 0; i < cmd->count && !rc; i++, from += cmd->op_stride) {
 		rc = krdma_op_copy(&op, from, cmd->op_stride);
-		if (rc)
+		if (rc) {
 			krdma_explain(error, rc, "operation %u can't be read (%pe)", i,
 				      ERR_PTR(rc));
-		else
-			rc = krdma_req_check(&op, false, reqs[i], error);
+			break;
+		}
+		r = krdma_req_new(lane, ctx, &op, false);
+		if (IS_ERR(r)) {
+			rc = PTR_ERR(r);
+			break;
+		}
+		*link = r;
+		link = &r->next;
+		rc = krdma_req_check(&op, false, r, error);
 	}
-	if (rc)
-		krdma_reqs_give(reqs, cmd->count);
-	return rc;
+	if (!rc)
+		return first;
+	krdma_reqs_give(first);
+	return ERR_PTR(rc);
 }
 
-static void krdma_batch_start(struct krdma_batch *b, struct krdma_error *error)
+/* Return: how many are under way, or were; the others have a status */
+static u32 krdma_batch_start(struct krdma_req *first, struct krdma_error *error)
 {
 	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
-	u32 i;
+	struct krdma_batch *b = &first->batch;
+	struct krdma_req *r;
+	u32 n = 0;
 
-	for (i = 0; i < b->n; i++) {
-		struct krdma_req *r = b->r[i];
-
+	for (r = first; r; r = r->next) {
 		r->x.status = krdma_req_prepare(r, error);
 		if (r->x.status)
 			continue;
 		r->frontend = b;
 		r->end = krdma_batch_req_end;
-		atomic_inc(&b->pending);
 		krdma_queue_add(&batch, &r->x);
+		n++;
 	}
+	atomic_set(&b->pending, n);
+	atomic_set(&b->met, 0);
+	init_completion(&b->done);
+	INIT_WORK(&b->work, krdma_batch_work);
 	krdma_reqs_submit(&batch);
-	krdma_batch_ended(b);
+	return n;
 }
 
 static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd,
 			     struct krdma_error *error)
 {
-	struct krdma_batch *b;
+	struct krdma_req *first;
 	int rc;
 
-	b = krdma_inject(kvzalloc(struct_size(b, r, cmd->count), GFP_KERNEL_ACCOUNT), NULL);
-	if (!b)
-		return -ENOMEM;
-	rc = krdma_ops_read(ctx, cmd, b->r, error);
-	if (rc) {
-		kvfree(b);
-		return rc;
-	}
-	refcount_set(&b->refs, 2);
-	atomic_set(&b->pending, 1);
-	init_completion(&b->done);
-	INIT_WORK(&b->work, krdma_batch_work);
-	b->n = cmd->count;
-	krdma_batch_start(b, error);
-	rc = krdma_batch_wait(b);
-	if (!rc)
-		rc = krdma_batch_report(b, cmd, error);
+	first = krdma_ops_read(ctx, cmd, error);
+	if (IS_ERR(first))
+		return PTR_ERR(first);
 	cmd->accepted = cmd->count;
+	if (krdma_batch_start(first, error)) {
+		rc = krdma_batch_wait(first);
+		if (rc)
+			return rc;
+	}
+	rc = krdma_batch_report(first, cmd, error);
 	/* ORDER: nothing is pinned any more when the user gets its status. */
-	if (rc != -EINTR)
-		krdma_batch_drop(b);
-	/* Mostly the transfers are through with it: no need for a work. */
-	if (refcount_dec_and_test(&b->refs))
-		krdma_batch_work(&b->work);
+	krdma_reqs_give(first);
 	return rc;
 }
 
@@ -213,14 +203,18 @@ static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
  * krdma_reap_later - see to it that what nobody reads is unpinned
  * @ctx: open file
  *
- * Context: ctx->reqs_lock held.
+ * Context: the lock held of the list that it is on.
  */
 void krdma_reap_later(struct krdma_ctx *ctx)
 {
-	/* ORDER: under the lock: the one that takes a request from a list may free the context. */
-	lockdep_assert_held(&ctx->reqs_lock);
+	/*
+	 * ORDER: under the lock: the one that takes a request from a list may free the context;
+	 * and what is pending will look at the list.
+	 */
+	if (delayed_work_pending(&ctx->reap_work))
+		return;
 	if (queue_delayed_work(krdma_wq, &ctx->reap_work,
-			       ctx->closed ? 0 : msecs_to_jiffies(KRDMA_REAP_MS)))
+			       READ_ONCE(ctx->closed) ? 0 : msecs_to_jiffies(KRDMA_REAP_MS)))
 		kref_get(&ctx->ref);
 }
 
@@ -228,7 +222,7 @@ static void krdma_async_end(struct krdma_req *r)
 {
 	struct krdma_ctx *ctx = r->ctx;
 
-	spin_lock_bh(&ctx->reqs_lock);
+	spin_lock_bh(&ctx->lock);
 	list_add_tail(&r->all, &ctx->ended);
 	if (r->pins.charged || ctx->closed)
 		krdma_reap_later(ctx);
@@ -237,32 +231,31 @@ static void krdma_async_end(struct krdma_req *r)
 	/* Who waits has looked under the lock, and was on the queue before. */
 	if (waitqueue_active(&ctx->wait))
 		wake_up(&ctx->wait);
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_unlock_bh(&ctx->lock);
 }
 
 static u32 krdma_room_take(struct krdma_ctx *ctx, u32 n)
 {
-	spin_lock_bh(&ctx->reqs_lock);
-	n = min(n, KRDMA_CTX_OPS_MAX - ctx->nreqs);
-	ctx->nreqs += n;
-	spin_unlock_bh(&ctx->reqs_lock);
+	/* Mostly it is enough, and the lanes keep theirs. */
+	if (READ_ONCE(ctx->room) < n)
+		krdma_room_collect(ctx);
+	spin_lock_bh(&ctx->lock);
+	n = min(n, ctx->room);
+	ctx->room -= n;
+	ctx->nasync += n;
+	spin_unlock_bh(&ctx->lock);
 	return n;
-}
-
-/* Give room back; ctx->reqs_lock is held. */
-static void krdma_room_add(struct krdma_ctx *ctx, u32 n)
-{
-	ctx->nreqs -= n;
-	/* Who waits has looked under the lock, and was on the queue before. */
-	if (waitqueue_active(&ctx->wait))
-		wake_up(&ctx->wait);
 }
 
 static void krdma_room_put(struct krdma_ctx *ctx, u32 n)
 {
-	spin_lock_bh(&ctx->reqs_lock);
-	krdma_room_add(ctx, n);
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_lock_bh(&ctx->lock);
+	ctx->room += n;
+	ctx->nasync -= n;
+	/* Who waits has looked under the lock, and was on the queue before. */
+	if (waitqueue_active(&ctx->wait))
+		wake_up(&ctx->wait);
+	spin_unlock_bh(&ctx->lock);
 }
 
 /* Room for operations that nobody waits for: for 1 at least, or -EAGAIN, -ERESTARTSYS. */
@@ -277,68 +270,12 @@ static int krdma_room(struct krdma_ctx *ctx, u32 n, bool nonblock)
 	return wait_event_interruptible(ctx->wait, (got = krdma_room_take(ctx, n))) ?: got;
 }
 
-/**
- * krdma_submit_enter - a request for an operation that nobody waits for, if there is room
- * @ctx: open file
- *
- * Context: process.
- * Return: the request, for krdma_submit_leave; -EDQUOT, -ENOMEM
- */
-struct krdma_req *krdma_submit_enter(struct krdma_ctx *ctx)
-{
-	struct krdma_req *r = NULL;
-	bool room;
-
-	spin_lock_bh(&ctx->reqs_lock);
-	room = ctx->nreqs < KRDMA_CTX_OPS_MAX;
-	if (room) {
-		ctx->nreqs++;
-		r = krdma_req_idle(ctx);
-	}
-	spin_unlock_bh(&ctx->reqs_lock);
-	if (!room)
-		return ERR_PTR(-EDQUOT);
-	r = krdma_req_new(ctx, r);
-	if (r)
-		return r;
-	krdma_room_put(ctx, 1);
-	return ERR_PTR(-ENOMEM);
-}
-
-/**
- * krdma_submit_leave - give the request and its room back
- * @r: request that has ended or was not started
- * @link: the pointer to it that others follow under ctx->reqs_lock; NULL from then on
- *
- * Context: process, may sleep.
- */
-void krdma_submit_leave(struct krdma_req *r, struct krdma_req **link)
-{
-	struct krdma_ctx *ctx = r->ctx;
-
-	spin_lock_bh(&ctx->reqs_lock);
-	while (unlikely(r->unpinning)) {
-		spin_unlock_bh(&ctx->reqs_lock);
-		wait_event(ctx->wait, !READ_ONCE(r->unpinning));
-		spin_lock_bh(&ctx->reqs_lock);
-	}
-	/* It is on ctx->over, or on none. */
-	if (r->started)
-		list_del_init(&r->all);
-	*link = NULL;
-	krdma_req_keep(r);
-	krdma_room_add(ctx, 1);
-	spin_unlock_bh(&ctx->reqs_lock);
-	krdma_req_free(r);
-}
-
 static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
 			      struct krdma_error *error)
 {
 	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
-	struct krdma_req **reqs, *r;
-	int room, rc;
-	u32 i;
+	struct krdma_req *first, *r, *next;
+	int room, i = 0;
 
 	room = krdma_room(ctx, cmd->count, nonblock);
 	if (room == -EAGAIN)
@@ -346,27 +283,23 @@ static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_ioc_submit *cm
 			      KRDMA_CTX_OPS_MAX);
 	if (room < 0)
 		return room;
-	reqs = krdma_inject(kvmalloc_array(cmd->count, sizeof(*reqs), GFP_KERNEL_ACCOUNT), NULL);
 	/* All are looked at, also those that there is no room for. */
-	rc = reqs ? krdma_ops_read(ctx, cmd, reqs, error) : -ENOMEM;
-	for (i = 0; i < cmd->count && !rc; i++) {
-		r = reqs[i];
-		if (i >= room) {
-			krdma_req_free(r);
-			continue;
-		}
+	first = krdma_ops_read(ctx, cmd, error);
+	if (IS_ERR(first)) {
+		krdma_room_put(ctx, room);
+		return PTR_ERR(first);
+	}
+	for (r = first; r && i < room; r = next, i++) {
+		next = r->next;
 		r->end = krdma_async_end;
 		/* What fails here has a completion like the others. */
 		r->x.status = krdma_req_prepare(r, &r->error);
 		krdma_queue_add(&batch, &r->x);
 	}
+	krdma_reqs_give(r);
 	krdma_reqs_submit(&batch);
-	kvfree(reqs);
-	if (rc)
-		krdma_room_put(ctx, room);
-	else
-		cmd->accepted = room;
-	return rc;
+	cmd->accepted = room;
+	return 0;
 }
 
 /**
@@ -408,19 +341,22 @@ int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonbl
  */
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd)
 {
+	struct krdma_lane *lane;
 	struct krdma_req *r;
 
 	cmd->count = 0;
-	spin_lock_bh(&ctx->reqs_lock);
-	list_for_each_entry(r, &ctx->reqs, all) {
-		/* Somebody waits for the batch. */
-		if (r->end == krdma_batch_req_end ||
-		    (!(cmd->flags & KRDMA_CANCEL_ALL) && r->x.user_data != cmd->user_data))
-			continue;
-		krdma_transfer_cancel(&r->x, -ECANCELED);
-		cmd->count++;
+	krdma_for_each_lane(lane, ctx) {
+		spin_lock_bh(&lane->lock);
+		list_for_each_entry(r, &lane->reqs, all) {
+			/* Somebody waits for the batch. */
+			if (r->end == krdma_batch_req_end ||
+			    (!(cmd->flags & KRDMA_CANCEL_ALL) && r->x.user_data != cmd->user_data))
+				continue;
+			krdma_transfer_cancel(&r->x, -ECANCELED);
+			cmd->count++;
+		}
+		spin_unlock_bh(&lane->lock);
 	}
-	spin_unlock_bh(&ctx->reqs_lock);
 }
 
 /* ---- completions ---- */
@@ -443,9 +379,9 @@ int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error)
 	if (IS_ERR(eventfd))
 		return krdma_explain(error, PTR_ERR(eventfd),
 				     "file descriptor %d is not an eventfd", fd);
-	spin_lock_bh(&ctx->reqs_lock);
+	spin_lock_bh(&ctx->lock);
 	swap(ctx->eventfd, eventfd);
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_unlock_bh(&ctx->lock);
 	if (eventfd)
 		eventfd_ctx_put(eventfd);
 	return 0;
@@ -456,7 +392,7 @@ static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx)
 {
 	struct krdma_req *r;
 
-	lockdep_assert_held(&ctx->reqs_lock);
+	lockdep_assert_held(&ctx->lock);
 	list_for_each_entry(r, &ctx->ended, all)
 		if (!r->unpinning)
 			return r;
@@ -478,13 +414,11 @@ static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
 {
 	struct krdma_req *r;
 
-	spin_lock_bh(&ctx->reqs_lock);
+	spin_lock_bh(&ctx->lock);
 	r = krdma_ended_first(ctx);
-	if (r) {
+	if (r)
 		list_del_init(&r->all);
-		krdma_req_keep(r);
-	}
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_unlock_bh(&ctx->lock);
 	return r;
 }
 
@@ -492,9 +426,9 @@ static bool krdma_ended_wait(struct krdma_ctx *ctx)
 {
 	bool over;
 
-	spin_lock_bh(&ctx->reqs_lock);
-	over = krdma_ended_first(ctx) || !ctx->nreqs;
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_lock_bh(&ctx->lock);
+	over = krdma_ended_first(ctx) || !ctx->nasync;
+	spin_unlock_bh(&ctx->lock);
 	return over;
 }
 
@@ -511,8 +445,8 @@ static bool krdma_ended_wait(struct krdma_ctx *ctx)
 ssize_t krdma_reap(struct file *file, char __user *buf, size_t size, loff_t *pos)
 {
 	struct krdma_ctx *ctx = file->private_data;
+	struct krdma_req *read = NULL, *r;
 	struct krdma_error error;
-	struct krdma_req *r;
 	size_t done = 0;
 	int rc = 0;
 
@@ -535,7 +469,7 @@ ssize_t krdma_reap(struct file *file, char __user *buf, size_t size, loff_t *pos
 		if (!r) {
 			rc = wait_event_interruptible(ctx->wait, krdma_ended_wait(ctx));
 			/* Another reader may be faster, or there is none to wait for. */
-			if (rc || !READ_ONCE(ctx->nreqs))
+			if (rc || !READ_ONCE(ctx->nasync))
 				break;
 			continue;
 		}
@@ -549,16 +483,18 @@ ssize_t krdma_reap(struct file *file, char __user *buf, size_t size, loff_t *pos
 		/* ORDER: nothing is pinned any more when the user gets its status. */
 		krdma_req_unpin(r);
 		if (copy_to_user(buf + done, &comp, sizeof(comp))) {
-			spin_lock_bh(&ctx->reqs_lock);
+			spin_lock_bh(&ctx->lock);
 			list_add(&r->all, &ctx->ended);
 			wake_up(&ctx->wait);
-			spin_unlock_bh(&ctx->reqs_lock);
+			spin_unlock_bh(&ctx->lock);
 			rc = -EFAULT;
 			break;
 		}
-		krdma_req_free(r);
+		r->next = read;
+		read = r;
 		done += sizeof(comp);
 	}
+	krdma_reqs_give(read);
 	if (done)
 		krdma_room_put(ctx, done / sizeof(struct krdma_completion));
 	if (error.err)
@@ -580,13 +516,34 @@ __poll_t krdma_poll(struct file *file, poll_table *wait)
 	__poll_t mask = 0;
 
 	poll_wait(file, &ctx->wait, wait);
-	spin_lock_bh(&ctx->reqs_lock);
+	if (!READ_ONCE(ctx->room))
+		krdma_room_collect(ctx);
+	spin_lock_bh(&ctx->lock);
 	if (!list_empty(&ctx->ended))
 		mask |= EPOLLIN | EPOLLRDNORM;
-	if (ctx->nreqs < KRDMA_CTX_OPS_MAX)
+	if (ctx->room)
 		mask |= EPOLLOUT | EPOLLWRNORM;
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_unlock_bh(&ctx->lock);
 	return mask;
+}
+
+/* Nobody has read these for a while: their memory must not stay pinned for it. */
+static void krdma_reap_list(struct krdma_ctx *ctx, struct list_head *list, spinlock_t *lock)
+{
+	struct krdma_req *r;
+
+	spin_lock_bh(lock);
+	while (!READ_ONCE(ctx->closed) && (r = krdma_pinned_first(list))) {
+		r->unpinning = true;
+		WRITE_ONCE(ctx->unpinning, true);
+		spin_unlock_bh(lock);
+		krdma_req_unpin(r);
+		spin_lock_bh(lock);
+		WRITE_ONCE(r->unpinning, false);
+		WRITE_ONCE(ctx->unpinning, false);
+		wake_up(&ctx->wait);
+	}
+	spin_unlock_bh(lock);
 }
 
 /**
@@ -598,24 +555,16 @@ __poll_t krdma_poll(struct file *file, poll_table *wait)
 void krdma_submit_reap_work(struct work_struct *work)
 {
 	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, reap_work.work);
+	struct krdma_lane *lane;
 	struct krdma_req *r;
 
-	/* Nobody has read these for a while: their memory must not stay pinned for it. */
-	spin_lock_bh(&ctx->reqs_lock);
-	while (!ctx->closed &&
-	       (r = krdma_pinned_first(&ctx->ended) ?: krdma_pinned_first(&ctx->over))) {
-		r->unpinning = true;
-		ctx->unpinning = true;
-		spin_unlock_bh(&ctx->reqs_lock);
-		krdma_req_unpin(r);
-		spin_lock_bh(&ctx->reqs_lock);
-		r->unpinning = false;
-		ctx->unpinning = false;
-		wake_up(&ctx->wait);
+	krdma_reap_list(ctx, &ctx->ended, &ctx->lock);
+	krdma_for_each_lane(lane, ctx)
+		krdma_reap_list(ctx, &lane->over, &lane->lock);
+	while (READ_ONCE(ctx->closed) && (r = krdma_ended_take(ctx))) {
+		r->next = NULL;
+		krdma_reqs_give(r);
 	}
-	spin_unlock_bh(&ctx->reqs_lock);
-	while (READ_ONCE(ctx->closed) && (r = krdma_ended_take(ctx)))
-		krdma_req_free(r);
 	krdma_ctx_put(ctx);
 }
 
@@ -630,15 +579,23 @@ void krdma_submit_reap_work(struct work_struct *work)
 void krdma_submit_close(struct krdma_ctx *ctx)
 {
 	struct eventfd_ctx *eventfd;
+	struct krdma_lane *lane;
 	struct krdma_req *r;
 
-	spin_lock_bh(&ctx->reqs_lock);
-	ctx->closed = true;
+	spin_lock_bh(&ctx->lock);
+	WRITE_ONCE(ctx->closed, true);
 	eventfd = ctx->eventfd;
 	ctx->eventfd = NULL;
-	list_for_each_entry(r, &ctx->reqs, all)
-		krdma_transfer_cancel(&r->x, -ECANCELED);
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_unlock_bh(&ctx->lock);
+	krdma_for_each_lane(lane, ctx) {
+		spin_lock_bh(&lane->lock);
+		/* From here on each request has a reference of its own. */
+		lane->gone = true;
+		refcount_add(lane->nreqs, &ctx->ref.refcount);
+		list_for_each_entry(r, &lane->reqs, all)
+			krdma_transfer_cancel(&r->x, -ECANCELED);
+		spin_unlock_bh(&lane->lock);
+	}
 	/* Of those, reap_work may be at one. */
 	kref_get(&ctx->ref);
 	if (mod_delayed_work(krdma_wq, &ctx->reap_work, 0))

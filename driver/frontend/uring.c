@@ -19,7 +19,8 @@
 #include "frontend/ctx.h"
 
 struct krdma_uring_pdu {
-	struct krdma_req *req;
+	struct krdma_req *req; /* NULL: it has ended; the lock of its lane */
+	u32 lane;
 	bool cqe32;
 };
 
@@ -72,7 +73,7 @@ KRDMA_URING_TASK(krdma_uring_task)
 		res = min_t(u64, moved, INT_MAX);
 	}
 	krdma_uring_lose(r);
-	krdma_submit_leave(r, &pdu->req);
+	krdma_req_leave(r, &pdu->req);
 	/* ORDER: nothing is pinned any more when the user gets its status. */
 	krdma_uring_done(cmd, res, moved, pdu->cqe32, KRDMA_URING_TASK_FLAGS);
 }
@@ -177,6 +178,7 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
 	if (rc)
 		return rc;
 	krdma_uring_pdu(cmd)->req = r;
+	krdma_uring_pdu(cmd)->lane = r->lane->index;
 	krdma_uring_pdu(cmd)->cqe32 = issue_flags & IO_URING_F_CQE32;
 	r->frontend = cmd;
 	r->tasked = true;
@@ -218,10 +220,11 @@ static noinline int krdma_uring_refuse_early(struct krdma_ctx *ctx, int rc)
 static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 {
 	struct krdma_ctx *ctx = cmd->file->private_data;
+	struct krdma_lane *lane = &ctx->lanes[krdma_uring_pdu(cmd)->lane];
 	struct krdma_req *r;
 	bool pause = false;
 
-	spin_lock_bh(&ctx->reqs_lock);
+	spin_lock_bh(&lane->lock);
 	r = krdma_uring_pdu(cmd)->req;
 	if (r) {
 		/* io_uring asks for all, again and again: one break is enough for all. */
@@ -229,7 +232,7 @@ static void krdma_uring_cancel(struct io_uring_cmd *cmd)
 		r->cancelled = true;
 		krdma_transfer_cancel(&r->x, -ECANCELED);
 	}
-	spin_unlock_bh(&ctx->reqs_lock);
+	spin_unlock_bh(&lane->lock);
 	if (pause) {
 		schedule_timeout_uninterruptible(1);
 		WRITE_ONCE(ctx->paused, jiffies);
@@ -263,14 +266,14 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return -EOPNOTSUPP;
 	if (!(issue_flags & IO_URING_F_SQE128))
 		return krdma_uring_refuse_early(ctx, -EINVAL);
-	r = krdma_submit_enter(ctx);
+	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));
+	r = krdma_req_new(krdma_lane_of(ctx), ctx, &op, true);
 	if (IS_ERR(r))
 		return krdma_uring_refuse_early(ctx, PTR_ERR(r));
-	memcpy(&op, krdma_uring_sqe(cmd), sizeof(op));
 	rc = krdma_uring_start(cmd, &op, r, issue_flags);
 	if (!rc)
 		return -EIOCBQUEUED;
 	rc = krdma_uring_refuse(ctx, &r->error, rc);
-	krdma_submit_leave(r, &link);
+	krdma_req_leave(r, &link);
 	return rc;
 }
