@@ -119,9 +119,7 @@ static struct krdma_region *krdma_sending_next(struct krdma_channel *ch, struct 
 	return NULL;
 }
 
-/* Return: its region, to be put without the lock. */
-static struct krdma_region *krdma_send_end(struct krdma_channel *ch, struct krdma_send *send,
-					   int err)
+static void krdma_send_end(struct krdma_channel *ch, struct krdma_send *send, int err)
 {
 	struct krdma_region *region = send->region;
 	struct krdma_transfer *x = send->transfer;
@@ -132,18 +130,19 @@ static struct krdma_region *krdma_send_end(struct krdma_channel *ch, struct krdm
 	region->nsends--;
 	ch->message_credits_used--;
 	krdma_send_free(ch, send);
-	if (!x)
-		return region;
-	x->send = NULL;
-	if (err) {
-		krdma_transfer_replied(x, err);
-		return region;
+	if (x) {
+		x->send = NULL;
+		if (err) {
+			krdma_transfer_replied(x, err);
+		} else {
+			x->message = KRDMA_MESSAGE_STATE_NONE;
+			if (x->opcode == KRDMA_OP_SEND)
+				x->moved = x->length;
+			krdma_transfer_advance(x, 0);
+		}
 	}
-	x->message = KRDMA_MESSAGE_STATE_NONE;
-	if (x->opcode == KRDMA_OP_SEND)
-		x->moved = x->length;
-	krdma_transfer_advance(x, 0);
-	return region;
+	/* ORDER: its transfers are at their end, or hold it. */
+	krdma_region_put_soft(region);
 }
 
 /* The device has refused a message; the other messages of its region go on. */
@@ -153,7 +152,7 @@ static void krdma_send_refused(struct krdma_channel *ch, struct krdma_send *send
 	send->posted = false;
 	krdma_stat_add(KRDMA_STAT_CONTROL_SENT, -1);
 	krdma_transfer_refused(send->transfer);
-	krdma_region_put_soft(krdma_send_end(ch, send, -EIO));
+	krdma_send_end(ch, send, -EIO);
 }
 
 /* Return: true if some were refused, and the channel is up. */
@@ -229,7 +228,7 @@ static void krdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_send *send = container_of(wc->wr_cqe, struct krdma_send, cqe);
 	struct krdma_channel *ch = cq->cq_context;
 
-	krdma_channel_lock(ch);
+	spin_lock(&ch->lock);
 	krdma_post_completed_locked(ch, wc);
 	/* siw may tell twice. */
 	if (send->posted) {
@@ -237,7 +236,7 @@ static void krdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 		krdma_send_free(ch, send);
 		krdma_transfer_pump(ch);
 	}
-	krdma_channel_unlock(ch);
+	krdma_channel_unlock_softirq(ch);
 }
 
 /**
@@ -246,18 +245,18 @@ static void krdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
  * @rx: receive of the reply; posted again here
  * @msg: the reply
  *
- * Context: softirq, or rx_work.
+ * Context: the lock of the first channel held, which is up.
+ * Return: NULL, or how the peer broke the protocol
  */
-void krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
-			 const union krdma_wire_msg *msg)
+const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
+				const union krdma_wire_msg *msg)
 {
 	const struct krdma_wire_taken *taken = msg->message_reply.taken;
-	struct krdma_region *regions[KRDMA_WIRE_MESSAGE_CREDITS_MAX];
-	u32 n = 0, entries = krdma_wire_entries(msg), index;
+	u32 entries = krdma_wire_entries(msg), index;
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_send *send;
 
-	krdma_channel_lock(ch);
+	lockdep_assert_held(&ch->lock);
 	for (; entries; entries--, taken++) {
 		index = le32_to_cpu(taken->tag) - 1;
 		if (index >= ch->message_credits)
@@ -265,17 +264,13 @@ void krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
 		send = &ch->sends[array_index_nospec(index, ch->message_credits)];
 		if (!send->region)
 			break;
-		regions[n++] =
-			krdma_send_end(ch, send, krdma_wire_errno(le16_to_cpu(taken->status)));
+		krdma_send_end(ch, send, krdma_wire_errno(le16_to_cpu(taken->status)));
 	}
 	/* ORDER: the receive, which is read no more, before the next messages are sent. */
-	if (!krdma_post_rx_locked(ch, rx))
+	krdma_post_rx_later(ch, rx);
+	if (!krdma_post_rx_again(ch))
 		krdma_transfer_pump(ch);
-	krdma_channel_unlock(ch);
-	while (n)
-		krdma_region_put_soft(regions[--n]);
-	if (entries)
-		krdma_session_protocol(sess, "a reply to no message");
+	return entries ? "a reply to no message" : NULL;
 }
 
 /* ---- set-up ---- */

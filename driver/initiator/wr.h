@@ -196,8 +196,8 @@ void krdma_sink_dereg(struct krdma_wr *w);
 /* message.c */
 void krdma_send_enqueue(struct krdma_transfer *x, ktime_t now);
 void krdma_sends_post(struct krdma_channel *ch, ktime_t now);
-void krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
-			 const union krdma_wire_msg *msg);
+const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
+				const union krdma_wire_msg *msg);
 int krdma_sends_setup(struct krdma_channel *ch);
 void krdma_sends_begin(struct krdma_session *sess);
 void krdma_sends_drop(struct krdma_channel *ch);

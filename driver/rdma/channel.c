@@ -265,9 +265,8 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
-	bool handle = false;
 
-	krdma_channel_lock(ch);
+	spin_lock(&ch->lock);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc);
 	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > ch->rx_size ||
@@ -283,40 +282,44 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		if (ch->bye < 0)
 			WRITE_ONCE(ch->bye, krdma_wire_bye_reason(rx->buf, rx->len));
 		ch->last_wc = jiffies;
-		handle = ch->ops->received(ch, rx);
+		ch->ops->received(ch, rx);
 	}
-	krdma_channel_unlock(ch);
-	if (handle)
-		ch->ops->handle(ch, rx);
+	krdma_channel_unlock_softirq(ch);
 }
 
 /**
- * krdma_post_rx_locked - give a receive buffer to the queue pair
+ * krdma_post_rx_later - a receive buffer is handled
  * @ch: channel
- * @rx: the buffer, handled by now
+ * @rx: the buffer; krdma_post_rx_again() posts it
+ *
+ * Context: channel->lock held.
+ */
+void krdma_post_rx_later(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	lockdep_assert_held(&ch->lock);
+	ib_dma_sync_single_for_device(ch->dev->ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
+	rx->wr.next = ch->rx_again;
+	ch->rx_again = &rx->wr;
+}
+
+/**
+ * krdma_post_rx_again - give the queue pair the receive buffers that are handled, as a chain
+ * @ch: channel
  *
  * Context: channel->lock held.
  * Return: 0 or a negative errno
  */
-int krdma_post_rx_locked(struct krdma_channel *ch, struct krdma_rx *rx)
+int krdma_post_rx_again(struct krdma_channel *ch)
 {
-	struct ib_device *ib = ch->dev->ib;
-	struct ib_sge sge = {
-		.addr = rx->dma,
-		.length = ch->rx_size,
-		.lkey = ch->pd->local_dma_lkey,
-	};
-	struct ib_recv_wr wr = {
-		.wr_cqe = &rx->cqe,
-		.sg_list = &sge,
-		.num_sge = 1,
-	};
+	const struct ib_recv_wr *first = ch->rx_again;
 	int rc = -ENOTCONN;
 
 	lockdep_assert_held(&ch->lock);
-	ib_dma_sync_single_for_device(ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
+	if (!first)
+		return 0;
+	ch->rx_again = NULL;
 	if (ch->state <= KRDMA_CHANNEL_UP)
-		rc = krdma_inject(ib_post_recv(ch->qp, &wr, NULL), -ENOMEM);
+		rc = krdma_inject(ib_post_recv(ch->qp, first, NULL), -ENOMEM);
 	/* The peer counts on it. */
 	if (rc && ch->state == KRDMA_CHANNEL_UP)
 		krdma_channel_fail(ch, -ENOTCONN, "a receive was not accepted", -1);
@@ -324,7 +327,7 @@ int krdma_post_rx_locked(struct krdma_channel *ch, struct krdma_rx *rx)
 }
 
 /**
- * krdma_post_rx - the same, without the lock
+ * krdma_post_rx - give a receive buffer to the queue pair
  * @ch: channel
  * @rx: the buffer, handled by now
  *
@@ -336,7 +339,8 @@ int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
 	int rc;
 
 	krdma_channel_lock(ch);
-	rc = krdma_post_rx_locked(ch, rx);
+	krdma_post_rx_later(ch, rx);
+	rc = krdma_post_rx_again(ch);
 	krdma_channel_unlock(ch);
 	return rc;
 }
@@ -370,11 +374,11 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct krdma_tx *tx = container_of(wc->wr_cqe, struct krdma_tx, cqe);
 	struct krdma_channel *ch = cq->cq_context;
 
-	krdma_channel_lock(ch);
+	spin_lock(&ch->lock);
 	krdma_post_completed_locked(ch, wc);
 	if (tx->posted)
 		krdma_tx_free(ch, tx);
-	krdma_channel_unlock(ch);
+	krdma_channel_unlock_softirq(ch);
 }
 
 /**
@@ -493,15 +497,15 @@ struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch)
 }
 
 /**
- * krdma_post_tx - send a control message
+ * krdma_post_tx_locked - send a control message
  * @ch: channel
  * @tx: buffer with the message; owned by the post from here
  * @last: a BYE, the one message that a channel may send that is down
  *
- * Context: any; no lock of the session or the channel held.
+ * Context: channel->lock held.
  * Return: 0 or -ENOTCONN
  */
-int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
+int krdma_post_tx_locked(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
 {
 	u32 len = le32_to_cpu(((const struct krdma_wire_hdr *)tx->buf)->length);
 	struct ib_sge sge = {
@@ -519,8 +523,8 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
 	const struct ib_send_wr *bad = NULL;
 	int rc = -ENOTCONN;
 
+	lockdep_assert_held(&ch->lock);
 	ib_dma_sync_single_for_device(ch->dev->ib, tx->dma, len, DMA_TO_DEVICE);
-	krdma_channel_lock(ch);
 	if (ch->state == KRDMA_CHANNEL_UP || (last && ch->state == KRDMA_CHANNEL_DOWN)) {
 		krdma_post_count(ch, 1);
 		rc = krdma_inject_post(ch->qp, &wr, &bad);
@@ -539,6 +543,24 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
 		krdma_tx_wake(ch);
 	if (!rc)
 		krdma_stat_inc(KRDMA_STAT_CONTROL_SENT);
+	return rc;
+}
+
+/**
+ * krdma_post_tx - the same, without the lock
+ * @ch: channel
+ * @tx: buffer with the message; owned by the post from here
+ * @last: a BYE
+ *
+ * Context: any; no lock of the session or the channel held.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
+{
+	int rc;
+
+	krdma_channel_lock(ch);
+	rc = krdma_post_tx_locked(ch, tx, last);
 	krdma_channel_unlock(ch);
 	return rc;
 }
@@ -723,6 +745,16 @@ int krdma_post_setup(struct krdma_channel *ch)
 		if (rc)
 			return rc;
 		ch->rx[i].cqe.done = krdma_rx_done;
+		ch->rx[i].sge = (struct ib_sge){
+			.addr = ch->rx[i].dma,
+			.length = ch->rx_size,
+			.lkey = ch->pd->local_dma_lkey,
+		};
+		ch->rx[i].wr = (struct ib_recv_wr){
+			.wr_cqe = &ch->rx[i].cqe,
+			.sg_list = &ch->rx[i].sge,
+			.num_sge = 1,
+		};
 	}
 	return ch->data ? ch->data->setup(ch) : 0;
 }

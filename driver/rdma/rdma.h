@@ -75,7 +75,9 @@ struct krdma_rx {
 	void *buf;
 	u64 dma;
 	u32 len;
-	u32 tag; /* of a message with a credit */
+	__le32 tag; /* of a message with a credit */
+	struct ib_sge sge;
+	struct ib_recv_wr wr;
 };
 
 struct krdma_tx {
@@ -101,11 +103,9 @@ struct krdma_channel_ops {
 	void (*begin)(struct krdma_channel *ch);
 	void (*hold)(struct krdma_channel *ch); /* until ->settle */
 	void (*tx_free)(struct krdma_channel *ch);
-	/* Return: true if ->handle is to be called, too */
-	bool (*received)(struct krdma_channel *ch, struct krdma_rx *rx);
+	void (*received)(struct krdma_channel *ch, struct krdma_rx *rx); /* softirq */
 	/* no lock of the session or the channel held */
 	void (*settle)(struct krdma_channel *ch, u32 events);
-	void (*handle)(struct krdma_channel *ch, struct krdma_rx *rx);
 	void (*established)(struct krdma_channel *ch); /* inbound; rdma_cm's handler */
 	void (*beat)(struct krdma_channel *ch);        /* iWARP: ask for a sign of life */
 };
@@ -233,11 +233,12 @@ struct krdma_channel {
 	struct krdma_rx *rx;
 	u32 nrx;
 	u32 rx_size;
-	struct list_head rx_list; /* received, not handled yet */
-	bool rx_busy;             /* one handles what was received */
-	struct tasklet_struct rx_tasklet;
-	bool rx_reply; /* replies to messages wait for a buffer */
-	bool heard;    /* something was received */
+	struct list_head rx_list;            /* received, not handled yet */
+	bool rx_busy;                        /* one handles what was received */
+	struct ib_recv_wr *rx_again;         /* handled: krdma_post_rx_again() */
+	struct tasklet_struct reply_tasklet; /* replies to messages */
+	bool rx_reply;                       /* they wait for a buffer */
+	bool heard;                          /* something was received */
 
 	/* messages */
 	bool messages;            /* the initiator may send them */

@@ -112,7 +112,7 @@ void krdma_channel_stop(struct krdma_channel *ch)
 	if (ch->data)
 		ch->data->fail_rest(ch);
 	krdma_conn_stop(ch);
-	tasklet_kill(&ch->rx_tasklet);
+	tasklet_kill(&ch->reply_tasklet);
 }
 
 /* A channel other than the first is taken apart; it may begin anew. */

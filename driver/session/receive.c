@@ -2,10 +2,10 @@
 /*
  * What was received: the peer's requests, and replies to ours (Documentation/wire.rst).
  *
- * rx_work, for messages a tasklet, and for their replies the completion's handler, handles
- * it in order, one at a time, and never waits for the peer. Requests that take longer go
- * to the service (service.c). A receive is posted again before the reply that gives the
- * peer its credit back, and before a credit of our own becomes free.
+ * rx_work, and for messages and their replies the completion's handler, handles it in order, one
+ * at a time, and never waits for the peer. Requests that take longer go to the service
+ * (service.c). A receive is posted again before the reply that gives the peer its credit back,
+ * and before a credit of our own becomes free.
  *
  * A request is not begun before there is a buffer for its reply. Until a completion frees
  * one it is parked, and with it all that came behind it: a peer that does not take its
@@ -37,12 +37,9 @@ int krdma_reply(struct krdma_session *sess, struct krdma_tx *tx, __le32 tag)
 
 	hdr->tag = tag;
 	trace_krdma_message(sess->serial, true, hdr);
-	/* Messages have credits of their own. */
-	if (hdr->type != (KRDMA_WIRE_REPLY | KRDMA_WIRE_MESSAGE)) {
-		spin_lock_bh(&sess->lock);
-		krdma_tags_end(&sess->tags, le32_to_cpu(tag));
-		spin_unlock_bh(&sess->lock);
-	}
+	spin_lock_bh(&sess->lock);
+	krdma_tags_end(&sess->tags, le32_to_cpu(tag));
+	spin_unlock_bh(&sess->lock);
 	return krdma_post_tx(sess->ch, tx, false);
 }
 
@@ -147,7 +144,7 @@ static bool krdma_ctl_request(struct krdma_session *sess, struct krdma_rx *rx, s
 /* ---- what was received ---- */
 
 /* A message, or the reply to some: handled without sleeping. */
-static bool krdma_rx_soft(const struct krdma_rx *rx)
+static bool krdma_rx_message(const struct krdma_rx *rx)
 {
 	return rx->len && (((const u8 *)rx->buf)[0] & ~KRDMA_WIRE_REPLY) == KRDMA_WIRE_MESSAGE;
 }
@@ -176,52 +173,64 @@ static struct krdma_rx *krdma_rx_first(struct krdma_channel *ch)
  */
 void krdma_ctl_rx_kick(struct krdma_channel *ch)
 {
-	struct work_struct *work = &ch->sess->rx_work;
-	struct krdma_rx *rx;
-
 	lockdep_assert_held(&ch->lock);
 	if (ch->state != KRDMA_CHANNEL_UP)
 		return;
-	if (ch->rx_reply && krdma_post_tx_any(ch, 0))
-		queue_work(krdma_wq, work);
-	/* One that is busy with it looks again. */
-	rx = ch->rx_busy ? NULL : krdma_rx_first(ch);
-	if (rx && krdma_rx_soft(rx))
-		tasklet_schedule(&ch->rx_tasklet);
-	else if (rx)
-		queue_work(krdma_wq, work);
+	/* One that is busy with what was received looks again. */
+	if ((ch->rx_reply && krdma_post_tx_any(ch, 0)) || (!ch->rx_busy && krdma_rx_first(ch)))
+		queue_work(krdma_wq, &ch->sess->rx_work);
+}
+
+/* Messages are the target's, replies to them the initiator's. Return: as krdma_ctl_handle() */
+static const char *krdma_ctl_message(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	struct krdma_session *sess = ch->sess;
+	const union krdma_wire_msg *msg;
+	const char *cause;
+	bool reply;
+
+	lockdep_assert_held(&ch->lock);
+	krdma_stat_inc(KRDMA_STAT_CONTROL_RECEIVED);
+	msg = krdma_wire_check(rx->buf, rx->len, &cause);
+	if (msg) {
+		trace_krdma_message(sess->serial, false, &msg->hdr);
+		reply = msg->hdr.type & KRDMA_WIRE_REPLY;
+		if (sess->inbound != reply)
+			cause = sess->role->message(sess, rx, msg);
+		else
+			cause = reply ? "a reply to no message" : "a message without a credit";
+	}
+	if (cause)
+		krdma_session_protocol_locked(sess, cause);
+	return cause;
 }
 
 /**
- * krdma_ctl_rx_came - see to it that what was received is handled
+ * krdma_ctl_rx_came - handle a message or a reply to some; leave all else to rx_work
  * @ch: channel
- * @rx: what
+ * @rx: what was received
  *
- * A reply is for all messages that could be taken together, so an initiator gains
- * nothing by waiting for more.
+ * In order: behind what rx_work has not handled, a message is left to it, too.
  *
- * Context: channel->lock held.
- * Return: true if the caller has to call krdma_ctl_rx_reply, without the lock
+ * Context: softirq, channel->lock held.
  */
-bool krdma_ctl_rx_came(struct krdma_channel *ch, struct krdma_rx *rx)
+void krdma_ctl_rx_came(struct krdma_channel *ch, struct krdma_rx *rx)
 {
 	lockdep_assert_held(&ch->lock);
-	if (!ch->sess->inbound && ch->state == KRDMA_CHANNEL_UP && !ch->rx_busy &&
-	    list_empty(&ch->rx_list) && krdma_rx_soft(rx)) {
-		ch->rx_busy = true;
-		return true;
+	if (krdma_rx_message(rx) && ch->state == KRDMA_CHANNEL_UP && !ch->rx_busy &&
+	    list_empty(&ch->rx_list)) {
+		krdma_ctl_message(ch, rx);
+		return;
 	}
 	list_add_tail(&rx->node, &ch->rx_list);
 	krdma_ctl_rx_kick(ch);
-	return false;
 }
 
 /*
  * The next one, if nobody else is at it. With NULL the caller is not at it any more, and
  * what it leaves is begun anew.
  */
-static struct krdma_rx *krdma_ctl_next(struct krdma_channel *ch, bool at_it, bool soft,
-				       struct krdma_tx **tx)
+static struct krdma_rx *krdma_ctl_next(struct krdma_channel *ch, bool at_it, struct krdma_tx **tx)
 {
 	struct krdma_rx *rx = NULL;
 
@@ -229,8 +238,6 @@ static struct krdma_rx *krdma_ctl_next(struct krdma_channel *ch, bool at_it, boo
 	if (at_it == ch->rx_busy) {
 		if (ch->state == KRDMA_CHANNEL_UP)
 			rx = krdma_rx_first(ch);
-		if (rx && soft && !krdma_rx_soft(rx))
-			rx = NULL;
 		ch->rx_busy = rx;
 		if (rx)
 			list_del(&rx->node);
@@ -250,17 +257,16 @@ static void krdma_ctl_end(struct krdma_channel *ch)
 	krdma_channel_unlock(ch);
 }
 
-/* Messages are the target's, replies to them the initiator's. */
-static void krdma_ctl_message(struct krdma_session *sess, struct krdma_rx *rx,
-			      const union krdma_wire_msg *msg)
+/* One that came behind others. */
+static const char *krdma_ctl_message_late(struct krdma_channel *ch, struct krdma_rx *rx)
 {
-	bool reply = msg->hdr.type & KRDMA_WIRE_REPLY;
+	const char *cause = NULL;
 
-	if (sess->inbound != reply)
-		sess->role->message(sess, rx, msg);
-	else
-		krdma_session_protocol(sess, reply ? "a reply to no message" :
-						     "a message without a credit");
+	krdma_channel_lock(ch);
+	if (ch->state == KRDMA_CHANNEL_UP)
+		cause = krdma_ctl_message(ch, rx);
+	krdma_channel_unlock(ch);
+	return cause;
 }
 
 /* Return: NULL, or how the peer broke the protocol: the session ends. */
@@ -270,6 +276,8 @@ static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx 
 	const union krdma_wire_msg *msg;
 	const char *cause;
 
+	if (krdma_rx_message(rx))
+		return krdma_ctl_message_late(sess->ch, rx);
 	krdma_stat_inc(KRDMA_STAT_CONTROL_RECEIVED);
 	msg = krdma_wire_check(rx->buf, rx->len, &cause);
 	if (!msg) {
@@ -277,9 +285,7 @@ static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx 
 		goto out;
 	}
 	trace_krdma_message(sess->serial, false, &msg->hdr);
-	if ((msg->hdr.type & ~KRDMA_WIRE_REPLY) == KRDMA_WIRE_MESSAGE)
-		krdma_ctl_message(sess, rx, msg);
-	else if (msg->hdr.type & KRDMA_WIRE_REPLY)
+	if (msg->hdr.type & KRDMA_WIRE_REPLY)
 		krdma_rpc_replied(sess, rx, msg);
 	else if (msg->hdr.type == KRDMA_WIRE_BYE)
 		krdma_session_fail(sess, -ECONNRESET,
@@ -297,7 +303,7 @@ out:
  * In order, by one at a time. However busy the peer keeps it: it ends, and begins anew.
  * Return: false if the session ends.
  */
-static bool krdma_ctl_receive(struct krdma_session *sess, bool soft)
+static bool krdma_ctl_receive(struct krdma_session *sess)
 {
 	const char *cause = NULL;
 	struct krdma_tx *tx = NULL;
@@ -305,7 +311,7 @@ static bool krdma_ctl_receive(struct krdma_session *sess, bool soft)
 	u32 n;
 
 	for (n = 0; n < KRDMA_RX_MANY && !cause; n++) {
-		rx = krdma_ctl_next(sess->ch, rx, soft, &tx);
+		rx = krdma_ctl_next(sess->ch, rx, &tx);
 		if (!rx)
 			break;
 		cause = krdma_ctl_handle(sess, rx, tx);
@@ -325,39 +331,24 @@ void krdma_ctl_rx_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, rx_work);
 
-	if (krdma_ctl_receive(sess, false))
+	if (krdma_ctl_receive(sess))
 		sess->role->replies_due(sess);
 }
 
 /**
- * krdma_ctl_rx_soft - the same for messages, and their replies, alone
- * @t: of a channel
+ * krdma_ctl_replies - reply to messages
+ * @t: of the channel of a target
  *
  * As a tasklet it runs when all completions that there are have been handled, so that
  * messages that come together have one reply.
  *
  * Context: softirq.
  */
-void krdma_ctl_rx_soft(struct tasklet_struct *t)
+void krdma_ctl_replies(struct tasklet_struct *t)
 {
-	struct krdma_channel *ch = from_tasklet(ch, t, rx_tasklet);
-	struct krdma_session *sess = ch->sess;
+	struct krdma_channel *ch = from_tasklet(ch, t, reply_tasklet);
 
-	if (krdma_ctl_receive(sess, true) && sess->inbound)
-		sess->role->replies_due(sess);
-}
-
-/**
- * krdma_ctl_rx_reply - handle what krdma_ctl_rx_came has left to the caller
- * @ch: channel of an initiator
- * @rx: a reply to messages, or what should be one
- *
- * Context: completion handler, no lock of the session or the channel held.
- */
-void krdma_ctl_rx_reply(struct krdma_channel *ch, struct krdma_rx *rx)
-{
-	krdma_ctl_handle(ch->sess, rx, NULL);
-	krdma_ctl_end(ch);
+	ch->sess->role->replies_due(ch->sess);
 }
 
 /**

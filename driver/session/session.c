@@ -207,7 +207,23 @@ void krdma_session_begun(struct krdma_channel *ch, int rc, const char *cause)
 }
 
 /**
- * krdma_session_protocol - the peer broke the protocol
+ * krdma_session_protocol_locked - the peer broke the protocol
+ * @sess: session, which ends when the lock is dropped
+ * @cause: how, static
+ *
+ * Context: the lock of the first channel held.
+ */
+void krdma_session_protocol_locked(struct krdma_session *sess, const char *cause)
+{
+	krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
+	pr_warn_ratelimited("krdma_mover: session %llu: %pISpc broke the protocol: %s\n",
+			    sess->serial, &sess->dst, cause);
+	krdma_channel_fail(sess->ch, -ECONNRESET, "the peer broke the protocol",
+			   KRDMA_WIRE_REASON_PROTOCOL);
+}
+
+/**
+ * krdma_session_protocol - the same, without the lock
  * @sess: session
  * @cause: how, static
  *
@@ -215,11 +231,9 @@ void krdma_session_begun(struct krdma_channel *ch, int rc, const char *cause)
  */
 void krdma_session_protocol(struct krdma_session *sess, const char *cause)
 {
-	krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
-	pr_warn_ratelimited("krdma_mover: session %llu: %pISpc broke the protocol: %s\n",
-			    sess->serial, &sess->dst, cause);
-	krdma_session_fail(sess, -ECONNRESET, "the peer broke the protocol",
-			   KRDMA_WIRE_REASON_PROTOCOL);
+	krdma_channel_lock(sess->ch);
+	krdma_session_protocol_locked(sess, cause);
+	krdma_channel_unlock(sess->ch);
 }
 
 /**
@@ -371,7 +385,7 @@ static void krdma_session_down_work(struct work_struct *work)
 	krdma_rpcs_fail(sess);
 	cancel_work_sync(&sess->rx_work);
 	krdma_for_each_channel(ch, sess, i) {
-		tasklet_kill(&ch->rx_tasklet);
+		tasklet_kill(&ch->reply_tasklet);
 		krdma_conn_drain(ch);
 	}
 	/* The service may wait for a completion that does not come (siw). */
@@ -516,7 +530,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 
 static void krdma_session_channel_begin(struct krdma_channel *ch)
 {
-	tasklet_setup(&ch->rx_tasklet, krdma_ctl_rx_soft);
+	tasklet_setup(&ch->reply_tasklet, krdma_ctl_replies);
 	ch->peer_scale = ch->sess->timeout_scale;
 }
 
@@ -544,7 +558,6 @@ static const struct krdma_channel_ops krdma_session_channel_ops = {
 	.tx_free = krdma_ctl_rx_kick,
 	.received = krdma_ctl_rx_came,
 	.settle = krdma_session_settle,
-	.handle = krdma_ctl_rx_reply,
 	.established = krdma_session_up,
 	.beat = krdma_rpc_heartbeat,
 };

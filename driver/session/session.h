@@ -105,9 +105,9 @@ struct krdma_role_ops {
 	/* rx_work. @tx: for the reply. Return: false if that is not used: the session ends */
 	bool (*request)(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 			const union krdma_wire_msg *msg);
-	/* rx_work, or softirq, no lock held. For the initiator: a reply to messages */
-	void (*message)(struct krdma_session *sess, struct krdma_rx *rx,
-			const union krdma_wire_msg *msg);
+	/* Or a reply to some; the first channel locked, and up. Return: breach of the protocol */
+	const char *(*message)(struct krdma_session *sess, struct krdma_rx *rx,
+			       const union krdma_wire_msg *msg);
 	/* rx_work, for the target softirq as well: replies that are due, if there are */
 	void (*replies_due)(struct krdma_session *sess);
 };
@@ -172,12 +172,13 @@ struct krdma_session {
 	u32 nsegs;
 	struct list_head reclaims; /* RECALLs under way; session->lock */
 	u32 nreplied;              /* of them, the service has not handled the reply yet */
-	struct xarray senders;     /* krdma_sender by grant */
+	atomic_t svc_pending;      /* registrations or invalidations posted */
+	struct completion svc_done;
+	struct xarray senders; /* krdma_sender by grant; the first channel's lock, as to ->told */
 	DECLARE_BITMAP(message_tags, KRDMA_MESSAGE_CREDITS + 1); /* messages without a reply */
 	struct krdma_wire_taken taken[KRDMA_MESSAGE_CREDITS];    /* to be replied to */
 	u32 ntaken;
-	atomic_t svc_pending; /* registrations or invalidations posted */
-	struct completion svc_done;
+	struct krdma_message_queue *told; /* its readers are to be woken then; a reference */
 
 	struct workqueue_struct *wq; /* of works that may wait for this peer */
 	struct work_struct connect_work;
@@ -303,11 +304,10 @@ int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_
 	       struct krdma_error *error);
 
 /* receive.c: what was received, and replies to it */
-bool krdma_ctl_rx_came(struct krdma_channel *ch, struct krdma_rx *rx);
+void krdma_ctl_rx_came(struct krdma_channel *ch, struct krdma_rx *rx);
 void krdma_ctl_rx_kick(struct krdma_channel *ch);
 void krdma_ctl_rx_work(struct work_struct *work);
-void krdma_ctl_rx_soft(struct tasklet_struct *t);
-void krdma_ctl_rx_reply(struct krdma_channel *ch, struct krdma_rx *rx);
+void krdma_ctl_replies(struct tasklet_struct *t);
 int krdma_reply(struct krdma_session *sess, struct krdma_tx *tx, __le32 tag);
 int krdma_reply_status(struct krdma_session *sess, struct krdma_tx *tx, u8 type, __le32 tag,
 		       u16 status);
@@ -393,6 +393,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_session_serve(struct krdma_session *sess);
 struct krdma_device *krdma_session_device(struct krdma_session *sess);
+void krdma_session_protocol_locked(struct krdma_session *sess, const char *cause);
 void krdma_session_protocol(struct krdma_session *sess, const char *cause);
 int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel *ch, int err,
 			  struct krdma_error *error);

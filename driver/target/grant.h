@@ -87,8 +87,8 @@ void krdma_message_queue_put(struct krdma_message_queue *queue);
 void krdma_senders_init(struct krdma_session *sess);
 int krdma_sender_open(struct krdma_grant *grant);
 void krdma_sender_close(struct krdma_grant *grant);
-void krdma_message_came(struct krdma_session *sess, struct krdma_rx *rx,
-			const union krdma_wire_msg *msg);
+const char *krdma_message_came(struct krdma_session *sess, struct krdma_rx *rx,
+			       const union krdma_wire_msg *msg);
 void krdma_messages_reply(struct krdma_session *sess);
 
 /* digest.c */

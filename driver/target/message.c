@@ -17,44 +17,38 @@
 #include <linux/slab.h>
 
 #include "target/queue.h"
+#include "trace.h"
 
 /* Instead of the status of a message: it stays in its receive. */
 #define KRDMA_MESSAGE_HELD (-1)
 
 /* A grant that may send to a queue. */
 struct krdma_sender {
-	struct kref ref; /* the grant, who receives or delivers while at it */
 	struct krdma_message_queue *queue;
-	struct krdma_session *sess; /* while not closed */
+	struct krdma_session *sess;
 	u32 generation;
-	bool write;            /* the grant has that right, too */
-	bool closed;           /* queue->lock, as all below */
-	bool busy;             /* deliver_work is at a message of it */
-	struct list_head node; /* queue->waiting */
-	struct list_head held; /* krdma_rx.node */
+	bool write;                /* the grant has that right, too */
+	struct krdma_message head; /* what its messages have in common */
+	bool closed;               /* queue->lock, as all below */
+	bool busy;                 /* deliver_work is at a message of it */
+	struct list_head node;     /* queue->waiting */
+	struct list_head held;     /* krdma_rx.node */
 };
 
 /* ---- grants that send ---- */
 
-static void krdma_sender_release(struct kref *ref)
+static void krdma_sender_free(struct krdma_sender *sender)
 {
-	struct krdma_sender *sender = container_of(ref, struct krdma_sender, ref);
-
 	krdma_message_queue_put(sender->queue);
 	kfree(sender);
-}
-
-static void krdma_sender_put(struct krdma_sender *sender)
-{
-	kref_put(&sender->ref, krdma_sender_release);
 }
 
 /**
  * krdma_senders_init - no grant may send yet
  * @sess: session, new
  *
- * Here, so that its lock has a class of its own: that of other xarrays is not taken in
- * softirqs.
+ * Here, so that its lock has a class of its own: that of other xarrays is not taken below a lock
+ * of softirqs.
  *
  * Context: process.
  */
@@ -89,7 +83,6 @@ int krdma_sender_open(struct krdma_grant *grant)
 	sender = krdma_inject(kzalloc(sizeof(*sender), GFP_KERNEL), NULL);
 	if (!sender)
 		return -ENOMEM;
-	kref_init(&sender->ref);
 	INIT_LIST_HEAD(&sender->node);
 	INIT_LIST_HEAD(&sender->held);
 	sender->queue = grant->export->message_queue;
@@ -97,37 +90,38 @@ int krdma_sender_open(struct krdma_grant *grant)
 	sender->sess = grant->sess;
 	sender->generation = grant->generation;
 	sender->write = grant->rights & KRDMA_RIGHT_WRITE;
+	sender->head.session = grant->sess->serial;
+	sender->head.uid = from_kuid(&init_user_ns, grant->sess->uid);
+	sender->head.region = grant->id;
+	krdma_addr_to_user(&grant->sess->dst, &sender->head.peer);
 	rc = xa_err(krdma_inject(xa_store_bh(&grant->sess->senders, grant->id, sender, GFP_KERNEL),
 				 XA_ERROR(-ENOMEM)));
 	if (rc)
-		krdma_sender_put(sender);
+		krdma_sender_free(sender);
 	else
 		grant->sender = sender;
 	return rc;
 }
 
-/* The sender of a message, with a reference; NULL with a status if there is none. */
+/*
+ * The sender of a message, which stays as long as the channel is locked; NULL with a status if
+ * there is none.
+ */
 static struct krdma_sender *krdma_sender_find(struct krdma_session *sess,
 					      const struct krdma_wire_message *msg, int *status)
 {
+	struct krdma_sender *sender = xa_load(&sess->senders, le32_to_cpu(msg->grant));
 	u32 generation = le32_to_cpu(msg->generation);
-	struct krdma_sender *sender;
 
 	*status = KRDMA_WIRE_STALE;
-	xa_lock_bh(&sess->senders);
-	sender = xa_load(&sess->senders, le32_to_cpu(msg->grant));
 	if (sender == krdma_no_sender(generation))
 		*status = KRDMA_WIRE_ACCES;
-	if (xa_is_value(sender) || (sender && sender->generation != generation))
-		sender = NULL;
-	if (sender && (le32_to_cpu(msg->flags) & KRDMA_WIRE_WRITTEN) && !sender->write) {
-		*status = KRDMA_WIRE_ACCES;
-		sender = NULL;
-	}
-	if (sender)
-		kref_get(&sender->ref);
-	xa_unlock_bh(&sess->senders);
-	return sender;
+	if (!sender || xa_is_value(sender) || sender->generation != generation)
+		return NULL;
+	if (!(le32_to_cpu(msg->flags) & KRDMA_WIRE_WRITTEN) || sender->write)
+		return sender;
+	*status = KRDMA_WIRE_ACCES;
+	return NULL;
 }
 
 /*
@@ -136,26 +130,25 @@ static struct krdma_sender *krdma_sender_find(struct krdma_session *sess,
  */
 static void krdma_message_taken(struct krdma_session *sess, struct krdma_rx *rx, u16 status)
 {
-	/* The receive is another message's as soon as it is posted. */
-	__le32 tag = cpu_to_le32(rx->tag);
-
-	/* ORDER: the receive first. */
-	if (krdma_post_rx(sess->ch, rx))
-		return;
-	spin_lock_bh(&sess->lock);
+	lockdep_assert_held(&sess->ch->lock);
 	sess->taken[sess->ntaken++] = (struct krdma_wire_taken){
-		.tag = tag,
+		.tag = rx->tag,
 		.status = cpu_to_le16(status),
 	};
-	spin_unlock_bh(&sess->lock);
+	krdma_post_rx_later(sess->ch, rx);
 }
 
-static void krdma_taken_reply(struct krdma_session *sess)
+/* The same of one that was held. */
+static void krdma_message_taken_late(struct krdma_session *sess, struct krdma_rx *rx, u16 status)
 {
-	spin_lock_bh(&sess->lock);
-	if (sess->ntaken && sess->state == KRDMA_SESSION_UP)
+	struct krdma_channel *ch = sess->ch;
+
+	krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
+	krdma_channel_lock(ch);
+	krdma_message_taken(sess, rx, status);
+	if (ch->state == KRDMA_CHANNEL_UP)
 		queue_work(krdma_wq, &sess->rx_work);
-	spin_unlock_bh(&sess->lock);
+	krdma_channel_unlock(ch);
 }
 
 static bool krdma_sender_idle(struct krdma_sender *sender)
@@ -183,7 +176,10 @@ void krdma_sender_close(struct krdma_grant *grant)
 	struct krdma_rx *rx, *next;
 	LIST_HEAD(held);
 
-	xa_erase_bh(&sess->senders, grant->id);
+	/* ORDER: under the lock, then no message that comes is of it. */
+	krdma_channel_lock(sess->ch);
+	xa_erase(&sess->senders, grant->id);
+	krdma_channel_unlock(sess->ch);
 	if (!sender)
 		return;
 	spin_lock_bh(&sender->queue->lock);
@@ -194,12 +190,9 @@ void krdma_sender_close(struct krdma_grant *grant)
 	/* ORDER: then nobody looks at the session any more, nor at its receives. */
 	wait_event(sender->queue->idle, krdma_sender_idle(sender));
 
-	list_for_each_entry_safe(rx, next, &held, node) {
-		krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
-		krdma_message_taken(sess, rx, KRDMA_WIRE_STALE);
-	}
-	krdma_taken_reply(sess);
-	krdma_sender_put(sender);
+	list_for_each_entry_safe(rx, next, &held, node)
+		krdma_message_taken_late(sess, rx, KRDMA_WIRE_STALE);
+	krdma_sender_free(sender);
 }
 
 /* ---- messages ---- */
@@ -229,21 +222,16 @@ static struct krdma_message_entry *krdma_message_entry_alloc(struct krdma_messag
 
 /* @entry: with room for it */
 static void krdma_message_entry_fill(struct krdma_message_entry *entry,
-				     const struct krdma_session *sess,
-				     const union krdma_wire_msg *msg)
+				     const struct krdma_sender *sender,
+				     const union krdma_wire_msg *msg, u32 length)
 {
-	u32 length = krdma_wire_entries(msg), size = krdma_message_entry_size(length);
+	u32 size = krdma_message_entry_size(length);
 
-	entry->head = (struct krdma_message){
-		.size = size,
-		.length = length,
-		.value = le64_to_cpu(msg->message.value),
-		.session = sess->serial,
-		.uid = from_kuid(&init_user_ns, sess->uid),
-		.flags = msg->message.flags ? KRDMA_MESSAGE_WRITTEN : 0,
-		.region = le32_to_cpu(msg->message.grant),
-	};
-	krdma_addr_to_user(&sess->dst, &entry->head.peer);
+	entry->head = sender->head;
+	entry->head.size = size;
+	entry->head.length = length;
+	entry->head.value = le64_to_cpu(msg->message.value);
+	entry->head.flags = msg->message.flags ? KRDMA_MESSAGE_WRITTEN : 0;
 	memcpy(entry->data, msg->message.data, length);
 	memset(entry->data + length, 0, size - sizeof(entry->head) - length);
 }
@@ -254,79 +242,75 @@ static bool krdma_sender_over(const struct krdma_sender *sender)
 	return sender->queue->over || sender->closed;
 }
 
-/* There is room for it, which it has taken; @entry is NULL: but no memory. Return: its status */
-static u16 krdma_message_entry_store(struct krdma_sender *sender, struct krdma_message_entry *entry,
-				     const union krdma_wire_msg *msg)
+/* It has room, which is counted. */
+static void krdma_message_entry_add(struct krdma_message_queue *queue,
+				    struct krdma_message_entry *entry)
 {
-	struct krdma_message_queue *queue = sender->queue;
-	bool stale;
-
-	if (entry)
-		krdma_message_entry_fill(entry, sender->sess, msg);
-	spin_lock_bh(&queue->lock);
-	stale = krdma_sender_over(sender);
-	if (stale || !entry) {
-		queue->used--;
-		krdma_message_queue_deliver(queue);
-	} else {
-		list_add_tail(&entry->node, &queue->entries);
-		queue->nentries++;
-		krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, 1);
-		krdma_stat_inc(KRDMA_STAT_MESSAGES_DELIVERED);
-		krdma_message_queue_wake(queue);
-	}
-	spin_unlock_bh(&queue->lock);
-	if (stale)
-		kfree(entry);
-	return stale ? KRDMA_WIRE_STALE : entry ? KRDMA_WIRE_OK : KRDMA_WIRE_NOMEM;
+	lockdep_assert_held(&queue->lock);
+	list_add_tail(&entry->node, &queue->entries);
+	queue->nentries++;
+	krdma_stat_inc(KRDMA_STAT_MESSAGES_QUEUED);
+	krdma_stat_inc(KRDMA_STAT_MESSAGES_DELIVERED);
 }
 
-/* Return: KRDMA_MESSAGE_HELD, or the status if the export or the grant is gone */
-static int krdma_message_hold(struct krdma_sender *sender, struct krdma_rx *rx)
+static void krdma_message_hold(struct krdma_sender *sender, struct krdma_rx *rx)
 {
 	struct krdma_message_queue *queue = sender->queue;
 
 	lockdep_assert_held(&queue->lock);
-	if (krdma_sender_over(sender))
-		return KRDMA_WIRE_STALE;
 	list_add_tail(&rx->node, &sender->held);
 	if (list_empty(&sender->node))
 		list_add_tail(&sender->node, &queue->waiting);
-	krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, 1);
+	krdma_stat_inc(KRDMA_STAT_MESSAGES_HELD);
 	krdma_message_queue_deliver(queue);
-	return KRDMA_MESSAGE_HELD;
 }
 
-/* Stored at once, refused, or held. Return: its status, or KRDMA_MESSAGE_HELD */
+/* Readers are woken when the reply is on its way, once for messages that come together. */
+static void krdma_message_tell(struct krdma_session *sess, struct krdma_message_queue *queue)
+{
+	struct krdma_message_queue *told = sess->told;
+
+	if (told == queue)
+		return;
+	kref_get(&queue->ref);
+	sess->told = queue;
+	if (!told)
+		return;
+	krdma_message_queue_wake(told);
+	krdma_message_queue_put(told);
+}
+
+/*
+ * Stored at once, refused, or held: also if there is no memory at once, for deliver_work, which may
+ * sleep. Return: its status, or KRDMA_MESSAGE_HELD
+ */
 static int krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
 			     const union krdma_wire_msg *msg)
 {
+	u32 length = rx->len - sizeof(msg->message);
 	struct krdma_message_queue *queue = sender->queue;
 	struct krdma_message_entry *entry;
-	int status = KRDMA_WIRE_OK;
-	bool room;
+	int status = KRDMA_MESSAGE_HELD;
 
-	spin_lock_bh(&queue->lock);
-	room = !krdma_sender_over(sender) && !sender->busy && list_empty(&queue->waiting) &&
-	       queue->used < KRDMA_MESSAGE_QUEUE_MAX;
-	if (room)
-		queue->used++;
-	else
-		status = krdma_message_hold(sender, rx);
-	spin_unlock_bh(&queue->lock);
-	if (!room)
-		return status;
-
-	entry = krdma_message_entry_alloc(queue, krdma_wire_entries(msg), GFP_NOWAIT);
+	entry = krdma_message_entry_alloc(queue, length, GFP_NOWAIT);
 	if (entry)
-		return krdma_message_entry_store(sender, entry, msg);
-	/* No memory at once: for deliver_work, which may sleep. */
-	spin_lock_bh(&queue->lock);
-	queue->used--;
-	status = krdma_message_hold(sender, rx);
-	/* Another may have begun to wait for the room. */
-	krdma_message_queue_deliver(queue);
-	spin_unlock_bh(&queue->lock);
+		krdma_message_entry_fill(entry, sender, msg, length);
+	spin_lock(&queue->lock);
+	if (unlikely(krdma_sender_over(sender))) {
+		status = KRDMA_WIRE_STALE;
+	} else if (entry && !sender->busy && list_empty(&queue->waiting) &&
+		   queue->used < KRDMA_MESSAGE_QUEUE_MAX) {
+		queue->used++;
+		krdma_message_entry_add(queue, entry);
+		status = KRDMA_WIRE_OK;
+	} else {
+		krdma_message_hold(sender, rx);
+	}
+	spin_unlock(&queue->lock);
+	if (likely(status == KRDMA_WIRE_OK))
+		krdma_message_tell(sender->sess, queue);
+	else
+		kfree(entry);
 	return status;
 }
 
@@ -336,32 +320,31 @@ static int krdma_message_try(struct krdma_sender *sender, struct krdma_rx *rx,
  * @rx: receive that it is in; posted again when it is taken
  * @msg: the message, in @rx
  *
- * Context: softirq, or rx_work.
+ * Context: the lock of the first channel held, which is up.
+ * Return: NULL, or how the peer broke the protocol
  */
-void krdma_message_came(struct krdma_session *sess, struct krdma_rx *rx,
-			const union krdma_wire_msg *msg)
+const char *krdma_message_came(struct krdma_session *sess, struct krdma_rx *rx,
+			       const union krdma_wire_msg *msg)
 {
 	u32 tag = le32_to_cpu(msg->hdr.tag);
 	struct krdma_sender *sender;
 	int status;
 
-	if (!sess->ch->messages || tag > KRDMA_MESSAGE_CREDITS) {
-		krdma_session_protocol(sess, "a message without a credit");
-		return;
-	}
-	if (test_and_set_bit(array_index_nospec(tag, KRDMA_MESSAGE_CREDITS + 1),
-			     sess->message_tags)) {
-		krdma_session_protocol(sess, "a message with a credit that is in use");
-		return;
-	}
-	rx->tag = tag;
+	lockdep_assert_held(&sess->ch->lock);
+	if (!sess->ch->messages || tag > KRDMA_MESSAGE_CREDITS)
+		return "a message without a credit";
+	if (__test_and_set_bit(array_index_nospec(tag, KRDMA_MESSAGE_CREDITS + 1),
+			       sess->message_tags))
+		return "a message with a credit that is in use";
+	rx->tag = msg->hdr.tag;
 	sender = krdma_sender_find(sess, &msg->message, &status);
-	if (sender) {
+	if (sender)
 		status = krdma_message_try(sender, rx, msg);
-		krdma_sender_put(sender);
-	}
-	if (status != KRDMA_MESSAGE_HELD)
-		krdma_message_taken(sess, rx, status);
+	if (status == KRDMA_MESSAGE_HELD)
+		return NULL;
+	krdma_message_taken(sess, rx, status);
+	tasklet_schedule(&sess->ch->reply_tasklet);
+	return NULL;
 }
 
 /* How long the next one is that is held; -1 if none is, or there is no room. */
@@ -401,11 +384,36 @@ static struct krdma_rx *krdma_deliver_next(struct krdma_message_queue *queue, u3
 			list_move_tail(&sender->node, &queue->waiting);
 		queue->used++;
 		sender->busy = true;
-		kref_get(&sender->ref);
 		*who = sender;
 	}
 	spin_unlock_bh(&queue->lock);
 	return rx;
+}
+
+/* The room is taken; @entry is NULL: but no memory. Return: its status */
+static u16 krdma_deliver_store(struct krdma_sender *sender, struct krdma_rx *rx,
+			       struct krdma_message_entry *entry)
+{
+	/* It has been checked when it came. */
+	const union krdma_wire_msg *msg = rx->buf;
+	struct krdma_message_queue *queue = sender->queue;
+	bool stale;
+
+	if (entry)
+		krdma_message_entry_fill(entry, sender, msg, rx->len - sizeof(msg->message));
+	spin_lock_bh(&queue->lock);
+	stale = krdma_sender_over(sender);
+	if (stale || !entry) {
+		queue->used--;
+		krdma_message_queue_deliver(queue);
+	} else {
+		krdma_message_entry_add(queue, entry);
+	}
+	spin_unlock_bh(&queue->lock);
+	if (!stale)
+		return entry ? KRDMA_WIRE_OK : KRDMA_WIRE_NOMEM;
+	kfree(entry);
+	return KRDMA_WIRE_STALE;
 }
 
 /* @entry: with room for it; NULL: there is no memory */
@@ -414,16 +422,13 @@ static void krdma_deliver(struct krdma_sender *sender, struct krdma_rx *rx,
 {
 	struct krdma_message_queue *queue = sender->queue;
 
-	krdma_stat_add(KRDMA_STAT_MESSAGES_HELD, -1);
-	/* It has been checked when it came. */
-	krdma_message_taken(sender->sess, rx, krdma_message_entry_store(sender, entry, rx->buf));
-	krdma_taken_reply(sender->sess);
-	/* ORDER: its session is not looked at any more. */
+	krdma_message_taken_late(sender->sess, rx, krdma_deliver_store(sender, rx, entry));
+	/* ORDER: it is not looked at any more, nor is its session. */
 	spin_lock_bh(&queue->lock);
 	sender->busy = false;
 	spin_unlock_bh(&queue->lock);
 	wake_up_all(&queue->idle);
-	krdma_sender_put(sender);
+	krdma_message_queue_wake(queue);
 }
 
 /**
@@ -454,6 +459,22 @@ void krdma_deliver_work(struct work_struct *work)
 	krdma_message_queue_put(queue);
 }
 
+static void krdma_messages_reply_by(struct krdma_session *sess, struct krdma_tx *tx)
+{
+	u32 i, n = sess->ntaken, bytes = n * sizeof(*sess->taken);
+	struct krdma_wire_message_reply *reply;
+
+	reply = krdma_wire_build(tx->buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_MESSAGE, sizeof(*reply),
+				 bytes);
+	reply->hdr.tag = sess->taken[0].tag;
+	memcpy(reply->taken, sess->taken, bytes);
+	for (i = 0; i < n; i++)
+		__clear_bit(le32_to_cpu(sess->taken[i].tag), sess->message_tags);
+	sess->ntaken = 0;
+	trace_krdma_message(sess->serial, true, &reply->hdr);
+	krdma_post_tx_locked(sess->ch, tx, false);
+}
+
 /**
  * krdma_messages_reply - reply to the messages that are taken
  * @sess: session
@@ -464,30 +485,24 @@ void krdma_deliver_work(struct work_struct *work)
  */
 void krdma_messages_reply(struct krdma_session *sess)
 {
-	struct krdma_wire_message_reply *reply;
 	struct krdma_channel *ch = sess->ch;
-	struct krdma_tx *tx = NULL;
-	u32 i, n;
+	struct krdma_message_queue *told;
+	struct krdma_tx *tx;
 
-	if (!READ_ONCE(sess->ntaken))
-		return;
-	spin_lock_bh(&sess->lock);
-	n = sess->ntaken;
-	spin_lock(&ch->lock);
-	if (n)
+	krdma_channel_lock(ch);
+	told = sess->told;
+	sess->told = NULL;
+	/* ORDER: the receives first: with the reply the credits are the peer's. */
+	if (sess->ntaken && !krdma_post_rx_again(ch)) {
 		tx = krdma_post_tx_take(ch, 0);
-	ch->rx_reply = n && !tx;
-	spin_unlock(&ch->lock);
-	if (!tx) {
-		spin_unlock_bh(&sess->lock);
-		return;
+		ch->rx_reply = !tx;
+		if (tx)
+			krdma_messages_reply_by(sess, tx);
 	}
-	reply = krdma_wire_build(tx->buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_MESSAGE, sizeof(*reply),
-				 n * sizeof(*sess->taken));
-	memcpy(reply->taken, sess->taken, n * sizeof(*sess->taken));
-	for (i = 0; i < n; i++)
-		clear_bit(le32_to_cpu(sess->taken[i].tag), sess->message_tags);
-	sess->ntaken = 0;
-	spin_unlock_bh(&sess->lock);
-	krdma_reply(sess, tx, reply->taken[0].tag);
+	krdma_channel_unlock(ch);
+	/* Those who wait for the reply come first. */
+	if (!told)
+		return;
+	krdma_message_queue_wake(told);
+	krdma_message_queue_put(told);
 }

@@ -53,13 +53,25 @@ void krdma_message_queue_deliver(struct krdma_message_queue *queue)
 		krdma_message_queue_put(queue);
 }
 
-/* The first message; NULL, or an ERR_PTR if it has more than @room bytes. */
-static struct krdma_message_entry *krdma_message_queue_pop(struct krdma_message_queue *queue,
-							   size_t room)
+/*
+ * The first message; NULL, or an ERR_PTR if it has more than @room bytes. The one before it, if not
+ * NULL, was read. Until then it has its room: so a queue is bounded, whoever reads how.
+ */
+static struct krdma_message_entry *krdma_message_queue_next(struct krdma_message_queue *queue,
+							    struct krdma_message_entry *before,
+							    size_t room)
 {
 	struct krdma_message_entry *entry;
 
 	spin_lock_bh(&queue->lock);
+	if (before) {
+		queue->out--;
+		queue->used--;
+		krdma_message_queue_deliver(queue);
+		/* Others may have to be notified of the end. */
+		if (queue->over)
+			wake_up_interruptible_poll(&queue->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
+	}
 	entry = list_first_entry_or_null(&queue->entries, struct krdma_message_entry, node);
 	if (entry && entry->head.size > room) {
 		entry = ERR_PTR(-EMSGSIZE);
@@ -69,23 +81,11 @@ static struct krdma_message_entry *krdma_message_queue_pop(struct krdma_message_
 		queue->out++;
 	}
 	spin_unlock_bh(&queue->lock);
+	if (before) {
+		krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
+		kfree(before);
+	}
 	return entry;
-}
-
-/* It was read. Until then it has its room: so a queue is bounded, whoever reads how. */
-static void krdma_message_queue_read_end(struct krdma_message_queue *queue,
-					 struct krdma_message_entry *entry)
-{
-	spin_lock_bh(&queue->lock);
-	queue->out--;
-	queue->used--;
-	krdma_message_queue_deliver(queue);
-	/* Others may have to be notified of the end. */
-	if (queue->over)
-		wake_up_interruptible_poll(&queue->wait, EPOLLIN | EPOLLRDNORM | EPOLLHUP);
-	spin_unlock_bh(&queue->lock);
-	krdma_stat_add(KRDMA_STAT_MESSAGES_QUEUED, -1);
-	kfree(entry);
 }
 
 /* It could not be read: who comes next may. */
@@ -104,11 +104,12 @@ static void krdma_message_queue_back(struct krdma_message_queue *queue,
 static void krdma_message_queue_work(struct work_struct *work)
 {
 	struct krdma_message_queue *queue = container_of(work, struct krdma_message_queue, work);
-	struct krdma_message_entry *entry;
+	struct krdma_message_entry *entry = NULL;
 
-	while (!READ_ONCE(queue->over) && (entry = krdma_message_queue_pop(queue, SIZE_MAX))) {
-		queue->fn(queue->priv, &entry->head);
-		krdma_message_queue_read_end(queue, entry);
+	while ((entry = krdma_message_queue_next(queue, entry, SIZE_MAX))) {
+		/* The end of the export waits for this. */
+		if (!READ_ONCE(queue->over))
+			queue->fn(queue->priv, &entry->head);
 		cond_resched();
 	}
 }
@@ -117,17 +118,20 @@ static void krdma_message_queue_work(struct work_struct *work)
  * krdma_message_queue_wake - notify who reads of a message
  * @queue: the queue
  *
- * ORDER: under the lock, so that no work is queued when the queue is over.
- *
- * Context: queue->lock held.
+ * Context: any, queue->lock not held.
  */
 void krdma_message_queue_wake(struct krdma_message_queue *queue)
 {
-	lockdep_assert_held(&queue->lock);
-	if (queue->fn)
+	if (!queue->fn) {
+		if (wq_has_sleeper(&queue->wait))
+			wake_up_interruptible_poll(&queue->wait, EPOLLIN | EPOLLRDNORM);
+		return;
+	}
+	/* ORDER: under the lock, so that no work is queued when the queue is over. */
+	spin_lock_bh(&queue->lock);
+	if (!queue->over)
 		queue_work(krdma_event_wq, &queue->work);
-	else
-		wake_up_interruptible_poll(&queue->wait, EPOLLIN | EPOLLRDNORM);
+	spin_unlock_bh(&queue->lock);
 }
 
 /**
@@ -216,14 +220,17 @@ static bool krdma_message_queue_readable(struct krdma_message_queue *queue, bool
 /* As many as there are and fit. Return: bytes, 0 if there are none, or an errno */
 static ssize_t krdma_message_queue_copy(struct krdma_message_queue *queue, struct iov_iter *to)
 {
-	struct krdma_message_entry *entry;
+	struct krdma_message_entry *entry = NULL;
 	ssize_t moved = 0;
 	size_t copied;
 	u32 n;
 
 	/* No longer than a queue is long: others fill it meanwhile. */
-	for (n = 0; n < KRDMA_MESSAGE_QUEUE_MAX && !(n && signal_pending(current)); n++) {
-		entry = krdma_message_queue_pop(queue, iov_iter_count(to));
+	for (n = 0;; n++) {
+		bool end = n == KRDMA_MESSAGE_QUEUE_MAX || (n && signal_pending(current));
+
+		/* At the end there is room for none. */
+		entry = krdma_message_queue_next(queue, entry, end ? 0 : iov_iter_count(to));
 		if (IS_ERR_OR_NULL(entry))
 			return moved ?: PTR_ERR(entry);
 		copied = copy_to_iter(&entry->head, entry->head.size, to);
@@ -233,9 +240,7 @@ static ssize_t krdma_message_queue_copy(struct krdma_message_queue *queue, struc
 			return moved ?: -EFAULT;
 		}
 		moved += copied;
-		krdma_message_queue_read_end(queue, entry);
 	}
-	return moved;
 }
 
 static ssize_t krdma_message_queue_read_iter(struct kiocb *iocb, struct iov_iter *to)

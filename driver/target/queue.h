@@ -37,7 +37,7 @@ struct krdma_message_queue {
 	struct work_struct work;
 };
 
-/* target/queue.c: under the lock of the queue */
+/* target/queue.c */
 void krdma_message_queue_deliver(struct krdma_message_queue *queue);
 void krdma_message_queue_wake(struct krdma_message_queue *queue);
 
