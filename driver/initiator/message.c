@@ -44,7 +44,9 @@ void krdma_send_enqueue(struct krdma_transfer *x, ktime_t now)
 		krdma_transfer_end(x, err);
 		return;
 	}
-	list_move_tail(&x->node, &region->unsent);
+	if (!list_empty(&x->node))
+		list_del(&x->node);
+	list_add_tail(&x->node, &region->unsent);
 	x->message = KRDMA_MESSAGE_STATE_QUEUED;
 	krdma_transfer_wait(x, KRDMA_WAIT_RECEIVER, now);
 	if (list_empty(&region->sending))
@@ -68,8 +70,8 @@ static int krdma_send_write(struct krdma_channel *ch, struct krdma_send *send,
 	rc = krdma_local_copy(&x->local, msg->data, length);
 	if (rc)
 		return rc;
-	send->sge.length = sizeof(*msg) + length;
-	ib_dma_sync_single_for_device(ch->dev->ib, send->dma, send->sge.length, DMA_TO_DEVICE);
+	send->wr.send_flags = IB_SEND_SIGNALED | krdma_post_from(ch, &send->sge, msg, send->dma,
+								 sizeof(*msg) + length);
 	trace_krdma_message(ch->serial, true, &msg->hdr);
 	return 0;
 }
@@ -100,23 +102,37 @@ static bool krdma_send_fill(struct krdma_channel *ch, struct krdma_send *send,
 	return true;
 }
 
-/* The next region that may have a credit, and has a message for it. */
-static struct krdma_region *krdma_sending_next(struct krdma_channel *ch, struct krdma_send *send,
-					       ktime_t now)
+/* The next message of a region. Return: false if it has none */
+static bool krdma_send_next(struct krdma_channel *ch, struct krdma_send *send,
+			    struct krdma_region *region, ktime_t now)
+{
+	struct krdma_transfer *x;
+
+	while ((x = list_first_entry_or_null(&region->unsent, struct krdma_transfer, node)))
+		if (krdma_send_fill(ch, send, x, now))
+			return true;
+	return false;
+}
+
+/* That of the next region that may have a credit, and has a message for it. */
+static bool krdma_sending_next(struct krdma_channel *ch, struct krdma_send *send, ktime_t now)
 {
 	struct krdma_region *region, *next;
-	struct krdma_transfer *x;
+	bool filled;
 
 	list_for_each_entry_safe(region, next, &ch->sending, sending) {
 		if (!krdma_share_ok(region->nsends + 1, ch->message_credits_used + 1,
 				    ch->message_credits))
 			continue;
-		while ((x = list_first_entry_or_null(&region->unsent, struct krdma_transfer, node)))
-			if (krdma_send_fill(ch, send, x, now))
-				return region;
-		list_del_init(&region->sending);
+		filled = krdma_send_next(ch, send, region, now);
+		if (list_empty(&region->unsent))
+			list_del_init(&region->sending);
+		else if (!list_is_last(&region->sending, &ch->sending))
+			list_move_tail(&region->sending, &ch->sending);
+		if (filled)
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 static void krdma_send_end(struct krdma_channel *ch, struct krdma_send *send, int err)
@@ -204,7 +220,6 @@ static bool krdma_sends_chain(struct krdma_channel *ch, const struct ib_send_wr 
 void krdma_sends_post(struct krdma_channel *ch, ktime_t now)
 {
 	struct ib_send_wr *first, **link;
-	struct krdma_region *region;
 	struct krdma_send *send;
 
 	lockdep_assert_held(&ch->lock);
@@ -213,11 +228,10 @@ void krdma_sends_post(struct krdma_channel *ch, ktime_t now)
 		link = &first;
 		while ((send = list_first_entry_or_null(&ch->sends_free, struct krdma_send,
 							node)) &&
-		       (region = krdma_sending_next(ch, send, now))) {
+		       krdma_sending_next(ch, send, now)) {
 			*link = &send->wr;
 			link = &send->wr.next;
 			krdma_post_count(ch, 1);
-			list_move_tail(&region->sending, &ch->sending);
 		}
 		/* What was refused has given its credit back. */
 	} while (first && krdma_sends_chain(ch, first));
@@ -252,7 +266,7 @@ const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
 				const union krdma_wire_msg *msg)
 {
 	const struct krdma_wire_taken *taken = msg->message_reply.taken;
-	u32 entries = krdma_wire_entries(msg), index;
+	u32 entries = (rx->len - sizeof(msg->message_reply)) / sizeof(*taken), index;
 	struct krdma_channel *ch = sess->ch;
 	struct krdma_send *send;
 
@@ -300,13 +314,11 @@ int krdma_sends_setup(struct krdma_channel *ch)
 			return rc;
 		INIT_LIST_HEAD(&send->node);
 		send->cqe.done = krdma_send_done;
-		send->sge.addr = send->dma;
 		send->sge.lkey = ch->pd->local_dma_lkey;
 		send->wr.wr_cqe = &send->cqe;
 		send->wr.sg_list = &send->sge;
 		send->wr.num_sge = 1;
 		send->wr.opcode = IB_WR_SEND;
-		send->wr.send_flags = IB_SEND_SIGNALED;
 	}
 	return 0;
 }

@@ -508,23 +508,18 @@ struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch)
 int krdma_post_tx_locked(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
 {
 	u32 len = le32_to_cpu(((const struct krdma_wire_hdr *)tx->buf)->length);
-	struct ib_sge sge = {
-		.addr = tx->dma,
-		.length = len,
-		.lkey = ch->pd->local_dma_lkey,
-	};
+	struct ib_sge sge = { .lkey = ch->pd->local_dma_lkey };
 	struct ib_send_wr wr = {
 		.wr_cqe = &tx->cqe,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IB_WR_SEND,
-		.send_flags = IB_SEND_SIGNALED,
+		.send_flags = IB_SEND_SIGNALED | krdma_post_from(ch, &sge, tx->buf, tx->dma, len),
 	};
 	const struct ib_send_wr *bad = NULL;
 	int rc = -ENOTCONN;
 
 	lockdep_assert_held(&ch->lock);
-	ib_dma_sync_single_for_device(ch->dev->ib, tx->dma, len, DMA_TO_DEVICE);
 	if (ch->state == KRDMA_CHANNEL_UP || (last && ch->state == KRDMA_CHANNEL_DOWN)) {
 		krdma_post_count(ch, 1);
 		rc = krdma_inject_post(ch->qp, &wr, &bad);

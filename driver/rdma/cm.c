@@ -238,6 +238,25 @@ static int krdma_channel_size(struct krdma_channel *ch, const struct ib_device_a
 	}
 }
 
+/* With room for short messages in the work requests, unless the device has none. */
+static int krdma_conn_create_qp(struct krdma_channel *ch, struct rdma_cm_id *id,
+				struct ib_qp_init_attr *attr)
+{
+	struct ib_qp_cap cap = attr->cap;
+	u32 room;
+	int rc;
+
+	for (room = ch->dev->policy.inlines ? KRDMA_INLINE : 0;; room = 0) {
+		attr->cap = cap;
+		attr->cap.max_inline_data = room;
+		rc = krdma_inject(rdma_create_qp(id, ch->pd, attr), -ENOMEM);
+		if (!room || (rc != -EINVAL && rc != -EOPNOTSUPP))
+			break;
+	}
+	ch->max_inline = min(attr->cap.max_inline_data, room);
+	return rc;
+}
+
 static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 {
 	struct ib_qp_init_attr attr = {};
@@ -302,7 +321,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	attr.recv_cq = ch->cq;
 	attr.event_handler = krdma_qp_event;
 	attr.qp_context = ch;
-	rc = krdma_inject(rdma_create_qp(id, ch->pd, &attr), -ENOMEM);
+	rc = krdma_conn_create_qp(ch, id, &attr);
 	if (rc)
 		goto out;
 	ch->qp = id->qp;

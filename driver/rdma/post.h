@@ -43,6 +43,33 @@ static inline void krdma_post_count(struct krdma_channel *ch, u32 n)
 }
 
 /**
+ * krdma_post_from - what a message is sent from
+ * @ch: channel
+ * @sge: out: address and length
+ * @buf: its bytes
+ * @dma: their address for the device
+ * @len: their number
+ *
+ * The driver copies a short one into the work request, where it has room for that: the device
+ * need not fetch it.
+ *
+ * Context: any.
+ * Return: flags of the work request
+ */
+static inline int krdma_post_from(const struct krdma_channel *ch, struct ib_sge *sge, void *buf,
+				  u64 dma, u32 len)
+{
+	sge->length = len;
+	sge->addr = dma;
+	if (len > ch->max_inline) {
+		ib_dma_sync_single_for_device(ch->dev->ib, dma, len, DMA_TO_DEVICE);
+		return 0;
+	}
+	sge->addr = (uintptr_t)buf;
+	return IB_SEND_INLINE;
+}
+
+/**
  * krdma_post_alive - something has completed: the path works
  * @ch: channel
  *

@@ -19,9 +19,19 @@ struct krdma_quirk {
 	bool dereg_valid;   /* struct krdma_policy */
 	bool error_first;
 	bool repeats;
+	bool inlines;
 };
 
-/* By driver; RDMA_DRIVER_UNKNOWN has none. */
+/*
+ * By driver; RDMA_DRIVER_UNKNOWN has none.
+ *
+ * .inlines, in 6.1: by IB_SEND_INLINE they copy from the address of a kernel's SGE as the CPU has
+ * it, or refuse a queue pair that is to have more than they can: mlx5 set_data_inl_seg(), bnxt_re
+ * bnxt_re_copy_inline_data(), irdma irdma_uk_inline_send(), hns fill_ext_sge_inl_data() and
+ * set_rc_inl(), cxgb4 build_immd(), qedr qedr_prepare_sq_inline_data(), erdma fill_inline_data(),
+ * rxe copy_inline_data_to_wqe(), siw siw_copy_inline_sgl(). Others have none for the kernel (mlx4,
+ * vmw_pvrdma), or do not look at the flag (rdmavt).
+ */
 static const struct krdma_quirk krdma_quirks[] = {
 	[RDMA_DRIVER_IRDMA] = {
 		/*
@@ -39,7 +49,12 @@ static const struct krdma_quirk krdma_quirks[] = {
 		.most = 512,
 		.without = KRDMA_RIGHT_ATOMIC,
 		.smaller_pages = true,
+		.inlines = true,
 	},
+	[RDMA_DRIVER_MLX5] = { .inlines = true },
+	[RDMA_DRIVER_BNXT_RE] = { .inlines = true },
+	[RDMA_DRIVER_CXGB4] = { .inlines = true },
+	[RDMA_DRIVER_ERDMA] = { .inlines = true },
 	[RDMA_DRIVER_HNS] = {
 		/*
 		 * set_rc_opcode() knows no IB_WR_LOCAL_INV: -EINVAL, and a warning. That HIP09
@@ -47,6 +62,7 @@ static const struct krdma_quirk krdma_quirks[] = {
 		 * hns_roce_dereg_mr() destroys the entry of the key, valid or not.
 		 */
 		.dereg_valid = true,
+		.inlines = true,
 	},
 	[RDMA_DRIVER_OCRDMA] = {
 		/*
@@ -71,14 +87,17 @@ static const struct krdma_quirk krdma_quirks[] = {
 		 * the others (qedr_populate_pbls() does not).
 		 */
 		.most = 8192,
+		.inlines = true,
 	},
 	[RDMA_DRIVER_SIW] = {
 		/* siw_qp_modify() by a disconnect flushes nothing that it is not just sending. */
 		.error_first = true,
+		.inlines = true,
 	},
 	[RDMA_DRIVER_RXE] = {
 		/* req_retry() in rxe_req.c begins again with local work requests, too. */
 		.repeats = true,
+		.inlines = true,
 	},
 };
 
@@ -103,6 +122,7 @@ const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_devi
 		.dereg_valid = quirk->dereg_valid,
 		.error_first = quirk->error_first,
 		.repeats = quirk->repeats,
+		.inlines = quirk->inlines,
 		.max_sge = clamp_t(int, attrs->max_send_sge, 1, KRDMA_SGE_MAX),
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
 	};

@@ -35,6 +35,8 @@
 
 /* Requests that a peer may have under way here. */
 #define KRDMA_CREDITS 32
+/* Bytes of a message that a work request should have room for; siw has 80. */
+#define KRDMA_INLINE 64
 /* Messages of a session without a reply. */
 #define KRDMA_MESSAGE_CREDITS KRDMA_WIRE_MESSAGE_CREDITS_MAX
 /* READs under way where the memory that they fill has to be registered. */
@@ -61,10 +63,7 @@
 #define KRDMA_LOST_MS 1000
 /* More than the adapter's time, after which it sends again. */
 #define KRDMA_ALONE_MS 1000
-/*
- * On iWARP all is one stream, so a sign of life comes behind all that was
- * posted before it, and behind TCP's retransmissions: these times are longer.
- */
+/* On iWARP all is one stream: a sign of life comes behind all before it, and is sent again. */
 #define KRDMA_IWARP_TIMEOUT_SCALE 3
 
 struct krdma_channel;
@@ -206,6 +205,7 @@ struct krdma_channel {
 	u64 posted_bytes;
 	u32 max_sge;
 	u32 max_sge_rd;
+	u32 max_inline; /* of a message; 0: none */
 
 	/* data on iWARP */
 	bool iwarp;

@@ -115,6 +115,28 @@ static void policy_of_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, policy.max_sge_rd, 8);
 }
 
+/* Only where it is known: others could take the CPU's address for one of the device. */
+static void inline_messages(struct kunit *test)
+{
+	static const enum rdma_driver_id without[] = { NO_DRIVER, RDMA_DRIVER_MLX4,
+						       RDMA_DRIVER_HFI1, RDMA_DRIVER_OCRDMA,
+						       RDMA_DRIVER_VMW_PVRDMA };
+	static const enum rdma_driver_id with[] = { RDMA_DRIVER_MLX5, RDMA_DRIVER_BNXT_RE,
+						    RDMA_DRIVER_RXE, RDMA_DRIVER_SIW };
+	struct ib_device_attr attrs = any_attrs();
+	struct krdma_policy policy;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(without); i++) {
+		krdma_device_policy(without[i], &attrs, SZ_4K, &policy);
+		KUNIT_EXPECT_FALSE(test, policy.inlines);
+	}
+	for (i = 0; i < ARRAY_SIZE(with); i++) {
+		krdma_device_policy(with[i], &attrs, SZ_4K, &policy);
+		KUNIT_EXPECT_TRUE(test, policy.inlines);
+	}
+}
+
 static void without_fast_registration(struct kunit *test)
 {
 	struct ib_device_attr attrs = any_attrs();
@@ -260,6 +282,7 @@ static void window_of_port(struct kunit *test)
 
 static struct kunit_case device_test_cases[] = {
 	KUNIT_CASE_PARAM(policy_of_device, device_gen_params),
+	KUNIT_CASE(inline_messages),
 	KUNIT_CASE(without_fast_registration),
 	KUNIT_CASE(sizes_are_sound),
 	KUNIT_CASE_PARAM(entries_of_work_requests, sge_gen_params),
