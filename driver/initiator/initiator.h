@@ -328,9 +328,13 @@ struct krdma_region {
 	struct list_head watches; /* krdma_watch.node */
 
 	struct krdma_region_channel on[KRDMA_CHANNELS_MAX]; /* by the index of the channel */
-	atomic_t requesting; /* keys_work is queued, or a SEGS under way */
-	u64 next;            /* segment behind the last one that was requested; keys_work's */
-	u32 turn;            /* the channel that it was for; the same */
+	atomic_t wanted_keys; /* keys_work is queued, or waits for a credit */
+	/* key.c, session->lock */
+	struct list_head segs; /* SEGS under way */
+	u64 next, end;         /* segments to be requested ahead of the transfers */
+	u32 window;            /* how many of them were a guess; 0: none */
+	u64 mark;              /* of them the one at which more are; written under a channel's */
+	u32 turn;              /* the channel that is asked next; keys_work's */
 
 	/* the lock of the first channel */
 	bool digesting;                    /* digest_work is queued, or a DIGEST under way */

@@ -2,10 +2,15 @@
 /*
  * Keys of a region's segments.
  *
- * A key is requested when a transfer needs it, a little ahead where transfers go on in order, and
- * kept until the target recalls it. Rule of a RECALL: the key is not used from its arrival, and the
- * reply is sent when the last work request that uses it has ended. A RECALL without segments is
- * about all keys of the region at once, for good.
+ * When a transfer lacks a key, it is requested, and those of the rest of its range ahead of the
+ * transfer: all of them, with a few SEGS under way at a time. Where transfers go on in order, a
+ * window behind them as well, which grows. What is requested ahead costs the target no RECALL, and
+ * a reply that lacks some ends it: then keys are requested when they are needed.
+ *
+ * A key is kept until the target recalls it. Rule of a RECALL: the key is not used from its
+ * arrival, and the reply is sent when the last work request that uses it has ended. A RECALL
+ * without segments is about all keys of the region at once, for good. Replies and RECALLs are
+ * handled in the order in which they were sent, so that no reply brings back a key that was taken.
  */
 #include <linux/slab.h>
 
@@ -17,13 +22,22 @@ static u64 krdma_region_segments(const struct krdma_region *region)
 	return krdma_segments(region->length, region->segment_shift);
 }
 
-/* Segments requested beyond a transfer that goes on where the last one ended. */
-#define KRDMA_PREFETCH 8
+/* SEGS of a region under way. */
+#define KRDMA_SEGS_MAX 4
+/* Segments guessed beyond a transfer that goes on where the last one ended: at first, at most. */
+#define KRDMA_AHEAD_MIN 8
+#define KRDMA_AHEAD_MAX KRDMA_WIRE_SEGS_MAX
+/* Segments looked at without a pause. */
+#define KRDMA_AHEAD_BATCH 256
+/* No segment. */
+#define KRDMA_NO_MARK U64_MAX
 
 /* A SEGS request under way. */
 struct krdma_segs_rpc {
+	struct list_head node;       /* region->segs, session->lock */
 	struct krdma_region *region; /* holds a reference */
 	u64 first;
+	u32 needed; /* 1: a transfer waits for the first; 0: all are ahead */
 	u32 count;
 };
 
@@ -40,6 +54,10 @@ struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdm
 					u64 index)
 {
 	lockdep_assert_held(&ch->lock);
+	if (unlikely(index == READ_ONCE(region->mark))) {
+		WRITE_ONCE(region->mark, KRDMA_NO_MARK);
+		krdma_region_want(region);
+	}
 	return region->on[ch->index].last_key = xa_load(&region->keys, index);
 }
 
@@ -61,32 +79,156 @@ static void krdma_key_free(struct krdma_region *region, struct krdma_key *key)
 	kfree_rcu(key, rcu);
 }
 
-/* The next SEGS of a channel: what the first waiter lacks, and what will be wanted next. */
-static bool krdma_region_next(struct krdma_region *region, struct krdma_channel *ch, u64 *want,
-			      u32 *extra)
+/* ---- what is requested ---- */
+
+/* Has it a key, or will it have one? */
+static bool krdma_segment_known(struct krdma_region *region, u64 index)
 {
-	u64 first, last, end = krdma_region_segments(region) - 1;
+	struct krdma_segs_rpc *segs;
+
+	lockdep_assert_held(&region->sess->lock);
+	if (xa_load(&region->keys, index))
+		return true;
+	list_for_each_entry(segs, &region->segs, node)
+		if (krdma_range_has(segs->first, segs->count, index))
+			return true;
+	return false;
+}
+
+/**
+ * krdma_region_ahead_stop - request nothing ahead of the transfers
+ * @region: region
+ * @at: where transfers that go on in order lack a key next
+ *
+ * Context: session->lock held, or nobody else knows the region.
+ */
+void krdma_region_ahead_stop(struct krdma_region *region, u64 at)
+{
+	region->next = at;
+	region->end = at;
+	region->window = 0;
+	WRITE_ONCE(region->mark, KRDMA_NO_MARK);
+}
+
+/* Guess that transfers go on behind what is requested, and guess more when they have come near. */
+static void krdma_region_guess(struct krdma_region *region, u32 window)
+{
+	region->window = min_t(u32, window, KRDMA_AHEAD_MAX);
+	region->end = min(region->end + region->window, krdma_region_segments(region));
+	WRITE_ONCE(region->mark, region->end - min_t(u64, region->end, region->window / 2));
+}
+
+/* Have transfers come to the mark? */
+static bool krdma_region_marked(const struct krdma_region *region)
+{
+	return region->window && READ_ONCE(region->mark) == KRDMA_NO_MARK;
+}
+
+/* A transfer lacks a key: what it goes on with is requested with it. */
+static void krdma_region_lacks(struct krdma_region *region, const struct krdma_transfer *x,
+			       u64 first)
+{
+	const struct krdma_vec *range = &x->range[x->far.i];
+	bool goes_on = first == 0 || first == region->end;
+
+	if (first >= region->next && first < region->end)
+		return;
+	krdma_region_ahead_stop(region, first);
+	region->end = krdma_segment_last(range->addr, range->length, region->segment_shift) + 1;
+	if (goes_on)
+		krdma_region_guess(region, KRDMA_AHEAD_MIN);
+}
+
+/* SEGS of what follows a segment, up to the next one that is known. */
+static void krdma_segs_fill(struct krdma_region *region, struct krdma_segs_rpc *segs, u64 first)
+{
+	segs->first = first;
+	do {
+		segs->count++;
+	} while (segs->count < KRDMA_WIRE_SEGS_MAX && first + segs->count < region->end &&
+		 !krdma_segment_known(region, first + segs->count));
+}
+
+/* The next SEGS that a transfer of a channel waits for. */
+static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel *ch,
+			      struct krdma_segs_rpc *segs)
+{
 	struct krdma_transfer *x, *next;
 
 	lockdep_assert_held(&ch->lock);
 	list_for_each_entry_safe(x, next, &region->on[ch->index].waiters, node) {
-		const struct krdma_vec *range = &x->range[x->far.i];
+		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
-		first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 		if (xa_load(&region->keys, first)) {
 			krdma_transfer_advance(x, 0);
+			krdma_channel_later(ch);
 			continue;
 		}
-		last = krdma_segment_last(range->addr, range->length, region->segment_shift);
-		if (first == region->next || first == 0)
-			last = min(last + KRDMA_PREFETCH, end);
-		*want = first;
-		*extra = min_t(u64, last - first, KRDMA_WIRE_SEGS_MAX - 1);
-		region->next = first + 1 + *extra;
+		if (krdma_segment_known(region, first)) {
+			krdma_transfer_wait(x, KRDMA_WAIT_KEY, 0);
+			continue;
+		}
+		krdma_region_lacks(region, x, first);
+		segs->needed = 1;
+		krdma_segs_fill(region, segs, first);
 		return true;
 	}
 	return false;
 }
+
+/* The next SEGS ahead of the transfers. */
+static bool krdma_segs_ahead(struct krdma_region *region, struct krdma_segs_rpc *segs)
+{
+	u32 n;
+
+	if (krdma_region_marked(region))
+		krdma_region_guess(region, region->window * 2);
+	for (n = 0; region->next < region->end; region->next++, n++) {
+		if (n == KRDMA_AHEAD_BATCH) {
+			krdma_region_want(region);
+			return false;
+		}
+		if (!krdma_segment_known(region, region->next)) {
+			krdma_segs_fill(region, segs, region->next);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The next SEGS, if there is one, which is under way then. */
+static bool krdma_segs_next(struct krdma_region *region, struct krdma_segs_rpc *segs)
+{
+	struct krdma_session *sess = region->sess;
+	struct krdma_segs_rpc *other;
+	bool found = false;
+	u32 i, n = 0;
+
+	spin_lock_bh(&sess->lock);
+	list_for_each_entry(other, &region->segs, node)
+		n++;
+	/* Channels take turns. */
+	for (i = 0; n < KRDMA_SEGS_MAX && i < KRDMA_CHANNELS_MAX && !found; i++) {
+		struct krdma_channel *ch;
+
+		region->turn = (region->turn + 1) % KRDMA_CHANNELS_MAX;
+		ch = krdma_session_slot(sess, region->turn);
+		if (!ch)
+			continue;
+		spin_lock(&ch->lock);
+		found = krdma_segs_needed(region, ch, segs);
+		krdma_channel_unlock_later(ch);
+	}
+	/* One is left to those that wait. */
+	if (!found && n < KRDMA_SEGS_MAX - 1 && !region->err)
+		found = krdma_segs_ahead(region, segs);
+	if (found)
+		list_add_tail(&segs->node, &region->segs);
+	spin_unlock_bh(&sess->lock);
+	return found;
+}
+
+/* ---- replies ---- */
 
 /* Too many keys: forget one. The target gives it again. */
 static void krdma_key_forget(struct krdma_region *region)
@@ -107,7 +249,7 @@ static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_
 	struct krdma_session *sess = region->sess;
 	u32 i, n = krdma_wire_entries(msg);
 
-	if (n > segs->count)
+	if (n < segs->needed || n > segs->count)
 		return -EPROTO;
 
 	for (i = 0; i < n; i++, seg++, index++) {
@@ -122,7 +264,7 @@ static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_
 		if (!new ||
 		    krdma_inject(xa_reserve_bh(&region->keys, index, GFP_KERNEL), -ENOMEM)) {
 			kfree(new);
-			/* The first is needed, the others were a guess. */
+			/* Those behind the first are requested again when they are needed. */
 			return i ? 0 : -ENOMEM;
 		}
 		new->index = index;
@@ -165,7 +307,7 @@ static void krdma_region_keys_came(struct krdma_region *region, struct krdma_cha
 		if (!krdma_range_has(segs->first, segs->count, first))
 			continue;
 		/* The target's error is about the first; the others request again. */
-		if (!err || first != segs->first)
+		if (!err || !segs->needed || first != segs->first)
 			krdma_transfer_advance(x, 0);
 		else if (msg)
 			krdma_transfer_end(x, err);
@@ -184,42 +326,56 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 {
 	struct krdma_segs_rpc *segs = rpc->arg;
 	struct krdma_region *region = segs->region;
+	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch;
+	bool more;
 	u32 i;
 
 	if (msg && !READ_ONCE(region->err)) {
 		err = krdma_keys_store(region, msg, segs);
 		if (err == -EPROTO)
-			krdma_session_protocol(region->sess, "a reply with keys that do not fit");
+			krdma_session_protocol(sess, "a reply with keys that do not fit");
 	}
 
-	/* ORDER: before it is seen whether any wait. */
-	atomic_set(&region->requesting, 0);
-	krdma_for_each_channel(ch, region->sess, i)
+	spin_lock_bh(&sess->lock);
+	/* ORDER: before those that wait look for it again. */
+	list_del(&segs->node);
+	if (err || !msg)
+		krdma_region_ahead_stop(region, segs->first);
+	else if (krdma_wire_entries(msg) < segs->count)
+		krdma_region_ahead_stop(region, segs->first + krdma_wire_entries(msg));
+	more = region->next < region->end || krdma_region_marked(region);
+	spin_unlock_bh(&sess->lock);
+	krdma_for_each_channel(ch, sess, i)
 		krdma_region_keys_came(region, ch, segs, msg, err);
+	if (more)
+		krdma_region_want(region);
 	kfree(segs);
 	krdma_region_put(region);
 }
 
+/* No SEGS could be sent: one of each channel that lack it; the others try for themselves. */
 static void krdma_region_keys_failed(struct krdma_region *region, int err)
 {
+	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch;
 	struct krdma_transfer *x;
 	u32 i;
 
-	atomic_set(&region->requesting, 0);
-	krdma_for_each_channel(ch, region->sess, i) {
-		struct list_head *waiters = &region->on[i].waiters;
-
-		krdma_channel_lock(ch);
-		/* One of them; the others try for themselves. */
-		x = list_first_entry_or_null(waiters, struct krdma_transfer, node);
-		if (x)
+	spin_lock_bh(&sess->lock);
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		list_for_each_entry(x, &region->on[i].waiters, node) {
+			if (krdma_segment_known(region, krdma_segment_of(krdma_transfer_at(x),
+									 region->segment_shift)))
+				continue;
 			krdma_transfer_end(x, err);
-		if (!list_empty(waiters))
 			krdma_region_want(region);
-		krdma_channel_unlock(ch);
+			break;
+		}
+		krdma_channel_unlock_later(ch);
 	}
+	spin_unlock_bh(&sess->lock);
 }
 
 static void krdma_region_waiting(struct krdma_region *region, enum krdma_wait wait)
@@ -236,41 +392,11 @@ static void krdma_region_waiting(struct krdma_region *region, enum krdma_wait wa
 	}
 }
 
-/* The next SEGS of all channels. With none, those that begin to wait from now on ask anew. */
-static bool krdma_region_wanted(struct krdma_region *region, u64 *want, u32 *extra)
-{
-	struct krdma_channel *ch;
-	bool wanted = false;
-	u32 i;
-
-	/* Channels take turns. */
-	for (i = 0; i < KRDMA_CHANNELS_MAX && !wanted; i++) {
-		region->turn = (region->turn + 1) % KRDMA_CHANNELS_MAX;
-		ch = krdma_session_slot(region->sess, region->turn);
-		if (!ch)
-			continue;
-		krdma_channel_lock(ch);
-		wanted = krdma_region_next(region, ch, want, extra);
-		/* Some that waited may have found their key. */
-		krdma_transfer_pump(ch);
-		krdma_channel_unlock(ch);
-	}
-	if (wanted)
-		return true;
-	atomic_set(&region->requesting, 0);
-	/* ORDER: whoever came before that found a request under way. */
-	krdma_for_each_channel(ch, region->sess, i) {
-		krdma_channel_lock(ch);
-		if (!list_empty(&region->on[i].waiters))
-			krdma_region_want(region);
-		krdma_channel_unlock(ch);
-	}
-	return false;
-}
-
 /**
- * krdma_region_keys_work - request the keys that transfers wait for
+ * krdma_region_keys_work - request the keys that transfers wait for, and will
  * @work: of a region; holds a reference on it
+ *
+ * One SEGS at a time, so that other requests have their turn for a credit.
  *
  * Context: work.
  */
@@ -281,38 +407,44 @@ void krdma_region_keys_work(struct work_struct *work)
 	struct krdma_segs_rpc *segs;
 	struct krdma_wire_segs *msg;
 	struct krdma_rpc *rpc;
-	u32 extra;
 	int rc = -ENOMEM;
 
 	/* If it has to wait, it is queued again, with the reference. */
 	if (!krdma_credit_take(sess, &region->keys_credit))
 		return;
+	/* ORDER: who begins to wait from here on queues it again. */
+	atomic_xchg(&region->wanted_keys, 0);
 	segs = krdma_inject(kzalloc(sizeof(*segs), GFP_KERNEL), NULL);
 	rpc = krdma_rpc_new(krdma_region_keys_replied, segs);
 	if (!segs || !rpc)
 		goto out;
 
 	rc = 0;
-	if (!krdma_region_wanted(region, &segs->first, &extra))
+	if (!krdma_segs_next(region, segs))
 		goto out;
 
 	kref_get(&region->ref);
 	segs->region = region;
-	segs->count = 1 + extra;
 	msg = krdma_credit_build(&region->keys_credit, KRDMA_WIRE_SEGS, sizeof(*msg), 0);
 	if (msg) {
 		msg->grant = cpu_to_le32(region->grant);
 		msg->generation = cpu_to_le32(region->generation);
 		msg->first = cpu_to_le64(segs->first);
-		msg->count = cpu_to_le32(1);
-		msg->extra = cpu_to_le32(extra);
+		msg->count = cpu_to_le32(segs->needed);
+		msg->extra = cpu_to_le32(segs->count - segs->needed);
 	}
 	rc = krdma_rpc_post(sess, &region->keys_credit, rpc);
 	if (rc) {
+		spin_lock_bh(&sess->lock);
+		list_del(&segs->node);
+		krdma_region_ahead_stop(region, segs->first);
+		spin_unlock_bh(&sess->lock);
 		krdma_region_put(region);
 	} else {
+		/* The reply may have freed it. */
 		segs = NULL;
 		krdma_region_waiting(region, KRDMA_WAIT_KEY);
+		krdma_region_want(region);
 	}
 out:
 	krdma_credit_put(sess, &region->keys_credit);
@@ -324,17 +456,17 @@ out:
 }
 
 /**
- * krdma_region_want - see to it that the keys of the waiters are requested
- * @region: the region
+ * krdma_region_want - see to it that keys are requested
+ * @region: the region, of which the caller has a reference or a transfer
  *
- * Context: the lock of the waiters' channel held.
+ * Context: any.
  */
 void krdma_region_want(struct krdma_region *region)
 {
-	if (atomic_xchg(&region->requesting, 1))
+	if (atomic_xchg(&region->wanted_keys, 1))
 		return;
 	kref_get(&region->ref);
-	/* Put by the work; requesting is false again before it is queued again. */
+	/* Put by the work, which has let go of the flag when it is queued again. */
 	if (!queue_work(krdma_rpc_wq, &region->keys_work))
 		krdma_region_put(region); /* not the last */
 }

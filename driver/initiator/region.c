@@ -352,6 +352,8 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	for (i = 0; i < KRDMA_CHANNELS_MAX; i++)
 		INIT_LIST_HEAD(&region->on[i].waiters);
 	INIT_LIST_HEAD(&region->watches);
+	INIT_LIST_HEAD(&region->segs);
+	krdma_region_ahead_stop(region, 0);
 	INIT_LIST_HEAD(&region->digests);
 	INIT_LIST_HEAD(&region->unsent);
 	INIT_LIST_HEAD(&region->sending);

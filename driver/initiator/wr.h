@@ -96,6 +96,7 @@ void krdma_region_recalls_reply(struct krdma_session *sess);
 struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdma_channel *ch,
 					u64 index);
 void krdma_region_want(struct krdma_region *region);
+void krdma_region_ahead_stop(struct krdma_region *region, u64 at);
 
 /**
  * krdma_region_key - the key of a byte

@@ -69,10 +69,12 @@ static const char *krdma_wire_check_segs(const union krdma_wire_msg *msg, u32 n)
 	u32 count = le32_to_cpu(msg->segs.count);
 	u32 extra = le32_to_cpu(msg->segs.extra);
 
-	if (count < 1 || count > KRDMA_WIRE_SEGS_MAX)
+	if (count > KRDMA_WIRE_SEGS_MAX)
 		return "count outside its limits";
 	if (extra > KRDMA_WIRE_SEGS_MAX - count)
 		return "too many extra segments";
+	if (!count && !extra)
+		return "no segments";
 	if (!krdma_range_ok(le64_to_cpu(msg->segs.first), count + extra, U64_MAX))
 		return "segment indexes wrap around";
 	return krdma_wire_check_grant(msg->segs.grant, msg->segs.generation);
@@ -196,7 +198,7 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_MESSAGE + 1] 
 		[KRDMA_WIRE_OPEN] = { sizeof(struct krdma_wire_open_reply),
 				      .check = krdma_wire_check_open_reply },
 		[KRDMA_WIRE_SEGS] = { sizeof(struct krdma_wire_segs_reply),
-				      sizeof(struct krdma_wire_seg), 1, KRDMA_WIRE_SEGS_MAX,
+				      sizeof(struct krdma_wire_seg), 0, KRDMA_WIRE_SEGS_MAX,
 				      krdma_wire_check_segs_reply },
 		[KRDMA_WIRE_CLOSE] = { sizeof(struct krdma_wire_hdr) },
 		[KRDMA_WIRE_RECALL] = { sizeof(struct krdma_wire_hdr) },

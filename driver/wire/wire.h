@@ -206,8 +206,8 @@ struct krdma_wire_segs {
 	__le32 grant;
 	__le32 generation;
 	__le64 first;
-	__le32 count; /* 1 to KRDMA_WIRE_SEGS_MAX */
-	__le32 extra; /* count + extra <= KRDMA_WIRE_SEGS_MAX */
+	__le32 count;
+	__le32 extra; /* count + extra: 1 to KRDMA_WIRE_SEGS_MAX */
 };
 
 struct krdma_wire_seg {

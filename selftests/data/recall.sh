@@ -158,6 +158,29 @@ is "each segment is pinned" "$(exported pinned_bytes)" $(($(exported segments) *
 exec 7>&-
 wait $pid
 end_export
+
+# ------------------------------------------------ keys ahead of a long operation
+
+# A work request has 1 MiB at most.
+mib=192
+export_on B ahead --size ${mib}M
+posted=$(counter A work_requests)
+krdma bench write -s ${mib}M -t 1 -n 1 --timeout "$LIMIT" nodeB/ahead >"$dir/out" 2>&1 &
+pid=$!
+all_registered() {
+	[ "$(exported segments)" = $(((mib << 20) / SEGMENT)) ]
+}
+check "all segments of an operation are registered" wait_for "$LIMIT" all_registered
+posted=$(($(counter A work_requests) - posted))
+diag "$posted work requests were posted by then"
+kill $pid
+wait $pid
+if [ $posted -lt $mib ]; then
+	check "before it comes to the last of them" [ $posted -lt $((mib * 2 / 3)) ]
+else
+	skip "before it comes to the last of them" "it was too fast to look"
+fi
+end_export
 end_sessions B
 check_nothing_left "nothing is left" 30
 

@@ -224,7 +224,7 @@ static const char *sane(const struct msg *m)
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
-		  [SEGS] = { 16, 16, 1, 32 },
+		  [SEGS] = { 16, 16, 0, 32 },
 		  [CLOSE] = { 16 },
 		  [RECALL] = { 16 },
 		  [DIGEST] = { 24 },

@@ -370,6 +370,10 @@ static void failing_requests(void)
 	result(fails(&c, &q, RANGE), "SEGS of segment 2^64 - 2: RANGE");
 	segs_request(&c, &q, 1ULL << (64 - c.shift), 1, 0);
 	result(fails(&c, &q, RANGE), "SEGS whose offset would wrap around: RANGE");
+	segs_request(&c, &q, total + 1, 0, 1);
+	result(fails(&c, &q, RANGE), "SEGS ahead, behind the end: RANGE");
+	result(get_keys(&c, total, 0, 32), "SEGS ahead at the end: no keys");
+	result(get_keys(&c, 0, 0, 32), "SEGS ahead of what has keys: as many as there are");
 	open_request(&c, &q, "missing", 0);
 	result(fails(&c, &q, NOENT), "OPEN of what is not there: NOENT");
 	open_request(&c, &q, "ro", WRITE);

@@ -473,6 +473,11 @@ static const char *too_many_at_once(struct conn *c, const void *arg)
 	why = why ?: call(c, &q, &a, slower(30000));
 	if (!why && get(&a, 2, 2) != LIMIT)
 		why = bad("status %u", (u32)get(&a, 2, 2));
+	/* What is only ahead costs no RECALL. */
+	segs_request(c, &q, 1, 0, 1);
+	why = why ?: call(c, &q, &a, slower(30000));
+	if (!why && (get(&a, 2, 2) || a.len != HEADER))
+		why = bad("ahead: status %u, %u bytes", (u32)get(&a, 2, 2), a.len);
 	return why ?: get_keys(c, 1, 1, 0);
 }
 

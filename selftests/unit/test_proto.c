@@ -485,7 +485,7 @@ static const struct shape shapes[] = {
 	{ KRDMA_WIRE_OPEN, 88 },
 	{ REPLY | KRDMA_WIRE_OPEN, 40 },
 	{ KRDMA_WIRE_SEGS, 40 },
-	{ REPLY | KRDMA_WIRE_SEGS, 16, 16, 1, 32 },
+	{ REPLY | KRDMA_WIRE_SEGS, 16, 16, 0, 32 },
 	{ KRDMA_WIRE_CLOSE, 24 },
 	{ REPLY | KRDMA_WIRE_CLOSE, 16 },
 	{ KRDMA_WIRE_RECALL, 24, 8, 0, 64 },
@@ -783,7 +783,8 @@ static const struct {
 	{ "recall-grant", 0x02 },  { "message-written", 0x01 },
 	{ "segs", 0x06 },          { "recall", 0x04 },
 	{ "message", 0x01 },       { "message-written", 0x08 },
-	{ "message-reply", 0x81 },
+	{ "message-reply", 0x81 }, { "close-reply", 0x84 },
+	{ "recall-reply", 0x84 },
 };
 
 static bool type_flip_right(const struct example *e, u8 type)
@@ -1016,7 +1017,7 @@ static const struct field {
 	{ "segs", 24, 8, U64_MAX - 8, NULL },
 	{ "segs", 24, 8, U64_MAX - 7, "segment indexes wrap around" },
 	{ "segs", 24, 8, U64_MAX, "segment indexes wrap around" },
-	{ "segs", 32, 4, 0, "count outside its limits" },
+	{ "segs", 32, 4, 0, NULL },
 	{ "segs", 32, 4, 1, NULL },
 	{ "segs", 32, 4, 26, NULL },
 	{ "segs", 32, 4, 27, "too many extra segments" },
@@ -1026,6 +1027,7 @@ static const struct field {
 	{ "segs", 36, 4, 0, NULL },
 	{ "segs", 36, 4, 30, NULL },
 	{ "segs", 36, 4, 31, "too many extra segments" },
+	{ "segs", 32, 8, 0, "no segments" },
 	{ "segs", 36, 4, U32_MAX, "too many extra segments" },
 	{ "segs", 36, 4, U32_MAX - 1, "too many extra segments" },
 	{ "segs-reply", 16, 8, 0, NULL },
