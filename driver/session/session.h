@@ -243,8 +243,7 @@ static inline struct krdma_channel *krdma_session_next(const struct krdma_sessio
 static inline struct krdma_channel *krdma_session_channel(const struct krdma_session *sess)
 {
 	u32 n = READ_ONCE(sess->nchannels) - 1, cpu = raw_smp_processor_id();
-	struct krdma_channel *ch = n ? krdma_session_slot(sess, 1 + (cpu < n ? cpu : cpu % n)) :
-				       NULL;
+	struct krdma_channel *ch = krdma_session_slot(sess, n ? 1 + cpu % n : 0);
 
 	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
 }

@@ -385,7 +385,8 @@ static void messages(void)
 			printf("# message %d: %d\n", i, done[i].status);
 			good = false;
 		}
-		ok(good, "of %d messages number %d is refused, and fails alone", SENDS, refused + 1);
+		ok(good, "of %d messages number %d is refused, and fails alone", SENDS,
+		   refused + 1);
 	}
 	ok(says(EIO, "refused a work request"), "it says so");
 	krdma_op_write(&ops[0], receiver, 0, out, PIECE);
