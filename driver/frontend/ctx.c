@@ -16,6 +16,12 @@
 
 /* ---- handles ---- */
 
+/* By operations, which find it in their lane. */
+static bool krdma_handle_used(enum krdma_handle_type type)
+{
+	return type == KRDMA_HANDLE_REGION || type == KRDMA_HANDLE_BUFFER;
+}
+
 /**
  * krdma_handle_new - a handle without an object, and an id that nobody finds yet
  * @ctx: open file
@@ -30,9 +36,10 @@
 struct krdma_handle *krdma_handle_new(struct krdma_ctx *ctx, enum krdma_handle_type type, u32 *id,
 				      struct krdma_error *error)
 {
-	bool used = type == KRDMA_HANDLE_REGION || type == KRDMA_HANDLE_BUFFER;
-	struct krdma_handle *h = krdma_inject(
-		kzalloc(struct_size(h, on, used ? ctx->nlanes : 0), GFP_KERNEL_ACCOUNT), NULL);
+	struct krdma_handle *h =
+		krdma_inject(kzalloc(struct_size(h, on, krdma_handle_used(type) ? ctx->nlanes : 0),
+				     GFP_KERNEL_ACCOUNT),
+			     NULL);
 	int rc;
 
 	if (!h)
@@ -138,17 +145,20 @@ out:
 	kfree(h);
 }
 
-/* No lane finds it any more, and requests that use it count in its references. */
+/*
+ * When this returns no lane looks at it any more that has found it by its id, and requests that
+ * use it count in its references.
+ */
 static void krdma_handle_leave(struct krdma_ctx *ctx, struct krdma_handle *h)
 {
 	struct krdma_lane *lane;
 
 	krdma_for_each_lane(lane, ctx) {
-		struct krdma_use *use = &h->on[lane->index];
-
 		spin_lock_bh(&lane->lock);
-		use->gone = true;
-		refcount_add(use->n, &h->refs);
+		if (krdma_handle_used(h->type)) {
+			h->on[lane->index].gone = true;
+			refcount_add(h->on[lane->index].n, &h->refs);
+		}
 		if (lane->region == h)
 			lane->region = NULL;
 		if (lane->buffer == h)
@@ -160,8 +170,7 @@ static void krdma_handle_leave(struct krdma_ctx *ctx, struct krdma_handle *h)
 /* Its id is gone. A region ends now, though its operations hold the handle. */
 static void krdma_handle_end(struct krdma_ctx *ctx, struct krdma_handle *h)
 {
-	if (h->type == KRDMA_HANDLE_REGION || h->type == KRDMA_HANDLE_BUFFER)
-		krdma_handle_leave(ctx, h);
+	krdma_handle_leave(ctx, h);
 	if (h->type == KRDMA_HANDLE_REGION && !IS_ERR(h->region)) {
 		kref_get(&h->region->ref);
 		krdma_region_close(h->region);

@@ -676,55 +676,68 @@ static noinline void krdma_turn_after(struct krdma_req *r)
 	spin_unlock_bh(&ctx->lock);
 }
 
-/* Do operations of its id have turns? Then ctx->lock is held on return. */
-static bool krdma_turns_lock(struct krdma_req *r, struct krdma_use *use)
+/* Others may wait for it, though it does not wait. Return: it has its turn */
+static noinline bool krdma_turn_ordered(struct krdma_req *r, struct krdma_use *use)
 {
-	lockdep_assert_held(&r->lane->lock);
-	if (likely(!use->ordered))
-		return false;
+	struct krdma_handle *h = r->h;
+	bool ordered;
+
 	spin_lock(&r->ctx->lock);
-	if (r->h->ordered)
-		return true;
-	use->ordered = false;
+	ordered = h->ordered;
+	if (ordered)
+		list_add_tail(&r->turn, &h->turns);
+	else
+		use->ordered = false;
 	spin_unlock(&r->ctx->lock);
-	return false;
+	return ordered;
+}
+
+/* Return: false if nobody waits any more, and its lane has counted it */
+static noinline bool krdma_turn_ordered_end(struct krdma_req *r, struct krdma_use *use)
+{
+	struct krdma_handle *h = r->h;
+	bool ordered;
+
+	spin_lock(&r->ctx->lock);
+	ordered = h->ordered;
+	if (!ordered) {
+		use->ordered = false;
+	} else {
+		if (list_empty(&r->turn))
+			h->nfirst--;
+		else
+			list_del_init(&r->turn);
+		if (list_empty(&h->turns)) {
+			h->ordered = false;
+			use->before += h->nfirst;
+		} else {
+			krdma_turns_next(h);
+		}
+	}
+	spin_unlock(&r->ctx->lock);
+	return ordered;
 }
 
 static void krdma_turn_take(struct krdma_req *r)
 {
 	struct krdma_use *use = &r->h->on[r->lane->index];
 
+	lockdep_assert_held(&r->lane->lock);
 	INIT_LIST_HEAD(&r->turn);
-	if (likely(!krdma_turns_lock(r, use))) {
-		use->before++;
+	if (unlikely(use->ordered) && krdma_turn_ordered(r, use))
 		return;
-	}
-	/* It does not wait, but others wait for it. */
-	list_add_tail(&r->turn, &r->h->turns);
-	spin_unlock(&r->ctx->lock);
+	use->before++;
 }
 
 static void krdma_turn_end(struct krdma_req *r)
 {
-	struct krdma_handle *h = r->h;
-	struct krdma_use *use = &h->on[r->lane->index];
+	struct krdma_use *use = &r->h->on[r->lane->index];
 
-	if (unlikely(!list_empty(&r->turn))) {
-		spin_lock(&r->ctx->lock);
-		list_del_init(&r->turn);
-	} else if (likely(!krdma_turns_lock(r, use))) {
-		use->before--;
+	lockdep_assert_held(&r->lane->lock);
+	/* With the first that waits not all lanes may have been asked yet. */
+	if (unlikely(use->ordered || !list_empty(&r->turn)) && krdma_turn_ordered_end(r, use))
 		return;
-	} else {
-		h->nfirst--;
-	}
-	if (list_empty(&h->turns)) {
-		h->ordered = false;
-		use->before += h->nfirst;
-	} else {
-		krdma_turns_next(h);
-	}
-	spin_unlock(&r->ctx->lock);
+	use->before--;
 }
 
 static struct krdma_req *krdma_transfer_req(struct krdma_transfer *x)
