@@ -92,9 +92,10 @@ static bool krdma_room_fill(struct krdma_lane *lane, struct krdma_ctx *ctx)
 	return krdma_room_more(lane, ctx);
 }
 
-/* Room comes back. Who waits has looked under the lock, and was on the queue before. */
+/* Room comes back. */
 static void krdma_room_back(struct krdma_lane *lane, struct krdma_ctx *ctx, u32 n)
 {
+	/* Who waits has looked under the lock, and was on the queue before. */
 	bool wanted = waitqueue_active(&ctx->wait);
 
 	lockdep_assert_held(&lane->lock);
@@ -624,7 +625,7 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 /* ---- its turn, and its end ---- */
 
 /* More than there may be operations: as long as not all lanes were asked. */
-#define KRDMA_TURNS_BIAS (1 << 30)
+#define KRDMA_TURNS_BIAS SZ_1G
 
 /* Let the next one begin, if it was its predecessors that it waited for. */
 static void krdma_turns_next(struct krdma_handle *h)
@@ -755,7 +756,7 @@ static struct krdma_transfer *krdma_req_done(struct krdma_transfer *first)
 	do {
 		struct krdma_req *r = krdma_transfer_req(x);
 
-		/* Its memory waits for task work: the process decides when it calls io_uring again. */
+		/* Its memory waits for task work: until its process calls io_uring again. */
 		if (r->tasked && r->pins.charged) {
 			list_move_tail(&r->all, &lane->over);
 			krdma_reap_later(r->ctx);

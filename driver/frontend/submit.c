@@ -122,7 +122,7 @@ static struct krdma_req *krdma_ops_read(struct krdma_ctx *ctx, const struct krdm
 					struct krdma_error *error)
 {
 	const void __user *from = u64_to_user_ptr(cmd->ops);
-	/* All of a call are of one, whatever processor it goes on on. */
+	/* All of a call are of one, whatever processor it is on meanwhile. */
 	struct krdma_lane *lane = krdma_lane_of(ctx);
 	struct krdma_req *first = NULL, **link = &first, *r;
 	struct krdma_op op;

@@ -44,11 +44,6 @@ enum krdma_message_state {
 		.last = &(name).first \
 	}
 
-/*
- * One operation under way. Owned by whoever submitted it until
- * krdma_transfers_submit, by the channel until ->done is called, exactly once, and
- * by the submitter again from there.
- */
 /* What a submitter has to post on a channel; that channel's lock. */
 struct krdma_flow {
 	struct list_head node;      /* channel->ready */
@@ -64,6 +59,11 @@ struct krdma_submitter {
 	struct krdma_flow flows[KRDMA_CHANNELS_MAX]; /* by the index of the channel */
 };
 
+/*
+ * One operation under way. Owned by whoever submitted it until
+ * krdma_transfers_submit, by the channel until ->done is called, exactly once, and
+ * by the submitter again from there.
+ */
 struct krdma_transfer {
 	struct list_head node;       /* krdma_flow.transfers, a region's waiters or digests */
 	struct hlist_node all;       /* channel->transfers */
@@ -331,6 +331,7 @@ struct krdma_region {
 	atomic_t wanted_keys; /* keys_work is queued, or waits for a credit */
 	/* key.c, session->lock */
 	struct list_head segs; /* SEGS under way */
+	bool scarce;           /* the target does not give all that is requested */
 	u64 next, end;         /* segments to be requested ahead of the transfers */
 	u32 window;            /* how many of them were a guess; 0: none */
 	u64 mark;              /* of them the one at which more are; written under a channel's */

@@ -5,7 +5,8 @@
  * When a transfer lacks a key, it is requested, and those of the rest of its range ahead of the
  * transfer: all of them, with a few SEGS under way at a time. Where transfers go on in order, a
  * window behind them as well, which grows. What is requested ahead costs the target no RECALL, and
- * a reply that lacks some ends it: then keys are requested when they are needed.
+ * a reply that lacks some ends it: then keys are requested when they are needed, until the reply
+ * to such a request lacks none.
  *
  * A key is kept until the target recalls it. Rule of a RECALL: the key is not used from its
  * arrival, and the reply is sent when the last work request that uses it has ended. A RECALL
@@ -115,7 +116,12 @@ static void krdma_region_guess(struct krdma_region *region, u32 window)
 {
 	region->window = min_t(u32, window, KRDMA_AHEAD_MAX);
 	region->end = min(region->end + region->window, krdma_region_segments(region));
-	WRITE_ONCE(region->mark, region->end - min_t(u64, region->end, region->window / 2));
+	/* There are no more. */
+	if (region->end == krdma_region_segments(region))
+		region->window = 0;
+	WRITE_ONCE(region->mark, region->window ?
+					 region->end - min_t(u64, region->end, region->window / 2) :
+					 KRDMA_NO_MARK);
 }
 
 /* Have transfers come to the mark? */
@@ -154,11 +160,15 @@ static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel 
 			      struct krdma_segs_rpc *segs)
 {
 	struct krdma_transfer *x, *next;
+	u32 n = 0;
 
 	lockdep_assert_held(&ch->lock);
 	list_for_each_entry_safe(x, next, &region->on[ch->index].waiters, node) {
 		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
+		/* The replies that so many wait for have the others looked at. */
+		if (++n > KRDMA_TRANSFER_BATCH)
+			break;
 		if (xa_load(&region->keys, first)) {
 			krdma_transfer_advance(x, 0);
 			krdma_channel_later(ch);
@@ -220,7 +230,7 @@ static bool krdma_segs_next(struct krdma_region *region, struct krdma_segs_rpc *
 		krdma_channel_unlock_later(ch);
 	}
 	/* One is left to those that wait. */
-	if (!found && n < KRDMA_SEGS_MAX - 1 && !region->err)
+	if (!found && n < KRDMA_SEGS_MAX - 1 && !region->err && !region->scarce)
 		found = krdma_segs_ahead(region, segs);
 	if (found)
 		list_add_tail(&segs->node, &region->segs);
@@ -328,7 +338,7 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	struct krdma_region *region = segs->region;
 	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch;
-	bool more;
+	bool more, lacks;
 	u32 i;
 
 	if (msg && !READ_ONCE(region->err)) {
@@ -340,11 +350,14 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	spin_lock_bh(&sess->lock);
 	/* ORDER: before those that wait look for it again. */
 	list_del(&segs->node);
+	lacks = err || !msg || krdma_wire_entries(msg) < segs->count;
+	if (lacks || segs->needed)
+		region->scarce = lacks;
 	if (err || !msg)
 		krdma_region_ahead_stop(region, segs->first);
 	else if (krdma_wire_entries(msg) < segs->count)
 		krdma_region_ahead_stop(region, segs->first + krdma_wire_entries(msg));
-	more = region->next < region->end || krdma_region_marked(region);
+	more = !region->scarce && (region->next < region->end || krdma_region_marked(region));
 	spin_unlock_bh(&sess->lock);
 	krdma_for_each_channel(ch, sess, i)
 		krdma_region_keys_came(region, ch, segs, msg, err);

@@ -139,15 +139,6 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 }
 
 /*
- * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
- * somebody may want to know more than that the adapter has them.
- */
-static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
-{
-	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
-}
-
-/*
  * One is posted behind those before @index, and has completed: so have they. Not on iWARP, where
  * each has a completion of its own; and those that need a READ end with that.
  */
@@ -158,8 +149,7 @@ static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
 
 	for (i = ch->head; i != index; i++) {
 		w = *krdma_ring_at(ch, i);
-		if (w && (ch->iwarp ? read && krdma_needs_read(ch, w->transfer) :
-				      read || !krdma_needs_read(ch, w->transfer)))
+		if (w && (ch->iwarp ? read && w->unproven : read || !w->unproven))
 			krdma_wr_end(ch, w, 0);
 	}
 }
@@ -183,7 +173,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (wc->status != IB_WC_WR_FLUSH_ERR && !ch->iwarp)
 		krdma_wrs_before(ch, w->index, false);
 	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
-	if (err ? ch->iwarp : krdma_needs_read(ch, w->transfer))
+	if (err ? ch->iwarp : w->unproven)
 		goto out;
 	krdma_wr_end(ch, w, err);
 	krdma_transfer_pump(ch);
@@ -256,6 +246,15 @@ static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
 	w->atomic.rkey = rkey;
 }
 
+/*
+ * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
+ * somebody may want to know more than that the adapter has them.
+ */
+static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
+{
+	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
+}
+
 /**
  * krdma_wr_build - build the next work request of a transfer
  * @ch: channel
@@ -289,6 +288,7 @@ struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer 
 	w->at = x->local.at;
 	w->bytes = bytes;
 	w->transfer = x;
+	w->unproven = krdma_needs_read(ch, x);
 	if (sink) {
 		rc = krdma_sink_map(ch, w);
 		if (rc)
@@ -334,12 +334,12 @@ static const struct ib_send_wr *krdma_wr_first(const struct krdma_wr *w)
 }
 
 /* The last of the work requests that need a READ behind them, or NULL. */
-static struct krdma_wr *krdma_chain_write(const struct krdma_channel *ch, struct krdma_wr *chain)
+static struct krdma_wr *krdma_chain_write(struct krdma_wr *chain)
 {
 	struct krdma_wr *w, *write = NULL;
 
 	for (w = chain; w; w = w->next)
-		if (krdma_needs_read(ch, w->transfer))
+		if (w->unproven)
 			write = w;
 	return write;
 }
@@ -411,7 +411,7 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_wr *chain)
 static void krdma_wr_empty(struct krdma_wr *w)
 {
 	w->transfer->gap = true;
-	w->transfer->placed = false;
+	w->unproven = false;
 	w->wr.wr.opcode = IB_WR_RDMA_WRITE;
 	w->wr.wr.num_sge = 0;
 	w->wr.remote_addr = 0;
@@ -458,14 +458,14 @@ static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krd
 static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr *chain,
 				      const struct ib_send_wr *bad, int err)
 {
-	struct krdma_wr *write = krdma_chain_write(ch, chain), *unread = NULL, *w;
+	struct krdma_wr *write = krdma_chain_write(chain), *unread = NULL, *w;
 	bool quiet = false;
 
 	/* siw: an error without a bad one means that all are posted all the same. */
 	while (bad) {
 		for (; chain && bad != krdma_wr_first(chain) && bad != &chain->wr.wr;
 		     chain = chain->next) {
-			if (krdma_needs_read(ch, chain->transfer))
+			if (chain->unproven)
 				unread = chain;
 			quiet = !krdma_wr_signalled(chain);
 		}
@@ -482,7 +482,7 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr 
 		chain = krdma_chain_refused(ch, chain, quiet);
 		if (!krdma_post_refused(ch, err))
 			break;
-		write = krdma_chain_write(ch, chain) ?: unread;
+		write = krdma_chain_write(chain) ?: unread;
 		if (!chain && !write)
 			return 1;
 		err = krdma_chain_post(ch, chain, 1, write, &bad);
@@ -515,7 +515,7 @@ int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain)
 	for (w = chain; w; w = w->next, n++) {
 		krdma_local_sync(&w->transfer->local, w->at, w->bytes, true);
 		w->posted = true;
-		if (krdma_needs_read(ch, w->transfer))
+		if (w->unproven)
 			write = w;
 		trace_krdma_post(ch->serial, w->transfer, w->bytes, w->wr.wr.num_sge);
 	}

@@ -69,6 +69,7 @@ struct krdma_wr {
 	struct krdma_wr *next; /* of channel->free, or of the chain being built */
 	u32 index;             /* in channel->ring */
 	bool posted;           /* its end is to come */
+	bool unproven;         /* its end is that of a READ behind it, not its completion */
 	struct krdma_transfer *transfer;
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
