@@ -167,10 +167,13 @@ static void krdma_handle_leave(struct krdma_ctx *ctx, struct krdma_handle *h)
 	}
 }
 
-/* Its id is gone. A region ends now, though its operations hold the handle. */
+/* Nobody finds it by its id. A region ends now, though its operations hold the handle. */
 static void krdma_handle_end(struct krdma_ctx *ctx, struct krdma_handle *h)
 {
 	krdma_handle_leave(ctx, h);
+	/* ORDER: no lane takes the next object of this id for it. */
+	xa_erase(&ctx->handles, h->id);
+	atomic_dec(&ctx->nhandles);
 	if (h->type == KRDMA_HANDLE_REGION && !IS_ERR(h->region)) {
 		kref_get(&h->region->ref);
 		krdma_region_close(h->region);
@@ -196,12 +199,12 @@ int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h)
 	xa_lock(&ctx->handles);
 	found = xa_load(&ctx->handles, id);
 	h = h ?: found;
+	/* Reserved, as before it was stored. */
 	if (h)
-		__xa_erase(&ctx->handles, id);
+		__xa_store(&ctx->handles, id, NULL, 0);
 	xa_unlock(&ctx->handles);
 	if (!h)
 		return -ENOENT;
-	atomic_dec(&ctx->nhandles);
 	krdma_handle_end(ctx, h);
 	return 0;
 }
@@ -308,10 +311,8 @@ static void krdma_ctx_close_work(struct work_struct *work)
 
 	krdma_listeners_drop(ctx);
 	krdma_submit_close(ctx);
-	xa_for_each(&ctx->handles, id, h) {
-		xa_erase(&ctx->handles, id);
+	xa_for_each(&ctx->handles, id, h)
 		krdma_handle_end(ctx, h);
-	}
 	xa_destroy(&ctx->handles);
 	krdma_ctx_put(ctx);
 }

@@ -265,7 +265,7 @@ struct krdma_req *krdma_req_new(struct krdma_lane *lane, struct krdma_ctx *ctx,
 void krdma_reqs_give(struct krdma_req *r);
 void krdma_req_leave(struct krdma_req *r, struct krdma_req **link);
 void krdma_reqs_free(struct krdma_req *idle);
-void krdma_room_collect(struct krdma_ctx *ctx);
+bool krdma_room_collect(struct krdma_ctx *ctx);
 int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		    struct krdma_error *error);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error);

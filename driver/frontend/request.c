@@ -53,19 +53,23 @@ void krdma_op_exit(void)
  * @ctx: context
  *
  * Context: any; no lock of the context held.
+ * Return: there was some
  */
-void krdma_room_collect(struct krdma_ctx *ctx)
+bool krdma_room_collect(struct krdma_ctx *ctx)
 {
 	struct krdma_lane *lane;
+	u32 room = 0;
 
 	krdma_for_each_lane(lane, ctx) {
 		spin_lock_bh(&lane->lock);
 		spin_lock(&ctx->lock);
 		ctx->room += lane->room;
 		lane->room = 0;
+		room = ctx->room;
 		spin_unlock(&ctx->lock);
 		spin_unlock_bh(&lane->lock);
 	}
+	return room;
 }
 
 static bool krdma_room_more(struct krdma_lane *lane, struct krdma_ctx *ctx)
@@ -86,10 +90,11 @@ static bool krdma_room_more(struct krdma_lane *lane, struct krdma_ctx *ctx)
 /* Return: there is room for one more */
 static bool krdma_room_fill(struct krdma_lane *lane, struct krdma_ctx *ctx)
 {
-	if (krdma_room_more(lane, ctx))
-		return true;
-	krdma_room_collect(ctx);
-	return krdma_room_more(lane, ctx);
+	while (!krdma_room_more(lane, ctx))
+		/* Another lane may be faster. */
+		if (!krdma_room_collect(ctx))
+			return false;
+	return true;
 }
 
 /* Room comes back. */
@@ -647,7 +652,7 @@ static noinline void krdma_turn_after(struct krdma_req *r)
 	struct krdma_ctx *ctx = r->ctx;
 	struct krdma_handle *h = r->h;
 	struct krdma_lane *lane;
-	bool first;
+	bool first, asked;
 
 	r->x.held = true;
 	spin_lock_bh(&ctx->lock);
@@ -656,9 +661,11 @@ static noinline void krdma_turn_after(struct krdma_req *r)
 		h->ordered = true;
 		h->nfirst = KRDMA_TURNS_BIAS;
 	}
+	asked = h->nfirst < KRDMA_TURNS_BIAS / 2;
 	list_add_tail(&r->turn, &h->turns);
 	spin_unlock_bh(&ctx->lock);
-	if (!first)
+	/* Another may be about to ask, and what is started behind this one has to know. */
+	if (asked)
 		return;
 	krdma_for_each_lane(lane, ctx) {
 		struct krdma_use *use = &h->on[lane->index];
@@ -671,6 +678,8 @@ static noinline void krdma_turn_after(struct krdma_req *r)
 		spin_unlock(&ctx->lock);
 		spin_unlock_bh(&lane->lock);
 	}
+	if (!first)
+		return;
 	spin_lock_bh(&ctx->lock);
 	h->nfirst -= KRDMA_TURNS_BIAS;
 	krdma_turns_next(h);

@@ -236,15 +236,20 @@ static void krdma_async_end(struct krdma_req *r)
 
 static u32 krdma_room_take(struct krdma_ctx *ctx, u32 n)
 {
+	u32 got;
+
 	/* Mostly it is enough, and the lanes keep theirs. */
 	if (READ_ONCE(ctx->room) < n)
 		krdma_room_collect(ctx);
-	spin_lock_bh(&ctx->lock);
-	n = min(n, ctx->room);
-	ctx->room -= n;
-	ctx->nasync += n;
-	spin_unlock_bh(&ctx->lock);
-	return n;
+	do {
+		spin_lock_bh(&ctx->lock);
+		got = min(n, ctx->room);
+		ctx->room -= got;
+		ctx->nasync += got;
+		spin_unlock_bh(&ctx->lock);
+		/* A lane may be faster. */
+	} while (!got && krdma_room_collect(ctx));
+	return got;
 }
 
 static void krdma_room_put(struct krdma_ctx *ctx, u32 n)

@@ -133,7 +133,7 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 	} else if (!x->gap) {
 		x->moved += w->bytes;
 	}
-	/* Otherwise more of it is on the wire, or on channel->ready, or waits for a key. */
+	/* Otherwise more of it is on the wire, or waits for its turn or for a key. */
 	if (!x->nwrs && (x->status || x->posted == x->length))
 		krdma_transfer_advance(x, 0);
 }
