@@ -182,15 +182,8 @@ static inline struct krdma_lane *krdma_lane_of(struct krdma_ctx *ctx)
 	return &ctx->lanes[cpu < n ? cpu : cpu % n];
 }
 
-/* The one behind the last. */
-static inline struct krdma_lane *krdma_lanes_end(struct krdma_ctx *ctx)
-{
-	return &ctx->lanes[ctx->nlanes];
-}
-
-#define krdma_for_each_lane(_lane, _ctx)                                \
-	for (struct krdma_ctx *__ctx = (_lane = (_ctx)->lanes, (_ctx)); \
-	     _lane < krdma_lanes_end(__ctx); _lane++)
+#define krdma_for_each_lane(lane, ctx) \
+	for ((lane) = (ctx)->lanes; (lane) < &(ctx)->lanes[(ctx)->nlanes]; (lane)++)
 
 /* cdev.c */
 int krdma_cdev_register(void);

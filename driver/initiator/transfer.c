@@ -265,8 +265,7 @@ static void krdma_pump_keep(struct krdma_channel *ch, struct krdma_transfer *fre
 
 	for (; fresh; fresh = fresh->next)
 		list_add_tail(&fresh->node, &rest);
-	list_for_each_entry_safe_reverse(x, next, &rest, node)
-	{
+	list_for_each_entry_safe_reverse(x, next, &rest, node) {
 		flow = krdma_transfer_flow(x);
 		list_move(&x->node, &flow->transfers);
 		list_move(&flow->node, &ch->ready);

@@ -163,8 +163,9 @@ static inline struct krdma_mapping *krdma_mem_mapped(const struct krdma_mem *mem
 	struct krdma_mapping *map;
 
 	/* No lock: mappings are added behind the others, whole, and end with the memory. */
-	list_for_each_entry_lockless(map, &mem->maps,
-				     mem_node) if (READ_ONCE(map->dev) == dev) return map;
+	list_for_each_entry_lockless(map, &mem->maps, mem_node)
+		if (READ_ONCE(map->dev) == dev)
+			return map;
 	return NULL;
 }
 
