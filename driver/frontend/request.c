@@ -78,7 +78,8 @@ static bool krdma_room_more(struct krdma_lane *lane, struct krdma_ctx *ctx)
 
 	spin_lock_bh(&lane->lock);
 	spin_lock(&ctx->lock);
-	n = min_t(u32, ctx->room, KRDMA_LANE_ROOM);
+	/* Who waits has looked at this lane, and was on the queue before: the rest is for it. */
+	n = min_t(u32, ctx->room, waitqueue_active(&ctx->wait) ? 1 : KRDMA_LANE_ROOM);
 	ctx->room -= n;
 	lane->room += n;
 	n = lane->room;

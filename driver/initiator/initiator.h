@@ -334,8 +334,8 @@ struct krdma_region {
 	bool scarce;           /* the target does not give all that is requested */
 	u64 next, end;         /* segments to be requested ahead of the transfers */
 	u32 window;            /* how many of them were a guess; 0: none */
-	u64 mark;              /* of them the one at which more are; written under a channel's */
-	u32 turn;              /* the channel that is asked next; keys_work's */
+	u64 mark; /* of them the one at which more are; written under a channel's as well */
+	u32 turn; /* the channel that is asked next; keys_work's */
 
 	/* the lock of the first channel */
 	bool digesting;                    /* digest_work is queued, or a DIGEST under way */

@@ -181,6 +181,7 @@ static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel 
 		krdma_region_lacks(region, x, first);
 		segs->needed = 1;
 		krdma_segs_fill(region, segs, first);
+		krdma_transfer_wait(x, KRDMA_WAIT_KEY, 0);
 		return true;
 	}
 	return false;
@@ -391,20 +392,6 @@ static void krdma_region_keys_failed(struct krdma_region *region, int err)
 	spin_unlock_bh(&sess->lock);
 }
 
-static void krdma_region_waiting(struct krdma_region *region, enum krdma_wait wait)
-{
-	struct krdma_channel *ch;
-	struct krdma_transfer *x;
-	u32 i;
-
-	krdma_for_each_channel(ch, region->sess, i) {
-		krdma_channel_lock(ch);
-		list_for_each_entry(x, &region->on[i].waiters, node)
-			krdma_transfer_wait(x, wait, 0);
-		krdma_channel_unlock(ch);
-	}
-}
-
 /**
  * krdma_region_keys_work - request the keys that transfers wait for, and will
  * @work: of a region; holds a reference on it
@@ -456,7 +443,6 @@ void krdma_region_keys_work(struct work_struct *work)
 	} else {
 		/* The reply may have freed it. */
 		segs = NULL;
-		krdma_region_waiting(region, KRDMA_WAIT_KEY);
 		krdma_region_want(region);
 	}
 out:
