@@ -207,8 +207,8 @@ static void one(uint8_t opcode)
 	ok(goes_on(), "its session goes on");
 }
 
-/* Each of a chain in turn: the others are done. */
-static void chain(void)
+/* Each of a chain in turn: the others are done. With a READ behind them if @flags say so. */
+static void chain(uint32_t flags)
 {
 	struct krdma_completion done[OPS];
 	struct krdma_op ops[OPS];
@@ -220,6 +220,7 @@ static void chain(void)
 		for (i = 0; i < OPS; i++) {
 			krdma_op_write(&ops[i], region, (uint64_t)i * 2 * PIECE, out + i * PIECE,
 				       PIECE);
+			ops[i].flags |= flags;
 			ops[i].timeout_ns = TIMEOUT_MS * 1000000ULL;
 			ops[i].user_data = i;
 		}
@@ -246,8 +247,8 @@ static void chain(void)
 				printf("# operation %d: other bytes\n", i);
 				good = false;
 			}
-		ok(good, "of a chain of %d WRITEs number %d is refused, and fails alone", OPS,
-		   refused + 1);
+		ok(good, "of a chain of %d %sWRITEs number %d is refused, and fails alone", OPS,
+		   flags ? "placed " : "", refused + 1);
 	}
 	ok(goes_on(), "their session goes on");
 }
@@ -424,7 +425,8 @@ int main(int argc, char **argv)
 	}
 	one(KRDMA_OP_WRITE);
 	one(KRDMA_OP_READ);
-	chain();
+	chain(0);
+	chain(KRDMA_OP_PLACED);
 	work_requests();
 	messages();
 	if (siw)

@@ -154,7 +154,8 @@ for MODE in ${MODES:-idle busy}; do
 	removal B "SIGKILL of the exporter" "revoked" end_export KILL
 	removal A "SIGKILL of the initiator" - kill_user
 	AFTER=lost
-	lost='the session with 10.77.0.2:7471 is lost: '
+	# Or the channel that the operation is on.
+	lost='(the session with|channel [0-9]+ to) 10.77.0.2:7471 is lost: '
 	removal A "the initiator's link deleted" "$lost" delete_link A
 	removal B "the exporter's link deleted" "$lost" delete_link B
 	# TCP repeats for longer than rxe, and than an operation may take.

@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "krdma.h"
+#include <krdma/krdma.h>
 
 #define MIB   (1UL << 20)
 #define DEPTH 16
