@@ -93,7 +93,7 @@ static void krdma_end(void)
 	krdma_listeners_exit();
 	krdma_wqs_destroy();
 	krdma_fault_exit();
-	krdma_op_exit();
+	krdma_reqs_exit();
 }
 
 static int __init krdma_init(void)
@@ -107,7 +107,7 @@ static int __init krdma_init(void)
 	krdma_stats_init();
 	krdma_digest_init();
 	krdma_session_roles(&krdma_initiator_ops, &krdma_target_ops);
-	rc = krdma_op_init();
+	rc = krdma_reqs_init();
 	if (rc)
 		return rc;
 	krdma_fault_init();

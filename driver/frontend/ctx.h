@@ -221,7 +221,7 @@ static inline struct krdma_handle *krdma_use_begin(struct krdma_ctx *ctx, struct
 	struct krdma_handle *h = *last;
 
 	if (unlikely(!h || h->id != id)) {
-		/* ORDER: whoever takes it off the table comes for the lock before it goes. */
+		/* ORDER: krdma_handle_leave() takes this lock before the handle is freed. */
 		h = xa_load(&ctx->handles, id);
 		if (!h || h->type != type)
 			return NULL;
@@ -250,20 +250,22 @@ static inline struct krdma_handle *krdma_use_end(struct krdma_lane *lane, struct
 void krdma_error_keep(struct krdma_ctx *ctx, struct krdma_error *error, int rc);
 void krdma_error_last(struct krdma_ctx *ctx, struct krdma_ioc_last_error *cmd);
 
-/* frontend/request.c: an operation of a process, whatever front end it comes through */
-int krdma_op_init(void);
-void krdma_op_exit(void);
+/* lane.c: requests, and what they count by processor */
+int krdma_reqs_init(void);
+void krdma_reqs_exit(void);
 struct krdma_req *krdma_req_new(struct krdma_lane *lane, struct krdma_ctx *ctx,
 				const struct krdma_op *op, bool room);
 void krdma_reqs_give(struct krdma_req *r);
 void krdma_req_leave(struct krdma_req *r, struct krdma_req **link);
 void krdma_reqs_free(struct krdma_req *idle);
+void krdma_req_unpin(struct krdma_req *r);
 bool krdma_room_collect(struct krdma_ctx *ctx);
+
+/* request.c: an operation of a process, whatever front end it comes through */
 int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		    struct krdma_error *error);
 int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error);
 void krdma_reqs_submit(struct krdma_queue *batch);
-void krdma_req_unpin(struct krdma_req *r);
 
 /* submit.c: the ioctls */
 int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,

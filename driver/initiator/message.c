@@ -114,7 +114,7 @@ static bool krdma_send_next(struct krdma_channel *ch, struct krdma_send *send,
 	return false;
 }
 
-/* That of the next region that may have a credit, and has a message for it. */
+/* Fill @send with the first message of the next region that may have a credit. */
 static bool krdma_sending_next(struct krdma_channel *ch, struct krdma_send *send, ktime_t now)
 {
 	struct krdma_region *region, *next;

@@ -15,8 +15,8 @@
  * that needs no key. It proves all before it: an adapter executes what comes on a queue
  * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
  *
- * Elsewhere not each is signalled: a reliable connection completes in order, so the completion of
- * one is that of all before it. A chain completes in KRDMA_SIGNAL_PARTS parts or more: the
+ * Elsewhere not each work request is signalled: a reliable connection completes in order, so a
+ * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or more: the
  * submitter of the first can go on while the last are on the wire.
  *
  * A work request is in ch->ring until it has ended. Nothing relies on a completion for
@@ -139,8 +139,8 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 }
 
 /*
- * One is posted behind those before @index, and has completed: so have they. Not on iWARP, where
- * each has a completion of its own; and those that need a READ end with that.
+ * Work requests before @index have completed, as one behind them has. On iWARP each has a
+ * completion of its own; those that are unproven end when the READ behind them completes (@read).
  */
 static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
 {
@@ -169,7 +169,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!w->posted)
 		goto out;
 	trace_krdma_complete(ch->serial, w->transfer, w->bytes, wc->status);
-	/* One that is flushed tells nothing of others; each of them is flushed for itself. */
+	/* A flushed work request tells nothing of the others, which are flushed one by one. */
 	if (wc->status != IB_WC_WR_FLUSH_ERR && !ch->iwarp)
 		krdma_wrs_before(ch, w->index, false);
 	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
@@ -421,7 +421,7 @@ static void krdma_wr_empty(struct krdma_wr *w)
 /*
  * Nothing of the first work request was posted, as it was refused. Its transfer ends, and
  * all that it has in the chain with it. Where those that were posted before it are not signalled
- * (@quiet), it is posted without bytes in its old place: its completion is theirs.
+ * (@quiet), it is posted without bytes in its old place: its completion ends them.
  * Return: the work requests that are to be posted
  */
 static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krdma_wr *chain,

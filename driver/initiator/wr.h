@@ -11,8 +11,8 @@
 /* Memory that could not be mapped is tried again after this, or when a mapping has gone. */
 #define KRDMA_MAP_AGAIN_MS 5
 /*
- * Not on iWARP: a chain of work requests has a completion for each such part of it, but for no
- * more work requests than MAX together, nor where they have so many bytes.
+ * Not on iWARP: a chain has a completion for each of so many parts, and at least one for MAX work
+ * requests, or for so many bytes.
  */
 #define KRDMA_SIGNAL_PARTS 4
 #define KRDMA_SIGNAL_MAX   16U
@@ -69,7 +69,7 @@ struct krdma_wr {
 	struct krdma_wr *next; /* of channel->free, or of the chain being built */
 	u32 index;             /* in channel->ring */
 	bool posted;           /* its end is to come */
-	bool unproven;         /* its end is that of a READ behind it, not its completion */
+	bool unproven;         /* it ends when the READ behind it has completed */
 	struct krdma_transfer *transfer;
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;

@@ -54,8 +54,8 @@ void krdma_message_queue_deliver(struct krdma_message_queue *queue)
 }
 
 /*
- * The first message; NULL, or an ERR_PTR if it has more than @room bytes. The one before it, if not
- * NULL, was read. Until then it has its room: so a queue is bounded, whoever reads how.
+ * The first message; NULL, or an ERR_PTR if it has more than @room bytes. @before was read, or is
+ * NULL. A message keeps its room until it was read, which bounds the queue.
  */
 static struct krdma_message_entry *krdma_message_queue_next(struct krdma_message_queue *queue,
 							    struct krdma_message_entry *before,
