@@ -404,8 +404,9 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
  * krdma_transfer_route - choose the channel of a transfer
  * @x: transfer, with its region, opcode and flags; not submitted yet
  *
- * The channel of this processor's data. The first channel has messages, whose order is the order of its queue
- * pair; WRITEs of a region that may send messages, as those have to come behind them; and digests.
+ * The channel of this processor's data. The first channel has messages, whose order is the order of
+ * its queue pair; WRITEs of a region that may send messages, as those have to come behind them; and
+ * digests.
  *
  * Context: any.
  */

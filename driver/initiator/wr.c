@@ -16,8 +16,8 @@
  * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
  *
  * Elsewhere not each work request is signalled: a reliable connection completes in order, so a
- * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or more: the
- * submitter of the first can go on while the last are on the wire.
+ * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or
+ * more: the submitter of the first can go on while the last are on the wire.
  *
  * A work request is in ch->ring until it has ended. Nothing relies on a completion for
  * each when the queue pair is in error: siw may lose some, and give others twice.
