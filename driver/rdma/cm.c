@@ -8,6 +8,7 @@
  * id goes before the queue pair so that no event can find it half gone.
  */
 #include <linux/log2.h>
+#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <rdma/ib_cm.h>
 
@@ -24,6 +25,9 @@
 /* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
 #define KRDMA_RNR_TIMER 12
 #define KRDMA_RD_ATOMIC 16
+
+/* policy.lone_mads: one DREQ or DREP at a time. */
+static DEFINE_MUTEX(krdma_goodbye_lock);
 
 static void krdma_conn_event(struct krdma_channel *ch, int err, enum rdma_cm_event_type event,
 			     const char *why)
@@ -516,7 +520,7 @@ void krdma_conn_stop(struct krdma_channel *ch)
 	 */
 	if (ch->dev->policy.error_first)
 		ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
-	if (ch->id)
+	if (ch->id && !ch->dev->policy.lone_mads)
 		rdma_disconnect(ch->id);
 	ib_modify_qp(ch->qp, &attr, IB_QP_STATE);
 }
@@ -549,6 +553,19 @@ static void krdma_cq_quiesce(struct ib_cq *cq)
 	synchronize_rcu();
 }
 
+/* Destroying the id of a connection that is up sends a DREQ, and waits for its completion. */
+static void krdma_conn_destroy_id(struct krdma_channel *ch)
+{
+	bool lone = ch->dev && ch->dev->policy.lone_mads;
+
+	if (lone)
+		mutex_lock(&krdma_goodbye_lock);
+	rdma_destroy_id(ch->id);
+	if (lone)
+		mutex_unlock(&krdma_goodbye_lock);
+	ch->id = NULL;
+}
+
 /**
  * krdma_conn_destroy - destroy id, queue pair and completion queue of a channel
  * @ch: channel, stopped and drained; with the first one no work of its session runs
@@ -562,8 +579,7 @@ void krdma_conn_destroy(struct krdma_channel *ch)
 	cancel_work_sync(&ch->qp_event_work);
 	/* ORDER: no event of the id may find the queue pair half gone. */
 	if (ch->id)
-		rdma_destroy_id(ch->id);
-	ch->id = NULL;
+		krdma_conn_destroy_id(ch);
 	if (ch->qp)
 		ib_destroy_qp(ch->qp);
 	ch->qp = NULL;

@@ -19,6 +19,7 @@ struct krdma_quirk {
 	bool dereg_valid;   /* struct krdma_policy */
 	bool error_first;
 	bool repeats;
+	bool lone_mads;
 	bool inlines;
 };
 
@@ -97,6 +98,13 @@ static const struct krdma_quirk krdma_quirks[] = {
 	[RDMA_DRIVER_RXE] = {
 		/* req_retry() in rxe_req.c begins again with local work requests, too. */
 		.repeats = true,
+		/*
+		 * 6.1: when a send of QP1 fails (no route, as its netdev is down), the completer
+		 * flushes those behind it and leaves req.wqe_index where it is; ib_mad sets the
+		 * queue pair to RTS and sends them again. The requester then takes the old ones
+		 * once more, fails, and stops: some of the new ones never complete.
+		 */
+		.lone_mads = true,
 		.inlines = true,
 	},
 };
@@ -122,6 +130,7 @@ const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_devi
 		.dereg_valid = quirk->dereg_valid,
 		.error_first = quirk->error_first,
 		.repeats = quirk->repeats,
+		.lone_mads = quirk->lone_mads,
 		.inlines = quirk->inlines,
 		.max_sge = clamp_t(int, attrs->max_send_sge, 1, KRDMA_SGE_MAX),
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,

@@ -32,6 +32,7 @@ struct krdma_policy {
 	bool dereg_valid; /* no invalidation: ib_dereg_mr() ends a key that is alive */
 	bool error_first; /* posted work comes to an end by the error state only */
 	bool repeats;     /* does local work requests twice when a packet is lost */
+	bool lone_mads;   /* may lose a MAD behind one that fails */
 	bool inlines;     /* takes short messages in the work request, from the kernel as well */
 };
 

@@ -143,6 +143,8 @@ remove_listener() {
 }
 
 fresh_module
+# Several queue pairs end at the same time.
+on_nodes sh -c 'echo 4 >/sys/module/krdma_mover/parameters/channels'
 listen_on B
 remember_leftovers
 diag "$(leftovers A)"
