@@ -53,6 +53,7 @@ static struct device_attribute krdma_stat_attrs[KRDMA_STATS] = {
 	[KRDMA_STAT_WRITE_BYTES] = __ATTR(write_bytes, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_TRANSFERS_FAILED] = __ATTR(transfers_failed, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_TRANSFERS_TIMED_OUT] = __ATTR(transfers_timed_out, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_TRANSFERS_REPLAYED] = __ATTR(transfers_replayed, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_WORK_REQUESTS] = __ATTR(work_requests, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_DOORBELLS] = __ATTR(doorbells, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_PLACEMENTS] = __ATTR(placements, 0444, krdma_stat_show, NULL),

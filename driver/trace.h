@@ -26,7 +26,7 @@ struct krdma_transfer;
 	__print_symbolic(w, { KRDMA_WAIT_SLOT, "slot" }, { KRDMA_WAIT_KEY, "key" }, \
 			 { KRDMA_WAIT_CREDIT, "credit" }, { KRDMA_WAIT_WIRE, "wire" }, \
 			 { KRDMA_WAIT_TURN, "turn" }, { KRDMA_WAIT_DIGEST, "digest" }, \
-			 { KRDMA_WAIT_RECEIVER, "receiver" })
+			 { KRDMA_WAIT_RECEIVER, "receiver" }, { KRDMA_WAIT_FENCE, "fence" })
 
 #define krdma_show_opcode(o) \
 	__print_symbolic(o, { KRDMA_OP_READ, "READ" }, { KRDMA_OP_WRITE, "WRITE" }, \

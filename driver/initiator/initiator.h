@@ -82,7 +82,7 @@ struct krdma_transfer {
 	ktime_t since; /* began to wait for .wait */
 	u64 operand;   /* of an atomic operation, or the value of a message */
 	u64 compare;
-	struct krdma_cursor from; /* of ->verify: where ->local.at was when it began */
+	struct krdma_cursor from; /* where ->local.at was when it began */
 	u64 digested;             /* bytes that the peer's digest is known of */
 	u32 value;                /* the peer's, so far */
 	u32 local_value;          /* what it has to be */
@@ -112,10 +112,15 @@ struct krdma_transfer {
 	bool held;     /* waits for its turn */
 	bool unmapped; /* its next bytes could not be mapped so far */
 	bool ended;    /* ->done is called, or will be */
-	bool moved_on; /* its channel was lost before it posted anything: it begins on the first */
-	bool lost;     /* a key to its memory may be alive: it must not be given back */
-	bool gap;      /* a work request failed: no more counting in .moved */
-	pid_t pid;     /* 0: the kernel */
+	bool again;    /* its channel is lost: what has not completed is done again */
+	bool repeated; /* a part of it was, or will be: it has been posted once */
+	bool moved_on; /* it leaves a channel, to begin on another */
+	/* A WRITE: a lost channel; of what was posted there some may still arrive. Or NULL. */
+	struct krdma_channel *fence;
+	u32 fence_connections; /* that channel's, when it was lost */
+	bool lost;             /* a key to its memory may be alive: it must not be given back */
+	bool gap;              /* a work request failed: no more counting in .moved */
+	pid_t pid;             /* 0: the kernel */
 	u64 user_data;
 	/* The device did not take a work request of it: the reason of its -EIO. */
 	bool refused;

@@ -12,6 +12,7 @@
  *	region->on[].waiters	lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known
  *	region->unsent		its message waits for a credit
+ *	channel->fenced		a WRITE that is done again, when nothing of it can arrive any more
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
  *	(none)			ended, in channel->ended: krdma_channel_unlock() calls ->done
@@ -21,6 +22,14 @@
  * nor is its memory being read for a digest, which counts as a work request: a posted work
  * request can't be taken back, so a deadline only keeps the next from being
  * posted.
+ *
+ * Loss: a transfer of a channel other than the first outlives that channel. When its work requests
+ * have ended, it goes on behind the last byte that has completed without a gap. A READ does so at
+ * once: its queue pair here is gone, so nothing fills its memory any more. A WRITE waits for the
+ * fence: of what it posted, packets may be on their way as long as the peer has its queue pair, and
+ * would overwrite what is written after the WRITE has ended. That queue pair is gone when the
+ * peer accepts the channel anew, as each channel has one at a time. The WRITE waits on the first
+ * channel, and moves to the new one. An atomic is never repeated.
  */
 #include "initiator/wr.h"
 #include "trace.h"
@@ -73,6 +82,9 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 {
 	struct krdma_channel *ch = x->ch;
 
+	/* Whatever else has ended it, bytes may still arrive. */
+	if (unlikely(x->again || x->fence) && x->status)
+		x->status = -ECONNRESET;
 	if (x->status) {
 		ch->failures++;
 		krdma_stat_inc(KRDMA_STAT_TRANSFERS_FAILED);
@@ -107,6 +119,10 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 		x->send = NULL;
 	}
 	krdma_transfer_leave(x);
+	/* Whose end it was, for the sentence. */
+	if (unlikely(x->fence))
+		/* ORDER: krdma_transfer_lock() sees what was done above. */
+		smp_store_release(&x->ch, x->fence);
 }
 
 /* What a transfer does next. */
@@ -359,17 +375,27 @@ again:
 		krdma_sends_post(ch, now);
 }
 
+/* Can nothing of what it posted on a lost channel arrive any more? */
+static bool krdma_fence_over(struct krdma_transfer *x)
+{
+	if (READ_ONCE(x->fence->connections) == x->fence_connections ||
+	    READ_ONCE(x->fence->state) != KRDMA_CHANNEL_UP)
+		return false;
+	x->fence = NULL;
+	return true;
+}
+
 static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct krdma_queue *fresh)
 {
 	struct krdma_channel *ch = x->ch;
 	int err;
 
 	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
-	if (likely(!x->moved_on))
+	if (likely(!x->moved_on)) {
 		x->submitted = now;
-	x->since = now;
-	if (unlikely(x->verify))
 		x->from = x->local.at;
+	}
+	x->since = now;
 	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
 	if (likely(!x->moved_on))
 		trace_krdma_transfer_submit(ch->serial, x);
@@ -383,21 +409,29 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 		if (!err && atomic_read(&x->submitter->cancels) != x->cancel)
 			err = -ECANCELED;
 	}
+	if (!err && unlikely(ch->state != KRDMA_CHANNEL_UP))
+		err = -ENOTCONN;
 	if (unlikely(err)) {
+		/* Parts of it were sent on a channel that was lost before. */
+		if (err == -ENOTCONN && (x->posted || x->repeated))
+			err = -ECONNRESET;
 		krdma_transfer_end(x, err);
-	} else if (unlikely(ch->state != KRDMA_CHANNEL_UP)) {
-		krdma_transfer_end(x, -ENOTCONN);
-	} else {
-		if (ktime_before(x->deadline, ch->tick_at))
-			krdma_channel_tick_by(ch, x->deadline);
-		if (unlikely(x->held))
-			return;
-		/* In their turn, whatever they do first: a message does not pass a WRITE here. */
-		if (likely(list_empty(&ch->ready)))
-			krdma_queue_add(fresh, x);
-		else
-			krdma_transfer_ready(x);
+		return;
 	}
+	if (ktime_before(x->deadline, ch->tick_at))
+		krdma_channel_tick_by(ch, x->deadline);
+	if (unlikely(x->held))
+		return;
+	if (unlikely(x->fence) && !krdma_fence_over(x)) {
+		krdma_transfer_wait(x, KRDMA_WAIT_FENCE, now);
+		list_add_tail(&x->node, &ch->fenced);
+		return;
+	}
+	/* In their turn, whatever they do first: a message does not pass a WRITE here. */
+	if (likely(list_empty(&ch->ready)))
+		krdma_queue_add(fresh, x);
+	else
+		krdma_transfer_ready(x);
 }
 
 /**
@@ -528,19 +562,65 @@ void krdma_transfer_cancel(struct krdma_transfer *x, int err)
 	spin_unlock_bh(&ch->lock);
 }
 
+/**
+ * krdma_transfer_outlives - does a transfer go on when its channel is lost?
+ * @x: transfer of that channel
+ *
+ * Context: channel->lock held.
+ * Return: true if it does: krdma_transfer_again(), when its work requests have ended
+ */
+bool krdma_transfer_outlives(const struct krdma_transfer *x)
+{
+	return x->ch->first && krdma_post_good(x->ch->first) &&
+	       (!x->posted || x->opcode == KRDMA_OP_READ || x->opcode == KRDMA_OP_WRITE);
+}
+
+/**
+ * krdma_transfer_again - continue a transfer on another channel
+ * @x: transfer of a channel that is lost, without work requests
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_again(struct krdma_transfer *x)
+{
+	struct krdma_channel *ch = x->ch;
+
+	lockdep_assert_held(&ch->lock);
+	if (x->posted != x->moved) {
+		if (x->opcode == KRDMA_OP_WRITE) {
+			x->fence = ch;
+			x->fence_connections = ch->connections;
+		}
+		krdma_local_seek(&x->local, x->from, x->moved);
+		x->far = (struct krdma_cursor){};
+		krdma_split_step(&x->far, x->range, x->nrange, x->moved);
+		x->posted = x->moved;
+		x->gap = false;
+		x->repeated = true;
+		krdma_stat_inc(KRDMA_STAT_TRANSFERS_REPLAYED);
+	}
+	x->again = false;
+	x->moved_on = true;
+	krdma_transfer_leave(x);
+}
+
 static void krdma_transfer_fail(struct krdma_transfer *x)
 {
+	bool begun;
+
 	if (x->status)
 		return;
 	/* Nobody else has to know that a channel is lost. */
-	if (x->ch->first && !x->posted && krdma_post_good(x->ch->first)) {
-		x->moved_on = true;
-		krdma_transfer_leave(x);
+	if (krdma_transfer_outlives(x)) {
+		x->again = true;
+		if (x->nwrs)
+			krdma_transfer_wire(x, 0);
+		else
+			krdma_transfer_again(x);
 		return;
 	}
-	krdma_transfer_end(x, x->posted || x->send || x->verify == KRDMA_VERIFY_AGAIN ?
-				      -ECONNRESET :
-				      -ENOTCONN);
+	begun = x->posted || x->repeated || x->send || x->verify == KRDMA_VERIFY_AGAIN;
+	krdma_transfer_end(x, begun ? -ECONNRESET : -ENOTCONN);
 }
 
 /* Of those that are looked at one by one the next; they come and go meanwhile. */
@@ -610,6 +690,8 @@ static ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 	while (ch->state <= KRDMA_CHANNEL_UP && (x = krdma_transfers_next(ch))) {
 		if (!x->status && ktime_compare(x->deadline, now) <= 0)
 			krdma_transfer_end(x, krdma_transfer_late(x));
+		else if (x->fence && ktime_ms_delta(now, x->since) > KRDMA_FENCE_MS)
+			krdma_transfer_end(x, -ECONNRESET);
 		else if (!x->status && ktime_before(x->deadline, soonest))
 			soonest = x->deadline;
 		if (++n % KRDMA_TRANSFER_BATCH)
@@ -623,7 +705,34 @@ static ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 	return soonest;
 }
 
-/* What had not begun on a channel that is lost begins on the first, with the time that is left. */
+/* A lost channel is connected again: the peer has no queue pair of the old connection. */
+static void krdma_transfers_connected(struct krdma_channel *ch)
+{
+	struct krdma_channel *first = ch->first;
+	struct krdma_transfer *x, *next;
+	u32 n;
+
+	do {
+		n = 0;
+		krdma_channel_lock(first);
+		list_for_each_entry_safe(x, next, &first->fenced, node) {
+			if (x->fence != ch || !krdma_fence_over(x))
+				continue;
+			x->moved_on = true;
+			krdma_transfer_leave(x);
+			/* ORDER: krdma_transfer_lock() sees what was done above. */
+			smp_store_release(&x->ch, ch);
+			if (++n == KRDMA_TRANSFER_BATCH)
+				break;
+		}
+		krdma_channel_unlock(first);
+	} while (n == KRDMA_TRANSFER_BATCH);
+}
+
+/*
+ * One that has left a channel begins on the channel that it is to be on, or on the first if that is
+ * not up, with the time that is left.
+ */
 static void krdma_transfer_move(struct krdma_transfer *x)
 {
 	struct krdma_queue queue = KRDMA_QUEUE_INIT(queue);
@@ -683,6 +792,7 @@ const struct krdma_data_ops krdma_transfer_ops = {
 	.pump = krdma_transfer_pump,
 	.expire = krdma_transfers_expire,
 	.complete = krdma_transfers_complete,
+	.connected = krdma_transfers_connected,
 };
 
 /* What was to come when all its bytes were moved; NULL if they were not. */

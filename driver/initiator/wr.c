@@ -128,13 +128,19 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 	if (err) {
 		x->gap = true;
 		/* The session may go on: nothing else says that bytes may still arrive. */
-		if (!x->status || ch->first)
+		if (!x->status && krdma_transfer_outlives(x))
+			x->again = true;
+		else if (!x->status || ch->first)
 			x->status = err;
 	} else if (!x->gap) {
 		x->moved += w->bytes;
 	}
 	/* Otherwise more of it is on the wire, or waits for its turn or for a key. */
-	if (!x->nwrs && (x->status || x->posted == x->length))
+	if (x->nwrs)
+		return;
+	if (unlikely(x->again) && !x->status)
+		krdma_transfer_again(x);
+	else if (x->status || x->posted == x->length)
 		krdma_transfer_advance(x, 0);
 }
 
@@ -152,6 +158,13 @@ static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
 		if (w && (ch->iwarp ? read && w->unproven : read || !w->unproven))
 			krdma_wr_end(ch, w, 0);
 	}
+}
+
+/* Done again, a work request that the peer or this host's device took offence at does the same. */
+static bool krdma_wc_guilty(const struct ib_wc *wc)
+{
+	return wc->status != IB_WC_SUCCESS && wc->status != IB_WC_WR_FLUSH_ERR &&
+	       wc->status != IB_WC_RETRY_EXC_ERR && wc->status != IB_WC_RNR_RETRY_EXC_ERR;
 }
 
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -175,6 +188,8 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
 	if (err ? ch->iwarp : w->unproven)
 		goto out;
+	if (unlikely(krdma_wc_guilty(wc)) && !w->transfer->status)
+		w->transfer->status = err;
 	krdma_wr_end(ch, w, err);
 	krdma_transfer_pump(ch);
 out:
@@ -191,6 +206,8 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	krdma_post_alive(ch);
 	if (wc->status != IB_WC_SUCCESS) {
 		krdma_post_broken(ch, wc);
+		if (krdma_wc_guilty(wc) && last->posted && !last->transfer->status)
+			last->transfer->status = -ECONNRESET;
 		goto out;
 	}
 	if (!last->posted)

@@ -19,6 +19,8 @@
 #define KRDMA_SIGNAL_BYTES SZ_64K
 /* Transfers that are ended, or looked at, without a pause. */
 #define KRDMA_TRANSFER_BATCH 128
+/* What was posted on a lost channel ends with -ECONNRESET if that is not made anew so long. */
+#define KRDMA_FENCE_MS 60000
 
 /*
  * A key of the peer for one segment, until the peer recalls it. It never changes: a
@@ -128,6 +130,8 @@ static inline struct krdma_flow *krdma_transfer_flow(const struct krdma_transfer
 extern const struct krdma_data_ops krdma_transfer_ops;
 void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now);
 void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now);
+bool krdma_transfer_outlives(const struct krdma_transfer *x);
+void krdma_transfer_again(struct krdma_transfer *x);
 void krdma_transfer_refused(struct krdma_transfer *x);
 void krdma_transfer_replied(struct krdma_transfer *x, int err);
 void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh);

@@ -112,6 +112,27 @@ void krdma_local_sync_mapped(const struct krdma_local *l, struct krdma_cursor at
 	}
 }
 
+/**
+ * krdma_local_seek - go to a byte
+ * @l: local memory
+ * @from: where to count from
+ * @bytes: how many are behind then; there are as many
+ *
+ * Context: any.
+ */
+void krdma_local_seek(struct krdma_local *l, struct krdma_cursor from, u64 bytes)
+{
+	u32 part;
+
+	l->at = from;
+	if (!l->bvec)
+		krdma_split_step(&l->at, l->vec, l->n, bytes);
+	for (; l->bvec && bytes; bytes -= part) {
+		part = min_t(u64, bytes, SZ_1G);
+		krdma_bvec_step(&l->at, l->bvec, l->n, part);
+	}
+}
+
 /* ---- for the CPU ---- */
 
 /**

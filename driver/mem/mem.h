@@ -183,8 +183,7 @@ struct krdma_cursor {
  * Local memory of an operation: pages that are mapped for DMA by each run (->bvec), or ranges
  * of a registered buffer, which stays mapped (->map, ->vec). Nobody else looks at which.
  *
- * The place is no struct bvec_iter: that counts 4 GiB at most, does not pass empty entries, and
- * there are ranges, too.
+ * The place is no struct bvec_iter: that counts 4 GiB at most, and passes no empty entries.
  */
 struct krdma_local {
 	const struct bio_vec *bvec;
@@ -388,6 +387,7 @@ static inline void krdma_local_sync(const struct krdma_local *l, struct krdma_cu
 		krdma_local_sync_mapped(l, at, bytes, to_device);
 }
 
+void krdma_local_seek(struct krdma_local *l, struct krdma_cursor from, u64 bytes);
 struct page *krdma_local_page(const struct krdma_local *l, struct krdma_cursor *at, u32 *offset,
 			      u64 *rest);
 int krdma_local_copy(const struct krdma_local *l, void *to, u32 length);

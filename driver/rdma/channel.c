@@ -58,6 +58,7 @@ void krdma_channel_init(struct krdma_channel *ch, struct krdma_session *sess,
 	INIT_LIST_HEAD(&ch->ready);
 	INIT_LIST_HEAD(&ch->unmapped);
 	INIT_LIST_HEAD(&ch->sending);
+	INIT_LIST_HEAD(&ch->fenced);
 }
 
 /**
@@ -71,6 +72,7 @@ void krdma_channel_begin(struct krdma_channel *ch)
 	spin_lock(&ch->lock);
 	memset_startat(ch, 0, beginning);
 	ch->beginning = true;
+	WRITE_ONCE(ch->connections, ch->connections + 1);
 	ch->bye = -1;
 	ch->last_wc = jiffies;
 	ch->progress = jiffies;

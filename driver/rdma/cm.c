@@ -8,7 +8,6 @@
  * id goes before the queue pair so that no event can find it half gone.
  */
 #include <linux/log2.h>
-#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <rdma/ib_cm.h>
 
@@ -25,9 +24,6 @@
 /* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
 #define KRDMA_RNR_TIMER 12
 #define KRDMA_RD_ATOMIC 16
-
-/* policy.lone_mads: one DREQ or DREP at a time. */
-static DEFINE_MUTEX(krdma_goodbye_lock);
 
 static void krdma_conn_event(struct krdma_channel *ch, int err, enum rdma_cm_event_type event,
 			     const char *why)
@@ -559,10 +555,10 @@ static void krdma_conn_destroy_id(struct krdma_channel *ch)
 	bool lone = ch->dev && ch->dev->policy.lone_mads;
 
 	if (lone)
-		mutex_lock(&krdma_goodbye_lock);
+		mutex_lock(&ch->dev->goodbye);
 	rdma_destroy_id(ch->id);
 	if (lone)
-		mutex_unlock(&krdma_goodbye_lock);
+		mutex_unlock(&ch->dev->goodbye);
 	ch->id = NULL;
 }
 

@@ -54,6 +54,7 @@ static int krdma_device_add(struct ib_device *ib)
 
 	dev->ib = ib;
 	refcount_set(&dev->refs, 1);
+	mutex_init(&dev->goodbye);
 	init_completion(&dev->gone);
 	krdma_dma_device_init(&dev->dma, ib);
 	dev->unusable = krdma_device_policy(ib->ops.driver_id, &ib->attrs, PAGE_SIZE, &dev->policy);

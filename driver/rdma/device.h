@@ -21,6 +21,7 @@ struct krdma_device {
 	refcount_t refs;        /* 1 for the ib_client, 1 for each channel or walk */
 	struct completion gone; /* refs is 0 */
 	atomic_t beginning;     /* channels that are being connected on it */
+	struct mutex goodbye;   /* policy.lone_mads: one DREQ or DREP at a time */
 	bool removing;          /* krdma_devices_lock */
 	const char *unusable;   /* a phrase, or NULL */
 	struct krdma_policy policy;

@@ -123,6 +123,7 @@ struct krdma_data_ops {
 	ktime_t (*expire)(struct krdma_channel *ch);
 	/* any context but hard interrupts, no lock that a submitter's ->done takes */
 	void (*complete)(struct krdma_transfer *first);
+	void (*connected)(struct krdma_channel *ch); /* it is, and not the first */
 };
 
 enum krdma_channel_state {
@@ -154,12 +155,14 @@ struct krdma_channel {
 	struct krdma_queue ended;   /* transfers; krdma_channel_unlock() completes them */
 	struct tasklet_struct kick; /* posts, and completes, what others have left to it */
 	const char *lost_cause;     /* what ended it, or its connection before this one */
+	u32 connections;            /* begun so far, this one included */
 
 	/* transfers */
 	struct hlist_head transfers; /* all under way, the last first */
 	struct list_head ready;      /* whose transfers can be posted, in turn */
 	struct list_head unmapped;   /* could not be mapped for DMA; to be tried again */
 	struct list_head sending;    /* regions with messages to send */
+	struct list_head fenced;     /* the first: WRITEs that wait for another to be made anew */
 	struct hlist_node *scan;     /* where the walk of ->transfers goes on */
 	u32 ntransfers;
 	u64 bytes_read;

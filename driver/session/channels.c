@@ -4,9 +4,10 @@
  *
  * The initiator connects them one after the other when the session is up, and anew what was lost.
  * Each says the secret that the target gave with the first (Documentation/wire.rst, "Channels").
- * They come and go alone: what is posted on one that is lost ends with -ECONNRESET, and what would
- * have been posted there goes over the first meanwhile. One work takes them apart, unless
- * the session's down_work does, which waits for it; another connects them, as that may last.
+ * They come and go alone: what is posted on one that is lost is done again, and what would have
+ * been posted there goes over the first meanwhile (initiator/transfer.c, "Loss"). One work takes
+ * them apart, unless the session's down_work does, which waits for it; another connects them, as
+ * that may last.
  */
 #include <linux/cpumask.h>
 #include <linux/moduleparam.h>
@@ -16,7 +17,7 @@
 #include "session/session.h"
 
 /* After a loss; and after each failure to connect twice as long as before, up to a minute. */
-#define KRDMA_CHANNEL_AGAIN_MS 2000
+#define KRDMA_CHANNEL_AGAIN_MS 100
 #define KRDMA_CHANNEL_PAUSE_MS 60000
 
 /* For sessions made from now on. */
@@ -55,7 +56,7 @@ static void krdma_channels_queue(struct krdma_session *sess, u32 delay_ms)
 {
 	lockdep_assert_held(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP && !sess->inbound && sess->nchannels > 1)
-		queue_delayed_work(sess->wq, &sess->channels_work, msecs_to_jiffies(delay_ms));
+		mod_delayed_work(sess->wq, &sess->channels_work, msecs_to_jiffies(delay_ms));
 }
 
 /**
@@ -90,6 +91,8 @@ void krdma_channels_lost(struct krdma_channel *ch)
 	spin_lock_bh(&sess->lock);
 	/* Not what goes with the session, whose end may not be handled yet. */
 	alone = sess->state == KRDMA_SESSION_UP && krdma_post_good(sess->ch);
+	/* WRITEs may wait for it, whatever the others wait for. */
+	sess->pause_ms = 0;
 	if (sess->state == KRDMA_SESSION_UP)
 		queue_work(krdma_down_wq, &sess->ends_work);
 	spin_unlock_bh(&sess->lock);
@@ -269,7 +272,9 @@ void krdma_channels_ends_work(struct work_struct *work)
 		if (krdma_channel_gone(ch))
 			krdma_channel_end(ch);
 	spin_lock_bh(&sess->lock);
-	krdma_channels_queue(sess, KRDMA_CHANNEL_AGAIN_MS);
+	/* One was lost; after an attempt that failed krdma_channels_work() chooses the time. */
+	if (!sess->pause_ms)
+		krdma_channels_queue(sess, KRDMA_CHANNEL_AGAIN_MS);
 	spin_unlock_bh(&sess->lock);
 }
 

@@ -89,6 +89,8 @@ void krdma_session_up(struct krdma_channel *ch)
 	if (lost && !ch->first)
 		krdma_session_fail_locked(sess, ch->err, ch->lost_cause, ch->lost_bye);
 	spin_unlock_bh(&sess->lock);
+	if (up && ch->first && ch->data)
+		ch->data->connected(ch);
 }
 
 /**

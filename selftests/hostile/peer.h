@@ -248,6 +248,8 @@ enum crowd {
 };
 const char *crowd(struct conn *unused, const void *arg);
 void half_open_by_the_thousand(void);
+void join_hello(const struct conn *first, struct conn *c);
+const char *join_again(const struct conn *first, struct conn *c);
 
 int withhold_main(int argc, char **argv);
 int initiator_main(void);

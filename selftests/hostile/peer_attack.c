@@ -104,13 +104,19 @@ static const struct join {
 	{ "nothing wrong", 0, 0, 0, 0 },
 };
 
+/* For channel 1 of a session. */
+void join_hello(const struct conn *first, struct conn *c)
+{
+	memcpy(c->hello + 16, first->hello + 16, 16);
+	put_bytes(c->hello + 6, 2, 1);
+	put_bytes(c->hello + 40, 8, get_bytes(first->priv + 40, 8));
+}
+
 static const char *try_join(const struct conn *first, struct conn *c, const struct join *join)
 {
 	const char *why;
 
-	memcpy(c->hello + 16, first->hello + 16, 16);
-	put_bytes(c->hello + 6, 2, 1);
-	put_bytes(c->hello + 40, 8, get_bytes(first->priv + 40, 8));
+	join_hello(first, c);
 	if (join->size)
 		put_bytes(c->hello + join->at, join->size,
 			  join->flip ? get_bytes(c->hello + join->at, join->size) ^ join->flip : 0);
@@ -123,7 +129,7 @@ static const char *try_join(const struct conn *first, struct conn *c, const stru
 }
 
 /* The target may take some time until its queue pair is gone. */
-static const char *join_again(const struct conn *first, struct conn *c)
+const char *join_again(const struct conn *first, struct conn *c)
 {
 	static const struct join again = { "nothing wrong", 0, 0, 0, 0 };
 	s64 until = now_ms() + 10000;

@@ -58,10 +58,14 @@ struct half_open {
 	bool accepted, ended;
 };
 
+/* Channels of a session beside the first. */
+#define JOINS 3
+
 /* So often refused, there is room for none: one that failed by itself would have left some. */
 #define ENOUGH 16
 
 struct tally {
+	bool joins; /* to further channels of one session */
 	u32 accepted, refused, ended;
 	u32 no_room;       /* of the refused */
 	bool tried;        /* from another address then, */
@@ -95,8 +99,12 @@ static void half_open_event(struct conn *c, struct rdma_cm_event *event, struct 
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		/* A session and a user of its own: one user of a host has fewer. */
-		put_bytes(c->hello + 24, 8, (uintptr_t)half);
-		put_bytes(c->hello + 32, 4, half->qp_num);
+		if (!tally->joins) {
+			put_bytes(c->hello + 24, 8, (uintptr_t)half);
+			put_bytes(c->hello + 32, 4, half->qp_num);
+		} else {
+			put_bytes(c->hello + 6, 2, 1 + half->qp_num % JOINS);
+		}
 		if (!rdma_connect(half->id, &param))
 			return;
 		break;
@@ -193,6 +201,34 @@ static const char *many_half_open(struct conn *c, const void *arg)
 	return why;
 }
 
+/* All know the secret. */
+static const char *many_half_joins(struct conn *c, const void *arg)
+{
+	u32 count = *(const u32 *)arg, i;
+	struct half_open *all = calloc(count, sizeof(*all));
+	struct tally tally = { .joins = true, .tried = true };
+	struct conn half, whole;
+	const char *why;
+
+	if (!all)
+		return "no memory";
+	put_bytes(c->hello + 48, 2, 1 + JOINS);
+	why = begin(c, "data");
+	conn_init(&half);
+	join_hello(c, &half);
+	why = why ?: half_open(&half, all, count, &tally);
+	for (i = 0; i < count && all[i].id; i++)
+		rdma_destroy_id(all[i].id);
+	free(all);
+	printf("# of %u joins %u were accepted, %u refused\n", count, tally.accepted,
+	       tally.refused);
+	conn_end(&half);
+	conn_init(&whole);
+	why = why ?: ping(c, 7) ?: join_again(c, &whole) ?: ping(c, 8);
+	conn_end(&whole);
+	return why ?: say_bye(c);
+}
+
 /* On iWARP a connection is one of TCP first: these never say what they want. */
 static const char *many_silent(struct conn *c, const void *arg)
 {
@@ -238,5 +274,11 @@ void half_open_by_the_thousand(void)
 	else
 		result(attempt(many_half_open, &count),
 		       "%u connects that never complete: refused, or ended", count);
+	if (iwarp)
+		skip("iWARP has one channel", "%u joins that never complete", count);
+	else
+		result(attempt(many_half_joins, &count),
+		       "%u joins that never complete: their session goes on, and can be joined",
+		       count);
 	result(attempt(verify_data, NULL), "then a session is as before");
 }

@@ -945,6 +945,7 @@ enum krdma_wait {
 	KRDMA_WAIT_TURN = 6,     /* earlier operations: KRDMA_OP_AFTER */
 	KRDMA_WAIT_DIGEST = 7,   /* the peer's reply with a digest */
 	KRDMA_WAIT_RECEIVER = 8, /* a credit for its message, or the reply to the message */
+	KRDMA_WAIT_FENCE = 9,    /* a lost channel: until it is made anew, bytes may still arrive */
 };
 
 /**

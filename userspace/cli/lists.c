@@ -369,7 +369,7 @@ static const char *const wait_names[] = {
 	[KRDMA_WAIT_SLOT] = "slot",         [KRDMA_WAIT_KEY] = "key",
 	[KRDMA_WAIT_CREDIT] = "credit",     [KRDMA_WAIT_WIRE] = "wire",
 	[KRDMA_WAIT_TURN] = "turn",         [KRDMA_WAIT_DIGEST] = "digest",
-	[KRDMA_WAIT_RECEIVER] = "receiver",
+	[KRDMA_WAIT_RECEIVER] = "receiver", [KRDMA_WAIT_FENCE] = "fence",
 };
 
 static const struct field transfer_fields[] = {
