@@ -104,27 +104,27 @@ struct krdma_transfer {
 	struct krdma_send *send;  /* with the message, KRDMA_MESSAGE_STATE_SENT */
 	struct krdma_cursor far;  /* the same, of the region */
 	u64 posted;
-	u64 moved; /* completed from the start, without a gap */
-	u32 nwrs;  /* on the wire; and one while a digest of its memory is computed */
+	u64 moved;       /* completed from the start, without a gap */
+	u64 repeated_at; /* ->moved, when it was done again */
+	u64 user_data;
+	/* A WRITE: a lost channel; of what was posted there some may still arrive. Or NULL. */
+	struct krdma_channel *fence;
+	u32 fence_connections; /* that channel's, when it was lost */
+	u32 nwrs;              /* on the wire; and one while a digest of its memory is computed */
 	int status;
-	bool replied; /* ->status is what the peer has replied */
 	enum krdma_wait wait;
+	pid_t pid;     /* 0: the kernel */
+	u8 repeats;    /* how often it was done again, at ->repeated_at */
+	bool replied;  /* ->status is what the peer has replied */
 	bool held;     /* waits for its turn */
 	bool unmapped; /* its next bytes could not be mapped so far */
 	bool ended;    /* ->done is called, or will be */
 	bool again;    /* its channel is lost: what has not completed is done again */
-	bool repeated; /* a part of it was, or will be: it has been posted once */
 	bool moved_on; /* it leaves a channel, to begin on another */
-	/* A WRITE: a lost channel; of what was posted there some may still arrive. Or NULL. */
-	struct krdma_channel *fence;
-	u32 fence_connections; /* that channel's, when it was lost */
-	bool lost;             /* a key to its memory may be alive: it must not be given back */
-	bool gap;              /* a work request failed: no more counting in .moved */
-	pid_t pid;             /* 0: the kernel */
-	u64 user_data;
-	/* The device did not take a work request of it: the reason of its -EIO. */
-	bool refused;
-	int cancel; /* ->submitter->cancels, when it was submitted */
+	bool lost;     /* a key to its memory may be alive: it must not be given back */
+	bool gap;      /* a work request failed: no more counting in .moved */
+	bool refused;  /* the device did not take a work request of it: the reason of its -EIO */
+	int cancel;    /* ->submitter->cancels, when it was submitted */
 };
 
 /**

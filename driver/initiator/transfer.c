@@ -378,8 +378,7 @@ again:
 /* Can nothing of what it posted on a lost channel arrive any more? */
 static bool krdma_fence_over(struct krdma_transfer *x)
 {
-	if (READ_ONCE(x->fence->connections) == x->fence_connections ||
-	    READ_ONCE(x->fence->state) != KRDMA_CHANNEL_UP)
+	if (READ_ONCE(x->fence->connections) == x->fence_connections)
 		return false;
 	x->fence = NULL;
 	return true;
@@ -413,7 +412,7 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 		err = -ENOTCONN;
 	if (unlikely(err)) {
 		/* Parts of it were sent on a channel that was lost before. */
-		if (err == -ENOTCONN && (x->posted || x->repeated))
+		if (err == -ENOTCONN && (x->posted || x->repeats))
 			err = -ECONNRESET;
 		krdma_transfer_end(x, err);
 		return;
@@ -587,6 +586,13 @@ void krdma_transfer_again(struct krdma_transfer *x)
 
 	lockdep_assert_held(&ch->lock);
 	if (x->posted != x->moved) {
+		/* Perhaps the path does not bear what it does. */
+		x->repeats = x->moved == x->repeated_at ? x->repeats + 1 : 1;
+		x->repeated_at = x->moved;
+		if (x->repeats > KRDMA_REPEATS_MAX) {
+			krdma_transfer_end(x, -ECONNRESET);
+			return;
+		}
 		if (x->opcode == KRDMA_OP_WRITE) {
 			x->fence = ch;
 			x->fence_connections = ch->connections;
@@ -596,7 +602,6 @@ void krdma_transfer_again(struct krdma_transfer *x)
 		krdma_split_step(&x->far, x->range, x->nrange, x->moved);
 		x->posted = x->moved;
 		x->gap = false;
-		x->repeated = true;
 		krdma_stat_inc(KRDMA_STAT_TRANSFERS_REPLAYED);
 	}
 	x->again = false;
@@ -619,7 +624,7 @@ static void krdma_transfer_fail(struct krdma_transfer *x)
 			krdma_transfer_again(x);
 		return;
 	}
-	begun = x->posted || x->repeated || x->send || x->verify == KRDMA_VERIFY_AGAIN;
+	begun = x->posted || x->repeats || x->send || x->verify == KRDMA_VERIFY_AGAIN;
 	krdma_transfer_end(x, begun ? -ECONNRESET : -ENOTCONN);
 }
 

@@ -160,11 +160,15 @@ static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
 	}
 }
 
-/* Done again, a work request that the peer or this host's device took offence at does the same. */
+/*
+ * Done again, a work request that the peer or this host's device took offence at does the same.
+ * LOC_QP_OP: rxe has no route.
+ */
 static bool krdma_wc_guilty(const struct ib_wc *wc)
 {
 	return wc->status != IB_WC_SUCCESS && wc->status != IB_WC_WR_FLUSH_ERR &&
-	       wc->status != IB_WC_RETRY_EXC_ERR && wc->status != IB_WC_RNR_RETRY_EXC_ERR;
+	       wc->status != IB_WC_RETRY_EXC_ERR && wc->status != IB_WC_RNR_RETRY_EXC_ERR &&
+	       wc->status != IB_WC_LOC_QP_OP_ERR;
 }
 
 static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)

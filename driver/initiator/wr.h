@@ -21,6 +21,8 @@
 #define KRDMA_TRANSFER_BATCH 128
 /* What was posted on a lost channel ends with -ECONNRESET if that is not made anew so long. */
 #define KRDMA_FENCE_MS 60000
+/* Nor is it done again more often, unless more of it completes. */
+#define KRDMA_REPEATS_MAX 4
 
 /*
  * A key of the peer for one segment, until the peer recalls it. It never changes: a

@@ -72,7 +72,6 @@ void krdma_channel_begin(struct krdma_channel *ch)
 	spin_lock(&ch->lock);
 	memset_startat(ch, 0, beginning);
 	ch->beginning = true;
-	WRITE_ONCE(ch->connections, ch->connections + 1);
 	ch->bye = -1;
 	ch->last_wc = jiffies;
 	ch->progress = jiffies;

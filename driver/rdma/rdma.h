@@ -155,7 +155,7 @@ struct krdma_channel {
 	struct krdma_queue ended;   /* transfers; krdma_channel_unlock() completes them */
 	struct tasklet_struct kick; /* posts, and completes, what others have left to it */
 	const char *lost_cause;     /* what ended it, or its connection before this one */
-	u32 connections;            /* begun so far, this one included */
+	u32 connections;            /* that were up so far, this one included */
 
 	/* transfers */
 	struct hlist_head transfers; /* all under way, the last first */

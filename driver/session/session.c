@@ -71,6 +71,7 @@ void krdma_session_up(struct krdma_channel *ch)
 	up = sess->state == before && ch->state == KRDMA_CHANNEL_CONNECTING;
 	if (up) {
 		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
+		WRITE_ONCE(ch->connections, ch->connections + 1);
 		ch->last_wc = jiffies;
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_HEARTBEAT_MS));
 		/* Lost between the last step of the connect and here. */
