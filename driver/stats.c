@@ -62,6 +62,7 @@ static struct device_attribute krdma_stat_attrs[KRDMA_STATS] = {
 	[KRDMA_STAT_PROTOCOL_ERRORS] = __ATTR(protocol_errors, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SESSIONS_MADE] = __ATTR(sessions_made, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SESSIONS_LOST] = __ATTR(sessions_lost, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_SESSIONS_RESUMED] = __ATTR(sessions_resumed, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_CHANNELS_LOST] = __ATTR(channels_lost, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SESSIONS_REFUSED] = __ATTR(sessions_refused, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SEGMENTS_REGISTERED] = __ATTR(segments_registered, 0444, krdma_stat_show, NULL),

@@ -205,7 +205,9 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 	info.idle_ms = jiffies_to_msecs(jiffies - last);
 	ch = sess->ch;
 	spin_lock(&ch->lock);
-	info.state = max_t(u32, sess->state, ch->state);
+	info.state = sess->resuming && sess->state == KRDMA_SESSION_UP ?
+			     KRDMA_SESSION_RESUMING :
+			     max_t(u32, sess->state, ch->state);
 	if (ch->dev)
 		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
 	spin_unlock(&ch->lock);

@@ -101,6 +101,7 @@ struct krdma_transfer {
 
 	/* From here all zero at first; ->local is set before it begins. */
 	struct krdma_local local; /* ->local.at: next byte to post */
+	u64 turn;                 /* of its message among those of the region; 0: none so far */
 	struct krdma_send *send;  /* with the message, KRDMA_MESSAGE_STATE_SENT */
 	struct krdma_cursor far;  /* the same, of the region */
 	u64 posted;
@@ -114,7 +115,9 @@ struct krdma_transfer {
 	int status;
 	enum krdma_wait wait;
 	pid_t pid;     /* 0: the kernel */
+	u16 behind;    /* the channel's ->messages_posted, when it was posted */
 	u8 repeats;    /* how often it was done again, at ->repeated_at */
+	bool replay;   /* it is done again; messages of its channel wait for that */
 	bool replied;  /* ->status is what the peer has replied */
 	bool held;     /* waits for its turn */
 	bool unmapped; /* its next bytes could not be mapped so far */
@@ -349,6 +352,7 @@ struct krdma_region {
 	struct krdma_transfer *digest_for; /* the one that the DIGEST is for; NULL: it has ended */
 	struct list_head digests;          /* transfers that wait for a digest of the peer */
 	struct list_head unsent;           /* transfers that wait for a credit for their message */
+	u64 turns;                         /* how many messages have been there */
 	struct list_head sending;          /* channel->sending: some do */
 
 	struct work_struct keys_work;

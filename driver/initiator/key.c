@@ -479,7 +479,7 @@ static void krdma_recall_over(struct krdma_grace *grace)
 
 	/* ORDER: rx_work may free it then. */
 	WRITE_ONCE(recall->due, true);
-	/* Of another channel: the session ends it when no channel has a queue pair any more. */
+	/* Else rx_work comes when it is up again, or the session ends it. */
 	if (READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP)
 		queue_work(krdma_wq, &sess->rx_work);
 }

@@ -18,10 +18,27 @@
 #include "initiator/wr.h"
 #include "trace.h"
 
+/* Neither the device nor the target, nor the next connection needs it. */
 static void krdma_send_free(struct krdma_channel *ch, struct krdma_send *send)
 {
-	if (!send->posted && !send->region)
+	if (!send->posted && !send->region && list_empty(&send->node))
 		list_add_tail(&send->node, &ch->sends_free);
+}
+
+/* Behind the others; or to its place among them, if its WRITE was done again meanwhile. */
+static void krdma_send_line_up(struct krdma_region *region, struct krdma_transfer *x)
+{
+	struct krdma_transfer *behind;
+
+	if (!x->turn) {
+		x->turn = ++region->turns;
+		list_add_tail(&x->node, &region->unsent);
+		return;
+	}
+	list_for_each_entry(behind, &region->unsent, node)
+		if (behind->turn > x->turn)
+			break;
+	list_add_tail(&x->node, &behind->node);
 }
 
 /**
@@ -46,7 +63,7 @@ void krdma_send_enqueue(struct krdma_transfer *x, ktime_t now)
 	}
 	if (!list_empty(&x->node))
 		list_del(&x->node);
-	list_add_tail(&x->node, &region->unsent);
+	krdma_send_line_up(region, x);
 	x->message = KRDMA_MESSAGE_STATE_QUEUED;
 	krdma_transfer_wait(x, KRDMA_WAIT_RECEIVER, now);
 	if (list_empty(&region->sending))
@@ -97,6 +114,10 @@ static bool krdma_send_fill(struct krdma_channel *ch, struct krdma_send *send,
 	kref_get(&x->region->ref);
 	x->region->nsends++;
 	ch->message_credits_used++;
+	send->repeats = 0;
+	send->seq = ++ch->messages_sent;
+	ch->messages_posted = send->seq;
+	list_add_tail(&send->node, &ch->sends_sent);
 	send->posted = true;
 	send->wr.next = NULL;
 	return true;
@@ -161,11 +182,25 @@ static void krdma_send_end(struct krdma_channel *ch, struct krdma_send *send, in
 	krdma_region_put_soft(region);
 }
 
+/* It was not sent, and will not be: those behind it move up. */
+static void krdma_send_unsent(struct krdma_channel *ch, struct krdma_send *send)
+{
+	struct krdma_send *behind = send;
+
+	list_for_each_entry_continue(behind, &ch->sends_sent, node)
+		behind->seq--;
+	ch->messages_sent--;
+	if ((s16)(ch->messages_posted - ch->messages_sent) > 0)
+		ch->messages_posted = ch->messages_sent;
+	list_del_init(&send->node);
+}
+
 /* The device has refused a message; the other messages of its region go on. */
 static void krdma_send_refused(struct krdma_channel *ch, struct krdma_send *send)
 {
 	ch->outstanding--;
 	send->posted = false;
+	krdma_send_unsent(ch, send);
 	krdma_stat_add(KRDMA_STAT_CONTROL_SENT, -1);
 	krdma_transfer_refused(send->transfer);
 	krdma_send_end(ch, send, -EIO);
@@ -189,7 +224,8 @@ static bool krdma_sends_chain(struct krdma_channel *ch, const struct ib_send_wr 
 		}
 		/* siw: an error without a bad one means that all are posted all the same. */
 		if (!bad) {
-			krdma_channel_fail(ch, -ENOTCONN, "a message was not accepted", -1);
+			krdma_channel_fail(ch, -ENOTCONN, "a message was not accepted",
+					   KRDMA_BYE_LOST);
 			return false;
 		}
 		if (krdma_post_lost(ch, rc)) {
@@ -223,6 +259,8 @@ void krdma_sends_post(struct krdma_channel *ch, ktime_t now)
 	struct krdma_send *send;
 
 	lockdep_assert_held(&ch->lock);
+	if (unlikely(ch->sends_held))
+		return;
 	do {
 		first = NULL;
 		link = &first;
@@ -247,10 +285,84 @@ static void krdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	/* siw may tell twice. */
 	if (send->posted) {
 		send->posted = false;
+		if (wc->status == IB_WC_SUCCESS || !ch->resumes)
+			list_del_init(&send->node);
 		krdma_send_free(ch, send);
 		krdma_transfer_pump(ch);
 	}
 	krdma_channel_unlock_softirq(ch);
+}
+
+/**
+ * krdma_sends_resume - the first channel is up again: which messages has the target received?
+ * @ch: channel; ->peer says it
+ *
+ * The others are not sent before WRITEs are done again that were posted before them.
+ *
+ * Context: channel->lock held.
+ * Return: false if what the peer says can't be
+ */
+bool krdma_sends_resume(struct krdma_channel *ch)
+{
+	u16 next = le16_to_cpu(ch->peer.messages) + 1;
+	struct krdma_send *send, *after;
+
+	lockdep_assert_held(&ch->lock);
+	ch->sends_held = true;
+	list_for_each_entry_safe(send, after, &ch->sends_sent, node) {
+		send->posted = false;
+		if ((s16)(send->seq - next) < 0) {
+			list_del_init(&send->node);
+			krdma_send_free(ch, send);
+		} else if (send->seq != next++ || !send->region) {
+			/* One that completed, or was replied to, was received. */
+			return false;
+		}
+	}
+	ch->messages_posted = le16_to_cpu(ch->peer.messages);
+	return next == (u16)(ch->messages_sent + 1);
+}
+
+/**
+ * krdma_sends_again - send messages that the target has not received; then new ones may be sent
+ * @ch: channel; if it is up, what was posted before them is done
+ *
+ * Not those of operations that have ended, as they have failed.
+ *
+ * Context: channel->lock held.
+ */
+void krdma_sends_again(struct krdma_channel *ch)
+{
+	struct ib_send_wr *first = NULL, **link = &first;
+	struct krdma_send *send, *after;
+	u32 len;
+
+	lockdep_assert_held(&ch->lock);
+	if (!ch->sends_held || ch->state != KRDMA_CHANNEL_UP)
+		return;
+	ch->sends_held = false;
+	/* Perhaps it is the first that the path, or the target, does not bear. */
+	send = list_first_entry_or_null(&ch->sends_sent, struct krdma_send, node);
+	if (send && send->transfer && send->repeats++ == KRDMA_REPEATS_MAX)
+		krdma_transfer_end(send->transfer, -ECONNRESET);
+	list_for_each_entry_safe(send, after, &ch->sends_sent, node) {
+		if (!send->transfer) {
+			krdma_send_unsent(ch, send);
+			krdma_send_end(ch, send, 0);
+			continue;
+		}
+		len = le32_to_cpu(((const struct krdma_wire_hdr *)send->buf)->length);
+		send->wr.send_flags = IB_SEND_SIGNALED |
+				      krdma_post_from(ch, &send->sge, send->buf, send->dma, len);
+		send->wr.next = NULL;
+		send->posted = true;
+		ch->messages_posted = send->seq;
+		*link = &send->wr;
+		link = &send->wr.next;
+		krdma_post_count(ch, 1);
+	}
+	if (first)
+		krdma_sends_chain(ch, first);
 }
 
 /**
@@ -276,7 +388,8 @@ const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
 		if (index >= ch->message_credits)
 			break;
 		send = &ch->sends[array_index_nospec(index, ch->message_credits)];
-		if (!send->region)
+		/* Or it was not sent on this connection so far. */
+		if (!send->region || (ch->sends_held && !list_empty(&send->node)))
 			break;
 		krdma_send_end(ch, send, krdma_wire_errno(le16_to_cpu(taken->status)));
 	}
@@ -373,4 +486,5 @@ void krdma_sends_free(struct krdma_channel *ch)
 		krdma_buf_unmap(ch->dev->ib, ch->sends[i].buf, ch->sends[i].dma,
 				KRDMA_WIRE_MESSAGE_MAX, DMA_TO_DEVICE);
 	kfree(ch->sends);
+	ch->sends = NULL;
 }

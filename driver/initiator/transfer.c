@@ -12,7 +12,8 @@
  *	region->on[].waiters	lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known
  *	region->unsent		its message waits for a credit
- *	channel->fenced		a WRITE that is done again, when nothing of it can arrive any more
+ *	channel->fenced		the first's: a WRITE of a lost channel, to be done again when
+ *				nothing of it can arrive any more
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
  *	(none)			ended, in channel->ended: krdma_channel_unlock() calls ->done
@@ -22,14 +23,7 @@
  * nor is its memory being read for a digest, which counts as a work request: a posted work
  * request can't be taken back, so a deadline only keeps the next from being
  * posted.
- *
- * Loss: a transfer of a channel other than the first outlives that channel. When its work requests
- * have ended, it goes on behind the last byte that has completed without a gap. A READ does so at
- * once: its queue pair here is gone, so nothing fills its memory any more. A WRITE waits for the
- * fence: of what it posted, packets may be on their way as long as the peer has its queue pair, and
- * would overwrite what is written after the WRITE has ended. That queue pair is gone when the
- * peer accepts the channel anew, as each channel has one at a time. The WRITE waits on the first
- * channel, and moves to the new one. An atomic is never repeated.
+ * What becomes of it when its channel is lost is loss.c's.
  */
 #include "initiator/wr.h"
 #include "trace.h"
@@ -58,8 +52,13 @@ void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t
 	krdma_transfer_note(x, wait, now);
 }
 
-/* Nothing of it is on the wire: krdma_channel_unlock() has what comes next. */
-static void krdma_transfer_leave(struct krdma_transfer *x)
+/**
+ * krdma_transfer_leave - take a transfer off its channel
+ * @x: transfer, nothing of which is on the wire: krdma_channel_unlock() has what comes next
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_leave(struct krdma_transfer *x)
 {
 	struct krdma_flow *flow = krdma_transfer_flow(x);
 	struct krdma_channel *ch = x->ch;
@@ -171,6 +170,8 @@ static __always_inline void krdma_transfer_wire(struct krdma_transfer *x, ktime_
 void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
 {
 	lockdep_assert_held(&x->ch->lock);
+	if (unlikely(x->replay) && !x->nwrs && (x->status || x->moved == x->length))
+		krdma_replay_end(x);
 	switch (krdma_transfer_step(x)) {
 	case KRDMA_STEP_END:
 		/* A status that came too late. */
@@ -192,6 +193,9 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
 		krdma_send_enqueue(x, now);
 		break;
 	case KRDMA_STEP_REPLY:
+		/* Done again, and its message is sent, or held. */
+		if (x->message == KRDMA_MESSAGE_STATE_SENT && !list_empty(&x->node))
+			list_del_init(&x->node);
 		break;
 	}
 }
@@ -235,12 +239,6 @@ void krdma_transfer_replied(struct krdma_transfer *x, int err)
 	if (!x->status)
 		x->replied = err != -ENOTCONN;
 	krdma_transfer_end(x, err);
-}
-
-/* Why it ends whose deadline has passed. */
-static int krdma_transfer_late(const struct krdma_transfer *x)
-{
-	return x->unmapped ? -EIO : -ETIMEDOUT;
 }
 
 /* Whose turn it is. */
@@ -304,8 +302,11 @@ void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *
 	int rc;
 
 	lockdep_assert_held(&ch->lock);
-	if (ch->state != KRDMA_CHANNEL_UP)
+	if (unlikely(ch->state != KRDMA_CHANNEL_UP)) {
+		/* They wait for the next connection. */
+		krdma_pump_keep(ch, fresh);
 		return;
+	}
 	now = ktime_get();
 again:
 	chain = NULL;
@@ -375,15 +376,6 @@ again:
 		krdma_sends_post(ch, now);
 }
 
-/* Can nothing of what it posted on a lost channel arrive any more? */
-static bool krdma_fence_over(struct krdma_transfer *x)
-{
-	if (READ_ONCE(x->fence->connections) == x->fence_connections)
-		return false;
-	x->fence = NULL;
-	return true;
-}
-
 static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct krdma_queue *fresh)
 {
 	struct krdma_channel *ch = x->ch;
@@ -408,7 +400,7 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 		if (!err && atomic_read(&x->submitter->cancels) != x->cancel)
 			err = -ECANCELED;
 	}
-	if (!err && unlikely(ch->state != KRDMA_CHANNEL_UP))
+	if (!err && unlikely(ch->state != KRDMA_CHANNEL_UP && !ch->resumes))
 		err = -ENOTCONN;
 	if (unlikely(err)) {
 		/* Parts of it were sent on a channel that was lost before. */
@@ -562,193 +554,6 @@ void krdma_transfer_cancel(struct krdma_transfer *x, int err)
 }
 
 /**
- * krdma_transfer_outlives - does a transfer go on when its channel is lost?
- * @x: transfer of that channel
- *
- * Context: channel->lock held.
- * Return: true if it does: krdma_transfer_again(), when its work requests have ended
- */
-bool krdma_transfer_outlives(const struct krdma_transfer *x)
-{
-	return x->ch->first && krdma_post_good(x->ch->first) &&
-	       (!x->posted || x->opcode == KRDMA_OP_READ || x->opcode == KRDMA_OP_WRITE);
-}
-
-/**
- * krdma_transfer_again - continue a transfer on another channel
- * @x: transfer of a channel that is lost, without work requests
- *
- * Context: channel->lock held.
- */
-void krdma_transfer_again(struct krdma_transfer *x)
-{
-	struct krdma_channel *ch = x->ch;
-
-	lockdep_assert_held(&ch->lock);
-	if (x->posted != x->moved) {
-		/* Perhaps the path does not bear what it does. */
-		x->repeats = x->moved == x->repeated_at ? x->repeats + 1 : 1;
-		x->repeated_at = x->moved;
-		if (x->repeats > KRDMA_REPEATS_MAX) {
-			krdma_transfer_end(x, -ECONNRESET);
-			return;
-		}
-		if (x->opcode == KRDMA_OP_WRITE) {
-			x->fence = ch;
-			x->fence_connections = ch->connections;
-		}
-		krdma_local_seek(&x->local, x->from, x->moved);
-		x->far = (struct krdma_cursor){};
-		krdma_split_step(&x->far, x->range, x->nrange, x->moved);
-		x->posted = x->moved;
-		x->gap = false;
-		krdma_stat_inc(KRDMA_STAT_TRANSFERS_REPLAYED);
-	}
-	x->again = false;
-	x->moved_on = true;
-	krdma_transfer_leave(x);
-}
-
-static void krdma_transfer_fail(struct krdma_transfer *x)
-{
-	bool begun;
-
-	if (x->status)
-		return;
-	/* Nobody else has to know that a channel is lost. */
-	if (krdma_transfer_outlives(x)) {
-		x->again = true;
-		if (x->nwrs)
-			krdma_transfer_wire(x, 0);
-		else
-			krdma_transfer_again(x);
-		return;
-	}
-	begun = x->posted || x->repeats || x->send || x->verify == KRDMA_VERIFY_AGAIN;
-	krdma_transfer_end(x, begun ? -ECONNRESET : -ENOTCONN);
-}
-
-/* Of those that are looked at one by one the next; they come and go meanwhile. */
-static struct krdma_transfer *krdma_transfers_next(struct krdma_channel *ch)
-{
-	struct hlist_node *node = ch->scan;
-
-	lockdep_assert_held(&ch->lock);
-	if (!node)
-		return NULL;
-	/* Whose end comes before its turn is taken off here by krdma_transfer_finish(). */
-	ch->scan = node->next;
-	return hlist_entry(node, struct krdma_transfer, all);
-}
-
-/* Let others have the processor and the lock, and complete the transfers that have ended. */
-static void krdma_transfers_pause(struct krdma_channel *ch) __must_hold(&ch->lock)
-{
-	krdma_channel_unlock(ch);
-	cond_resched();
-	krdma_channel_lock(ch);
-}
-
-/* Those that the walk comes to next, without a pause. */
-static void krdma_transfers_fail_batch(struct krdma_channel *ch)
-{
-	struct krdma_transfer *x;
-	u32 n;
-
-	for (n = 0; n < KRDMA_TRANSFER_BATCH && (x = krdma_transfers_next(ch)); n++)
-		krdma_transfer_fail(x);
-	trace_krdma_transfer_batch(ch->serial, n, ch->ntransfers);
-}
-
-/* The first ones: mostly it is all of them. krdma_transfers_fail_rest() has those that are left. */
-static void krdma_transfers_fail(struct krdma_channel *ch)
-{
-	lockdep_assert_held(&ch->lock);
-	ch->scan = ch->transfers.first;
-	krdma_transfers_fail_batch(ch);
-}
-
-/* All that are left, of a channel that is down and has no tick; twice does no harm. */
-static void krdma_transfers_fail_rest(struct krdma_channel *ch)
-{
-	krdma_channel_lock(ch);
-	ch->scan = ch->transfers.first;
-	while (ch->scan) {
-		krdma_transfers_fail_batch(ch);
-		krdma_transfers_pause(ch);
-	}
-	krdma_channel_unlock(ch);
-}
-
-/*
- * End transfers whose deadline has passed, and let those go on that lacked a mapping. The channel
- * may go down meanwhile. Return: the next deadline, KTIME_MAX if there is none
- */
-static ktime_t krdma_transfers_expire(struct krdma_channel *ch)
-{
-	ktime_t now = ktime_get(), soonest = KTIME_MAX;
-	struct krdma_transfer *x;
-	u32 n = 0;
-
-	lockdep_assert_held(&ch->lock);
-	ch->scan = ch->transfers.first;
-	while (ch->state <= KRDMA_CHANNEL_UP && (x = krdma_transfers_next(ch))) {
-		if (!x->status && ktime_compare(x->deadline, now) <= 0)
-			krdma_transfer_end(x, krdma_transfer_late(x));
-		else if (x->fence && ktime_ms_delta(now, x->since) > KRDMA_FENCE_MS)
-			krdma_transfer_end(x, -ECONNRESET);
-		else if (!x->status && ktime_before(x->deadline, soonest))
-			soonest = x->deadline;
-		if (++n % KRDMA_TRANSFER_BATCH)
-			continue;
-		trace_krdma_transfer_batch(ch->serial, KRDMA_TRANSFER_BATCH, ch->ntransfers);
-		krdma_transfers_pause(ch);
-	}
-	ch->scan = NULL;
-	krdma_transfers_map_again(ch);
-	krdma_transfer_pump(ch);
-	return soonest;
-}
-
-/* A lost channel is connected again: the peer has no queue pair of the old connection. */
-static void krdma_transfers_connected(struct krdma_channel *ch)
-{
-	struct krdma_channel *first = ch->first;
-	struct krdma_transfer *x, *next;
-	u32 n;
-
-	do {
-		n = 0;
-		krdma_channel_lock(first);
-		list_for_each_entry_safe(x, next, &first->fenced, node) {
-			if (x->fence != ch || !krdma_fence_over(x))
-				continue;
-			x->moved_on = true;
-			krdma_transfer_leave(x);
-			/* ORDER: krdma_transfer_lock() sees what was done above. */
-			smp_store_release(&x->ch, ch);
-			if (++n == KRDMA_TRANSFER_BATCH)
-				break;
-		}
-		krdma_channel_unlock(first);
-	} while (n == KRDMA_TRANSFER_BATCH);
-}
-
-/*
- * One that has left a channel begins on the channel that it is to be on, or on the first if that is
- * not up, with the time that is left.
- */
-static void krdma_transfer_move(struct krdma_transfer *x)
-{
-	struct krdma_queue queue = KRDMA_QUEUE_INIT(queue);
-	ktime_t now = ktime_get();
-
-	x->timeout = x->deadline == KTIME_MAX ? KTIME_MAX : max_t(ktime_t, x->deadline - now, 0);
-	krdma_queue_add(&queue, x);
-	krdma_transfers_submit(&queue);
-}
-
-/**
  * krdma_transfers_complete - call ->done of transfers
  * @x: the first, or NULL; the others by ->next
  *
@@ -773,7 +578,7 @@ static int krdma_transfers_setup(struct krdma_channel *ch)
 {
 	int rc = krdma_wrs_setup(ch);
 
-	if (!rc && ch->messages)
+	if (!rc && ch->messages && !ch->sends)
 		rc = krdma_sends_setup(ch);
 	if (!rc)
 		rc = krdma_void_setup(ch);
@@ -782,7 +587,6 @@ static int krdma_transfers_setup(struct krdma_channel *ch)
 
 static void krdma_transfers_teardown(struct krdma_channel *ch)
 {
-	krdma_sends_free(ch);
 	krdma_sinks_free(ch);
 	krdma_void_free(ch);
 	krdma_wrs_free(ch);
@@ -791,10 +595,12 @@ static void krdma_transfers_teardown(struct krdma_channel *ch)
 const struct krdma_data_ops krdma_transfer_ops = {
 	.setup = krdma_transfers_setup,
 	.teardown = krdma_transfers_teardown,
+	.release = krdma_sends_free,
 	.reap = krdma_wrs_reap,
 	.fail = krdma_transfers_fail,
 	.fail_rest = krdma_transfers_fail_rest,
-	.pump = krdma_transfer_pump,
+	.pump = krdma_transfers_kick,
+	.resume = krdma_transfers_resume,
 	.expire = krdma_transfers_expire,
 	.complete = krdma_transfers_complete,
 	.connected = krdma_transfers_connected,

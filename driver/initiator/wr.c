@@ -130,7 +130,7 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 		/* The session may go on: nothing else says that bytes may still arrive. */
 		if (!x->status && krdma_transfer_outlives(x))
 			x->again = true;
-		else if (!x->status || ch->first)
+		else if (!x->status || ch->first || ch->resumes)
 			x->status = err;
 	} else if (!x->gap) {
 		x->moved += w->bytes;
@@ -338,6 +338,7 @@ struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer 
 	ch->posted_bytes += w->bytes;
 	x->nwrs++;
 	x->posted += w->bytes;
+	x->behind = ch->messages_posted;
 	return w;
 }
 
@@ -510,7 +511,7 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr 
 		if (!err)
 			return 1;
 	}
-	krdma_channel_fail(ch, -ENOTCONN, "a work request was not accepted", -1);
+	krdma_channel_fail(ch, -ENOTCONN, "a work request was not accepted", KRDMA_BYE_LOST);
 	krdma_chain_failed(ch, bad ? chain : NULL);
 	return -ENOTCONN;
 }

@@ -21,8 +21,6 @@
 #define KRDMA_TRANSFER_BATCH 128
 /* What was posted on a lost channel ends with -ECONNRESET if that is not made anew so long. */
 #define KRDMA_FENCE_MS 60000
-/* Nor is it done again more often, unless more of it completes. */
-#define KRDMA_REPEATS_MAX 4
 
 /*
  * A key of the peer for one segment, until the peer recalls it. It never changes: a
@@ -49,9 +47,11 @@ struct krdma_recall {
 /* What a message of ours is sent from; it stands for a credit. */
 struct krdma_send {
 	struct ib_cqe cqe;
-	struct list_head node; /* channel->sends_free */
+	struct list_head node; /* channel->sends_free or ->sends_sent */
 	void *buf;
 	u64 dma;
+	u16 seq;                         /* which of all messages */
+	u8 repeats;                      /* how often it was the first to be sent again */
 	bool posted;                     /* its completion is to come */
 	struct krdma_region *region;     /* no reply yet; holds a reference */
 	struct krdma_transfer *transfer; /* NULL: it has ended */
@@ -132,11 +132,25 @@ static inline struct krdma_flow *krdma_transfer_flow(const struct krdma_transfer
 extern const struct krdma_data_ops krdma_transfer_ops;
 void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now);
 void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t now);
-bool krdma_transfer_outlives(const struct krdma_transfer *x);
-void krdma_transfer_again(struct krdma_transfer *x);
+void krdma_transfer_leave(struct krdma_transfer *x);
 void krdma_transfer_refused(struct krdma_transfer *x);
 void krdma_transfer_replied(struct krdma_transfer *x, int err);
 void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh);
+
+/* Can nothing of what it posted on a lost channel arrive any more? */
+static inline bool krdma_fence_over(struct krdma_transfer *x)
+{
+	if (READ_ONCE(x->fence->connections) == x->fence_connections)
+		return false;
+	x->fence = NULL;
+	return true;
+}
+
+/* Why it ends whose deadline has passed. */
+static inline int krdma_transfer_late(const struct krdma_transfer *x)
+{
+	return x->unmapped ? -EIO : -ETIMEDOUT;
+}
 
 /**
  * krdma_transfer_pump - post what can be posted, with one doorbell
@@ -182,6 +196,18 @@ static inline void krdma_transfers_map_again(struct krdma_channel *ch)
 		krdma_transfer_ready(list_first_entry(&ch->unmapped, struct krdma_transfer, node));
 }
 
+/* loss.c */
+bool krdma_transfer_outlives(const struct krdma_transfer *x);
+void krdma_transfer_again(struct krdma_transfer *x);
+void krdma_transfer_move(struct krdma_transfer *x);
+void krdma_transfers_fail(struct krdma_channel *ch);
+void krdma_transfers_fail_rest(struct krdma_channel *ch);
+ktime_t krdma_transfers_expire(struct krdma_channel *ch);
+void krdma_transfers_connected(struct krdma_channel *ch);
+bool krdma_transfers_resume(struct krdma_channel *ch);
+void krdma_transfers_kick(struct krdma_channel *ch);
+void krdma_replay_end(struct krdma_transfer *x);
+
 /* wr.c */
 struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
 				struct krdma_key *key);
@@ -206,6 +232,8 @@ void krdma_send_enqueue(struct krdma_transfer *x, ktime_t now);
 void krdma_sends_post(struct krdma_channel *ch, ktime_t now);
 const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
 				const union krdma_wire_msg *msg);
+bool krdma_sends_resume(struct krdma_channel *ch);
+void krdma_sends_again(struct krdma_channel *ch);
 int krdma_sends_setup(struct krdma_channel *ch);
 void krdma_sends_begin(struct krdma_session *sess);
 void krdma_sends_drop(struct krdma_channel *ch);

@@ -59,6 +59,7 @@ static const char *krdma_conn_rejected(struct krdma_channel *ch, struct rdma_cm_
 	}
 	if (data)
 		krdma_wire_check_reject(data, len, &version, &reason);
+	ch->rejected = reason;
 	if (reason == KRDMA_WIRE_REASON_VERSION)
 		return krdma_conn_versions(ch, version);
 	if (reason)
@@ -264,10 +265,10 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	struct ib_port_attr port;
 	struct ib_device *ib = id->device;
 	int rc;
-	u32 i;
 
 	if (!krdma_device_attach(ib, ch)) {
-		ch->cause = "the RDMA device is being removed";
+		ch->cause = ch->dev && ch->dev->ib != ib ? "its route is over another RDMA device" :
+							   "the RDMA device is being removed";
 		return -ENOTCONN;
 	}
 	ch->cause = krdma_device_unusable(ch->dev, id->port_num, &port);
@@ -279,7 +280,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	}
 
 	/* Only data goes over another channel than the first. */
-	if (!ch->first) {
+	if (!ch->first && !ch->rx) {
 		ch->nrx = KRDMA_CREDITS * 2 + 1 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
 		ch->ntx = KRDMA_CREDITS * 3 + 1;
 	}
@@ -301,7 +302,10 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	}
 	ch->posted_mask = roundup_pow_of_two(attr.cap.max_send_wr) - 1;
 
-	ch->pd = ch->first ? ch->first->pd : krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
+	/* Keys outlive the connection, and are of the PD. */
+	if (IS_ERR_OR_NULL(ch->pd))
+		ch->pd = ch->first ? ch->first->pd :
+				     krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
 	rc = PTR_ERR_OR_ZERO(ch->pd);
 	if (rc)
 		goto out;
@@ -327,9 +331,7 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->qp = id->qp;
 	ch->qp_num = ch->qp->qp_num;
 	ch->port = id->port_num;
-	/* All of them, before the peer can send. */
-	for (i = 0; i < ch->nrx && !rc; i++)
-		rc = krdma_post_rx(ch, &ch->rx[i]);
+	rc = krdma_control_receive(ch);
 	if (!rc)
 		return 0;
 out:
@@ -564,7 +566,7 @@ static void krdma_conn_destroy_id(struct krdma_channel *ch)
 
 /**
  * krdma_conn_destroy - destroy id, queue pair and completion queue of a channel
- * @ch: channel, stopped and drained; with the first one no work of its session runs
+ * @ch: channel, stopped and drained
  *
  * No peer can reach this host's memory by the channel after it.
  *
@@ -600,6 +602,18 @@ static bool krdma_conn_tx_idle(struct krdma_channel *ch)
 	idle = !ch->tx_taken;
 	krdma_channel_unlock(ch);
 	return idle;
+}
+
+/**
+ * krdma_conn_rest - give back what a channel had for a connection
+ * @ch: channel without a queue pair; the first of a session that goes on
+ *
+ * Context: process.
+ */
+void krdma_conn_rest(struct krdma_channel *ch)
+{
+	if (ch->dev)
+		krdma_post_rest(ch);
 }
 
 /**

@@ -103,13 +103,13 @@ static struct ib_client krdma_client = {
 /**
  * krdma_device_attach - let a channel use a device
  * @ib: the device
- * @ch: the channel, without one; ->dev is set, with a reference
+ * @ch: the channel; ->dev is set, with a reference, unless it has that from the connection before
  *
  * Set under the lock under which a removal begins, so that either the removal
  * finds the session or the session finds the device gone.
  *
  * Context: process.
- * Return: false if the device is unknown or going
+ * Return: false if the device is unknown or going, or not that of the connection before
  */
 bool krdma_device_attach(struct ib_device *ib, struct krdma_channel *ch)
 {
@@ -117,9 +117,11 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_channel *ch)
 
 	mutex_lock(&krdma_devices_lock);
 	list_for_each_entry(dev, &krdma_devices, node) {
-		if (dev->ib == ib && !dev->removing) {
-			refcount_inc(&dev->refs);
+		if (dev->ib == ib && !dev->removing && (!ch->dev || ch->dev == dev)) {
+			if (!ch->dev)
+				refcount_inc(&dev->refs);
 			atomic_inc(&dev->beginning);
+			ch->attached = true;
 			krdma_channel_lock(ch);
 			WRITE_ONCE(ch->dev, dev);
 			krdma_channel_unlock(ch);
@@ -127,7 +129,7 @@ bool krdma_device_attach(struct ib_device *ib, struct krdma_channel *ch)
 		}
 	}
 	mutex_unlock(&krdma_devices_lock);
-	return ch->dev;
+	return ch->attached;
 }
 
 /**

@@ -30,7 +30,8 @@ void krdma_tick_queue(struct delayed_work *tick, ktime_t when)
 void krdma_channel_tick_by(struct krdma_channel *ch, ktime_t when)
 {
 	lockdep_assert_held(&ch->lock);
-	if (ch->state >= KRDMA_CHANNEL_DOWN || !ktime_before(when, ch->tick_at))
+	/* Transfers of one that resumes have deadlines while it is down. */
+	if ((ch->state >= KRDMA_CHANNEL_DOWN && !ch->resumes) || !ktime_before(when, ch->tick_at))
 		return;
 	ch->tick_at = when;
 	krdma_tick_queue(&ch->tick, when);
@@ -69,7 +70,7 @@ static void krdma_post_heartbeat(struct krdma_channel *ch)
 	krdma_post_count(ch, 1);
 	if (krdma_inject_post(ch->qp, &wr.wr, NULL)) {
 		ch->outstanding--;
-		krdma_channel_fail(ch, -ENOTCONN, "a heartbeat was not accepted", -1);
+		krdma_channel_fail(ch, -ENOTCONN, "a heartbeat was not accepted", KRDMA_BYE_LOST);
 		return;
 	}
 	ch->heartbeat = true;
@@ -106,7 +107,7 @@ static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 	if (time_before(jiffies, beat))
 		return beat;
 	if (ch->outstanding || shy)
-		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life", -1);
+		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life", KRDMA_BYE_LOST);
 	else if (ch->iwarp)
 		*ask = !ch->heartbeat;
 	/* One is enough for the path, and for the peer. */
@@ -140,7 +141,7 @@ void krdma_channel_tick(struct work_struct *work)
 		if (time_before(beat, next))
 			next = beat;
 	}
-	if (ch->lost)
+	if (ch->lost && ch->state == KRDMA_CHANNEL_UP)
 		next = ch->lost_at + msecs_to_jiffies(KRDMA_LOST_MS);
 	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
 	krdma_channel_tick_by(ch, ktime_before(soonest, now) ? soonest : now);

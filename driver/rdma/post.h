@@ -91,8 +91,18 @@ static inline void krdma_post_alive(struct krdma_channel *ch)
 void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc);
 bool krdma_post_lost(struct krdma_channel *ch, int err);
 bool krdma_post_refused(struct krdma_channel *ch, int err);
+int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
+void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
+void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc);
 int krdma_post_setup(struct krdma_channel *ch);
+void krdma_post_rest(struct krdma_channel *ch);
 void krdma_post_teardown(struct krdma_channel *ch);
+
+/* control.c */
+int krdma_control_setup(struct krdma_channel *ch);
+void krdma_control_teardown(struct krdma_channel *ch);
+int krdma_control_receive(struct krdma_channel *ch);
+bool krdma_control_resume(struct krdma_channel *ch);
 void krdma_post_rx_later(struct krdma_channel *ch, struct krdma_rx *rx);
 int krdma_post_rx_again(struct krdma_channel *ch);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
@@ -104,8 +114,5 @@ bool krdma_post_tx_out(struct krdma_channel *ch);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);
 int krdma_post_tx_locked(struct krdma_channel *ch, struct krdma_tx *tx, bool last);
 int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last);
-int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
-void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
-void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc);
 
 #endif /* KRDMA_POST_H */

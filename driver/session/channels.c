@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The channels of a session beside the first, each for the data of a processor.
+ * The channels of a session that come and go: those beside the first, each for the data of a
+ * processor; and the first, where the session outlives it.
  *
  * The initiator connects them one after the other when the session is up, and anew what was lost.
- * Each says the secret that the target gave with the first (Documentation/wire.rst, "Channels").
- * They come and go alone: what is posted on one that is lost is done again, and what would have
- * been posted there goes over the first meanwhile (initiator/transfer.c, "Loss"). One work takes
- * them apart, unless the session's down_work does, which waits for it; another connects them, as
- * that may last.
+ * Each says the secret that the target gave with the session (Documentation/wire.rst, "Channels").
+ * What is posted on one that is lost is done again (initiator/loss.c); what would have been posted
+ * on another than the first goes over that meanwhile. One work takes them apart, unless the
+ * session's down_work does, which waits for it; another connects them, as that may last.
  */
 #include <linux/cpumask.h>
 #include <linux/moduleparam.h>
 #include <linux/nospec.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "session/session.h"
 
-/* After a loss; and after each failure to connect twice as long as before, up to a minute. */
+/*
+ * After a loss; and after each failure to connect twice as long as before, up to a minute, or to
+ * two seconds where the session waits for it. And by chance up to half as long again, as many
+ * sessions may have lost one path.
+ */
 #define KRDMA_CHANNEL_AGAIN_MS 100
 #define KRDMA_CHANNEL_PAUSE_MS 60000
+#define KRDMA_RESUME_PAUSE_MS  2000
 
 /* For sessions made from now on. */
 static unsigned int krdma_channels;
@@ -55,7 +61,8 @@ u32 krdma_channels_wanted(void)
 static void krdma_channels_queue(struct krdma_session *sess, u32 delay_ms)
 {
 	lockdep_assert_held(&sess->lock);
-	if (sess->state == KRDMA_SESSION_UP && !sess->inbound && sess->nchannels > 1)
+	if (sess->state == KRDMA_SESSION_UP && !sess->inbound &&
+	    (sess->nchannels > 1 || sess->resuming))
 		mod_delayed_work(sess->wq, &sess->channels_work, msecs_to_jiffies(delay_ms));
 }
 
@@ -70,15 +77,26 @@ void krdma_channels_begun(struct krdma_channel *ch)
 	struct krdma_session *sess = ch->sess;
 
 	ch->beginning = false;
-	if (!ch->first)
-		krdma_channels_queue(sess, 0);
 	/* The channel failed while it was set up. */
-	else if (sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
+	if (sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
 		queue_work(krdma_down_wq, &sess->ends_work);
+	else if (!ch->first)
+		krdma_channels_queue(sess, 0);
+}
+
+/* The first is lost: for a while it may come back. */
+static void krdma_session_away(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->resuming)
+		return;
+	sess->resuming = true;
+	sess->lost_at = jiffies;
+	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
 
 /**
- * krdma_channels_lost - a channel other than the first has failed
+ * krdma_channels_lost - a channel has failed that the session outlives
  * @ch: channel
  *
  * Context: any; no lock of the session or the channel held.
@@ -86,17 +104,21 @@ void krdma_channels_begun(struct krdma_channel *ch)
 void krdma_channels_lost(struct krdma_channel *ch)
 {
 	struct krdma_session *sess = ch->sess;
-	bool alone;
+	bool noted;
 
 	spin_lock_bh(&sess->lock);
 	/* Not what goes with the session, whose end may not be handled yet. */
-	alone = sess->state == KRDMA_SESSION_UP && krdma_post_good(sess->ch);
+	noted = sess->state == KRDMA_SESSION_UP && (!ch->first || krdma_post_good(sess->ch));
 	/* WRITEs may wait for it, whatever the others wait for. */
 	sess->pause_ms = 0;
-	if (sess->state == KRDMA_SESSION_UP)
+	if (sess->state == KRDMA_SESSION_UP) {
+		/* It may be up again by now. */
+		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
+			krdma_session_away(sess);
 		queue_work(krdma_down_wq, &sess->ends_work);
+	}
 	spin_unlock_bh(&sess->lock);
-	if (!alone)
+	if (!noted)
 		return;
 	krdma_stat_inc(KRDMA_STAT_CHANNELS_LOST);
 	pr_info_ratelimited("krdma_mover: session %llu: channel %u is lost: %s\n", ch->serial,
@@ -114,20 +136,30 @@ void krdma_channel_stop(struct krdma_channel *ch)
 	cancel_delayed_work_sync(&ch->tick);
 	if (ch->data)
 		ch->data->fail_rest(ch);
+	/* Transfers of one that resumes have deadlines. */
+	krdma_channel_lock(ch);
+	ch->tick_at = KTIME_MAX;
+	krdma_channel_tick_by(ch, ktime_get());
+	krdma_channel_unlock(ch);
 	krdma_conn_stop(ch);
 	tasklet_kill(&ch->reply_tasklet);
 }
 
-/* A channel other than the first is taken apart; it may begin anew. */
+/* A channel is taken apart; it may begin anew. */
 static void krdma_channel_end(struct krdma_channel *ch)
 {
 	krdma_channel_stop(ch);
 	krdma_conn_drain(ch);
 	krdma_conn_destroy(ch);
-	krdma_conn_release(ch);
+	/* The session goes on with what the first stands on. */
+	if (ch->first)
+		krdma_conn_release(ch);
+	else
+		krdma_conn_rest(ch);
 	krdma_channel_lock(ch);
 	WRITE_ONCE(ch->state, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
+	wake_up_all(&ch->sess->wait);
 }
 
 /* Is there something to take apart? Not what another still sets up. */
@@ -137,7 +169,8 @@ static bool krdma_channel_gone(struct krdma_channel *ch)
 	bool gone;
 
 	spin_lock_bh(&sess->lock);
-	gone = ch->first && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN && !ch->beginning;
+	gone = (ch->first || READ_ONCE(ch->resumes)) &&
+	       READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN && !ch->beginning;
 	spin_unlock_bh(&sess->lock);
 	return gone;
 }
@@ -182,15 +215,18 @@ static struct krdma_wire_hello krdma_channel_hello(const struct krdma_channel *c
 		.uid = cpu_to_le32(in ? 0 : from_kuid(&init_user_ns, sess->uid)),
 		.credits = cpu_to_le16(KRDMA_CREDITS),
 		.secret = in ? 0 : cpu_to_le64(sess->secret),
+		.received = cpu_to_le16(ch->received),
+		.messages = cpu_to_le16(ch->messages_received),
 	};
 }
 
-/* The target's greeting on a further channel. Return: 0 or -EPROTO */
+/* The target's greeting on a channel of a session that it knows. Return: 0 or -EPROTO */
 static int krdma_channel_greeted(struct krdma_channel *ch)
 {
 	const struct krdma_wire_hello *peer = &ch->peer;
 
 	if (le16_to_cpu(peer->channel) == ch->index && !peer->uid && !peer->secret &&
+	    !peer->features && !peer->channels && !peer->resume &&
 	    le64_to_cpu(peer->session) == ch->sess->serial &&
 	    le64_to_cpu(peer->incarnation) == ch->sess->peer_incarnation)
 		return 0;
@@ -214,9 +250,13 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 		rc = krdma_channel_greeted(ch);
 	if (!rc)
 		krdma_session_up(ch);
-	if (rc && krdma_session_is_up(sess))
+	if (rc && READ_ONCE(sess->state) == KRDMA_SESSION_UP)
 		pr_info_ratelimited("krdma_mover: session %llu has no channel %u: %s (%pe)\n",
 				    ch->serial, ch->index, ch->cause ?: "it ended", ERR_PTR(rc));
+	/* Its module was loaded anew, or the time is over there. */
+	if (rc && !ch->first && ch->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
+		krdma_session_fail(sess, -ECONNRESET, "the peer does not know it any more",
+				   KRDMA_BYE_ENDED);
 	if (rc) {
 		krdma_channel_lock(ch);
 		krdma_channel_close(ch);
@@ -237,10 +277,11 @@ void krdma_channels_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
 	struct krdma_channel *ch;
+	u32 i, pause, most;
 	bool again = false;
-	u32 i;
 
-	for (i = 1; i < sess->nchannels && krdma_session_is_up(sess); i++) {
+	/* The others behind the first: without that there is no path. */
+	for (i = 0; i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
 		ch = krdma_session_slot(sess, i);
 		if (ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
 			continue;
@@ -248,11 +289,11 @@ void krdma_channels_work(struct work_struct *work)
 		again |= !ch || !krdma_channel_connect(ch);
 	}
 	spin_lock_bh(&sess->lock);
-	sess->pause_ms = again ? clamp_t(u32, 2 * sess->pause_ms, KRDMA_CHANNEL_AGAIN_MS,
-					 KRDMA_CHANNEL_PAUSE_MS) :
-				 0;
+	most = sess->resuming ? KRDMA_RESUME_PAUSE_MS : KRDMA_CHANNEL_PAUSE_MS;
+	pause = clamp_t(u32, 2 * sess->pause_ms, KRDMA_CHANNEL_AGAIN_MS, most);
+	sess->pause_ms = again ? pause : 0;
 	if (again)
-		krdma_channels_queue(sess, sess->pause_ms);
+		krdma_channels_queue(sess, pause + get_random_u32() % (pause / 2));
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -288,7 +329,7 @@ static void krdma_channels_replaced(struct krdma_session *sess, u32 index)
 }
 
 /**
- * krdma_channels_accept - accept a further channel of an inbound session
+ * krdma_channels_accept - accept a channel of an inbound session that there is
  * @sess: session
  * @id: its new id; stays rdma_cm's on failure
  * @hello: the initiator's greeting; its secret is right

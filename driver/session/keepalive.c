@@ -25,6 +25,35 @@ __MODULE_PARM_TYPE(timeout_scale, "uint");
 MODULE_PARM_DESC(timeout_scale,
 		 "factor of the times after which a silent peer counts as dead, 1 to 4 (1)");
 
+/* How long sessions outlive a connection, for sessions made from now on. */
+static unsigned int krdma_resume = 60;
+
+static int krdma_resume_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 0, KRDMA_RESUME_S_MAX);
+}
+
+static const struct kernel_param_ops krdma_resume_ops = {
+	.set = krdma_resume_set,
+	.get = param_get_uint,
+};
+module_param_cb(resume, &krdma_resume_ops, &krdma_resume, 0644);
+__MODULE_PARM_TYPE(resume, "uint");
+MODULE_PARM_DESC(
+	resume,
+	"seconds that a session goes on when its connection is lost, 0 to 3600; the lesser of the two hosts counts (60)");
+
+/**
+ * krdma_session_resume_max - how long a session may outlive its connection
+ *
+ * Context: any.
+ * Return: seconds; 0: not at all
+ */
+u32 krdma_session_resume_max(void)
+{
+	return READ_ONCE(krdma_resume);
+}
+
 /**
  * krdma_default_ms - how long a caller waits who may say it
  * @timeout_ms: what it says, 0 for nothing
@@ -67,6 +96,22 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 	krdma_tick_queue(&sess->tick, when);
 }
 
+/* Its connection is lost: for too long? Not so long where others wait for what the peer has. */
+static void krdma_session_away_tick(struct krdma_session *sess)
+{
+	unsigned long away = jiffies - sess->lost_at;
+	bool wanted = READ_ONCE(sess->revoked) || READ_ONCE(sess->shed) ||
+		      !list_empty(&sess->reclaims);
+
+	lockdep_assert_held(&sess->lock);
+	if (away >= msecs_to_jiffies(sess->resume_s * MSEC_PER_SEC))
+		krdma_session_fail_locked(sess, -ECONNRESET, "its connection did not come back",
+					  KRDMA_BYE_LOST);
+	else if (wanted && away >= msecs_to_jiffies(KRDMA_REQUEST_MS * sess->timeout_scale))
+		krdma_session_fail_locked(sess, -ECONNRESET, "keys are not given back",
+					  KRDMA_BYE_LOST);
+}
+
 static void krdma_session_tick(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, tick.work);
@@ -86,10 +131,13 @@ static void krdma_session_tick(struct work_struct *work)
 	sess->tick_at = KTIME_MAX;
 	if (sess->state == KRDMA_SESSION_CONNECTING &&
 	    ktime_ms_delta(now, sess->made) >= krdma_session_connect_ms(sess))
-		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed", -1);
+		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed",
+					  KRDMA_BYE_LOST);
 	else if (krdma_rpcs_expired(sess, &next))
 		krdma_session_fail_locked(sess, -ETIMEDOUT, "the peer did not reply to a request",
 					  KRDMA_WIRE_REASON_TIMEOUT);
+	else if (sess->resuming)
+		krdma_session_away_tick(sess);
 	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
 	krdma_session_tick_by(sess, now);
 	spin_unlock_bh(&sess->lock);

@@ -126,7 +126,7 @@ int krdma_session_add(struct krdma_session *sess)
 }
 
 /**
- * krdma_sessions_begin - a further channel of a session is being set up
+ * krdma_sessions_begin - a channel of a session that is up is being set up
  *
  * Context: any, session->lock held.
  */
@@ -161,7 +161,7 @@ void krdma_sessions_del(struct krdma_session *sess)
 }
 
 /**
- * krdma_session_joined - the session that a further channel is for
+ * krdma_session_joined - the session that a channel is for, which is not its beginning
  * @listener: serial of the listener
  * @host: where the peer is
  * @hello: its greeting
@@ -178,6 +178,7 @@ struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *hos
 	list_for_each_entry(sess, &krdma_sessions, node) {
 		if (!sess->inbound || READ_ONCE(sess->state) != KRDMA_SESSION_UP ||
 		    le16_to_cpu(hello->channel) >= sess->nchannels ||
+		    (!hello->channel && !sess->resume_s) ||
 		    sess->secret != le64_to_cpu(hello->secret) || sess->listener != listener ||
 		    sess->ch->peer.session != hello->session || sess->ch->peer.uid != hello->uid ||
 		    sess->ch->peer.incarnation != hello->incarnation ||
@@ -205,7 +206,8 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 		/* One for messages serves those as well who want none. */
 		if (sess->inbound || sess->private || sess->net != net || !uid_eq(sess->uid, uid) ||
 		    READ_ONCE(sess->state) > KRDMA_SESSION_UP ||
-		    READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP ||
+		    (READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP &&
+		     !READ_ONCE(sess->ch->resumes)) ||
 		    ((flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||
 		    !krdma_addr_equal(&sess->dst, dst) || !krdma_addr_equal(&sess->src, src))
 			continue;

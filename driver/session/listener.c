@@ -89,7 +89,7 @@ static int krdma_reject(struct krdma_listener *l, struct rdma_cm_id *id, u8 reas
 	return krdma_reject_id(id, reason);
 }
 
-/* A further channel of a session that there is. */
+/* A channel of a session that there is. */
 static int krdma_join_request(struct krdma_listener *l, struct rdma_cm_id *id,
 			      const union ib_gid *host, const struct krdma_wire_hello *hello,
 			      const struct rdma_conn_param *param)
@@ -136,13 +136,15 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	}
 	if (!cause && hello.message_credits)
 		cause = "message credits in a request";
-	if (!cause && !hello.channel != !hello.secret)
-		cause = "a secret of no session";
+	if (!cause && (hello.channel || hello.received || hello.messages) && !hello.secret)
+		cause = "a channel of no session";
+	if (!cause && hello.secret && (hello.features || hello.channels || hello.resume))
+		cause = "a channel of a session that there is, and of a new one";
 	if (!cause && krdma_conn_endless(param))
 		cause = "it asks for retries without an end";
 	if (cause)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_MALFORMED, cause);
-	if (hello.channel)
+	if (hello.secret)
 		return krdma_join_request(l, id, &host, &hello, param);
 
 	sess = krdma_session_new(true);

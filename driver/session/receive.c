@@ -265,6 +265,8 @@ static const char *krdma_ctl_message_late(struct krdma_channel *ch, struct krdma
 	krdma_channel_lock(ch);
 	if (ch->state == KRDMA_CHANNEL_UP)
 		cause = krdma_ctl_message(ch, rx);
+	else
+		list_add(&rx->node, &ch->rx_list);
 	krdma_channel_unlock(ch);
 	return cause;
 }

@@ -366,6 +366,8 @@ bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next)
 	list_for_each_entry(rpc, &sess->rpcs, node) {
 		unsigned long due = rpc->expires;
 
+		if (sess->resuming && rpc->type != KRDMA_WIRE_RECALL)
+			continue;
 		/*
 		 * The target's service replies to one after the other: as long as it
 		 * replies, none is late.
@@ -381,6 +383,26 @@ bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next)
 			*next = due;
 	}
 	return false;
+}
+
+/**
+ * krdma_rpcs_resume - the first channel is up again: the peer could not reply while it was lost
+ * @sess: session
+ *
+ * A RECALL has its time whatever happens: others wait for the memory.
+ *
+ * Context: session->lock held.
+ */
+void krdma_rpcs_resume(struct krdma_session *sess)
+{
+	unsigned long away = jiffies - sess->lost_at;
+	struct krdma_rpc *rpc;
+
+	lockdep_assert_held(&sess->lock);
+	sess->last_reply += away;
+	list_for_each_entry(rpc, &sess->rpcs, node)
+		if (rpc->type != KRDMA_WIRE_RECALL)
+			rpc->expires += away;
 }
 
 /**

@@ -54,6 +54,26 @@ bool krdma_session_is_up(struct krdma_session *sess)
 	       READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP;
 }
 
+/* What was to be sent on the first channel is. Return: false if what the peer says can't be */
+static bool krdma_session_again(struct krdma_channel *ch)
+{
+	bool can = ch->data ? ch->data->resume(ch) : !ch->peer.messages;
+
+	return can && krdma_control_resume(ch);
+}
+
+/* The first channel is up again: what waited for it goes on. */
+static void krdma_session_resumed(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	krdma_rpcs_resume(sess);
+	krdma_credits_settle(sess);
+	wake_up_all(&sess->wait);
+	krdma_stat_inc(KRDMA_STAT_SESSIONS_RESUMED);
+	pr_info_ratelimited("krdma_mover: session %llu with %pISpc goes on after %u ms\n",
+			    sess->serial, &sess->dst, jiffies_to_msecs(jiffies - sess->lost_at));
+}
+
 /**
  * krdma_session_up - a channel is established
  * @ch: channel; with the first one the session is up
@@ -62,35 +82,48 @@ bool krdma_session_is_up(struct krdma_session *sess)
  */
 void krdma_session_up(struct krdma_channel *ch)
 {
-	enum krdma_session_state before = ch->first ? KRDMA_SESSION_UP : KRDMA_SESSION_CONNECTING;
 	struct krdma_session *sess = ch->sess;
-	bool up, lost;
+	bool begins = !ch->first && !ch->connections, up, lost;
+	enum krdma_session_state before = begins ? KRDMA_SESSION_CONNECTING : KRDMA_SESSION_UP;
 
 	spin_lock_bh(&sess->lock);
 	spin_lock(&ch->lock);
 	up = sess->state == before && ch->state == KRDMA_CHANNEL_CONNECTING;
 	if (up) {
-		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
 		WRITE_ONCE(ch->connections, ch->connections + 1);
+		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
+		ch->up_at = ktime_get();
 		ch->last_wc = jiffies;
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_HEARTBEAT_MS));
+		if (begins)
+			WRITE_ONCE(ch->resumes, sess->resume_s);
+		/* The loss may not be settled yet. */
+		if (!ch->first && !sess->resuming)
+			sess->lost_at = jiffies;
+		if (!ch->first)
+			sess->resuming = false;
+		if (!begins && !ch->first && !krdma_session_again(ch))
+			krdma_session_protocol_locked(sess, "it has received what can't be");
 		/* Lost between the last step of the connect and here. */
 		if (ch->broken)
 			krdma_channel_lost(ch, ch->broken);
 	}
-	lost = ch->state == KRDMA_CHANNEL_DOWN;
+	lost = ch->state == KRDMA_CHANNEL_DOWN && !ch->resumes;
 	krdma_channel_unlock_later(ch);
-	if (up && !ch->first) {
+	if (up && begins) {
 		krdma_session_set_state(sess, KRDMA_SESSION_UP);
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
-		/* The peer's first message may be here already. */
-		queue_work(krdma_wq, &sess->rx_work);
+	} else if (up && !ch->first && !lost) {
+		krdma_session_resumed(sess);
 	}
+	/* The peer's first message may be here already. */
+	if (up && !ch->first)
+		queue_work(krdma_wq, &sess->rx_work);
 	/* ORDER: under the lock, so that no waiter finds the session up. */
 	if (lost && !ch->first)
 		krdma_session_fail_locked(sess, ch->err, ch->lost_cause, ch->lost_bye);
 	spin_unlock_bh(&sess->lock);
-	if (up && ch->first && ch->data)
+	if (up && !begins && ch->data)
 		ch->data->connected(ch);
 }
 
@@ -116,8 +149,9 @@ void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch)
 static void krdma_session_begun_locked(struct krdma_session *sess, struct krdma_channel *ch)
 {
 	lockdep_assert_held(&sess->lock);
-	if (ch->dev)
+	if (ch->attached)
 		atomic_dec(&ch->dev->beginning);
+	ch->attached = false;
 	krdma_sessions_begun();
 	krdma_channels_begun(ch);
 	if (!--sess->beginning && sess->state >= KRDMA_SESSION_CLOSING)
@@ -129,13 +163,13 @@ static void krdma_session_begun_locked(struct krdma_session *sess, struct krdma_
  * @sess: session
  * @err: negative errno
  * @cause: a phrase, static
- * @bye: enum krdma_wire_reason to tell the peer, -1 where that is no use,
- *	KRDMA_BYE_QUIET where the peer has ended it in peace
+ * @bye: enum krdma_wire_reason to tell the peer, or KRDMA_BYE_*
  *
  * Context: session->lock held.
  */
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye)
 {
+	bool told = true;
 	struct krdma_channel *ch;
 	u32 i;
 
@@ -145,11 +179,15 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	krdma_for_each_channel(ch, sess, i) {
 		spin_lock(&ch->lock);
 		/* What follows from the first one's end may be here first: that is the reason. */
-		if (!ch->first && ch->lost_cause) {
+		if (!ch->first && ch->err && !ch->resumes) {
 			err = ch->err;
 			cause = ch->lost_cause;
 			bye = ch->lost_bye;
 		}
+		/* There is nobody to tell while it is lost. */
+		if (!ch->first)
+			told = ch->state == KRDMA_CHANNEL_UP || !sess->resuming;
+		WRITE_ONCE(ch->resumes, false);
 		krdma_channel_close(ch);
 		/* A connect that waits for an event. */
 		complete(&ch->cm_done);
@@ -157,7 +195,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	}
 	sess->err = err;
 	sess->cause = cause;
-	sess->bye = sess->state == KRDMA_SESSION_UP ? bye : -1;
+	sess->bye = sess->state == KRDMA_SESSION_UP && told ? bye : KRDMA_BYE_LOST;
 	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE &&
 	    bye != KRDMA_BYE_QUIET) {
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_LOST);
@@ -258,13 +296,46 @@ int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel
 	spin_lock_bh(&sess->lock);
 	/* The channel fails first. */
 	reason = sess->cause ?: READ_ONCE(ch->lost_cause);
-	up = sess->state == KRDMA_SESSION_UP;
+	up = sess->state == KRDMA_SESSION_UP && (ch->first || READ_ONCE(ch->resumes));
 	spin_unlock_bh(&sess->lock);
-	if (up && ch->first)
+	if (up)
 		return krdma_explain(error, err, "channel %u to %pISpc is lost: %s", ch->index,
 				     &sess->dst, reason ?: "it is not up");
 	return krdma_explain(error, err, "the session with %pISpc is lost: %s", &sess->dst,
 			     reason ?: "it is not up");
+}
+
+/**
+ * krdma_session_rights - the rights that the transport can have
+ * @sess: session with a device and a channel
+ *
+ * Some adapters tell of atomics, and do iWARP, which has none.
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+u32 krdma_session_rights(const struct krdma_session *sess)
+{
+	u32 rights = READ_ONCE(sess->ch->dev->policy.rights);
+
+	if (sess->ch->iwarp)
+		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
+}
+
+/**
+ * krdma_session_shown - the rights that the peer knows
+ * @sess: inbound session with a channel
+ *
+ * Those of the protocol's version, and of the features that are used: others are not for it to
+ * see. Whether the transport has them is another question, krdma_session_rights().
+ *
+ * Return: KRDMA_RIGHT_*
+ */
+u32 krdma_session_shown(const struct krdma_session *sess)
+{
+	u32 rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC;
+
+	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
 }
 
 /**
@@ -444,6 +515,7 @@ static struct krdma_wire_hello krdma_session_hello(const struct krdma_session *s
 		.message_credits = cpu_to_le16(sess->messages && in ? KRDMA_MESSAGE_CREDITS : 0),
 		.secret = cpu_to_le64(in ? sess->secret : 0),
 		.channels = cpu_to_le16(sess->nchannels),
+		.resume = cpu_to_le16(sess->resume_s),
 	};
 }
 
@@ -464,13 +536,14 @@ static int krdma_session_greeted(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
 	u64 features = le64_to_cpu(ch->peer.features);
-	u32 channels = le16_to_cpu(ch->peer.channels);
-	bool one = channels <= 1;
+	u32 channels = le16_to_cpu(ch->peer.channels), resume = le16_to_cpu(ch->peer.resume);
+	bool one = channels <= 1 && !resume;
 
 	if (ch->peer.channel || le64_to_cpu(ch->peer.session) != sess->serial || ch->peer.uid ||
 	    features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
 	    !features != !ch->peer.message_credits || channels > sess->nchannels ||
-	    !ch->peer.secret != one || (ch->iwarp && !one)) {
+	    !ch->peer.secret != one || (ch->iwarp && !one) || resume > sess->resume_s ||
+	    ch->peer.received || ch->peer.messages) {
 		ch->cause = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
@@ -478,6 +551,7 @@ static int krdma_session_greeted(struct krdma_session *sess)
 	ch->messages = features & KRDMA_WIRE_MESSAGES;
 	sess->nchannels = max_t(u32, channels, 1);
 	sess->secret = le64_to_cpu(ch->peer.secret);
+	sess->resume_s = resume;
 	sess->role->established(sess);
 	krdma_session_adopt(sess, ch->id);
 	return 0;
@@ -502,10 +576,12 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	ch->peer = *hello;
 	ch->messages = sess->messages;
 	/* On iWARP the fence of a dead key is that of one stream, krdma_rpc_fence(). */
-	if (!rdma_protocol_iwarp(id->device, id->port_num))
+	if (!rdma_protocol_iwarp(id->device, id->port_num)) {
 		sess->nchannels =
 			clamp_t(u32, le16_to_cpu(hello->channels), 1, krdma_channels_wanted());
-	sess->secret = sess->nchannels > 1 ? get_random_u64() | 1 : 0;
+		sess->resume_s = min_t(u32, le16_to_cpu(hello->resume), krdma_session_resume_max());
+	}
+	sess->secret = sess->nchannels > 1 || sess->resume_s ? get_random_u64() | 1 : 0;
 	/* ORDER: it may be up before rdma_accept() returns. */
 	krdma_session_adopt(sess, id);
 	mine = krdma_session_hello(sess);
@@ -519,6 +595,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 	int rc;
 
 	sess->nchannels = krdma_channels_wanted();
+	sess->resume_s = krdma_session_resume_max();
 	hello = krdma_session_hello(sess);
 	rc = krdma_conn_connect(sess->ch, sess->net, &sess->src, &sess->dst, &hello,
 				krdma_session_connect_ms(sess));
@@ -546,7 +623,7 @@ static void krdma_session_settle(struct krdma_channel *ch, u32 events)
 {
 	struct krdma_session *sess = ch->sess;
 
-	if ((events & KRDMA_CHANNEL_LOST) && ch->first)
+	if ((events & KRDMA_CHANNEL_LOST) && (ch->first || READ_ONCE(ch->resumes)))
 		krdma_channels_lost(ch);
 	else if (events & KRDMA_CHANNEL_LOST)
 		krdma_session_fail(sess, ch->err, ch->lost_cause, ch->lost_bye);

@@ -50,6 +50,7 @@
 #define KRDMA_CONNECT_MS      10000
 #define KRDMA_BYE_MS          1000
 #define KRDMA_FOREVER_MS      0x7fffffffU
+#define KRDMA_RESUME_S_MAX    3600
 /* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
 #define KRDMA_TIMEOUT_SCALE_MAX 4
 /* A service replies to others first for no longer than this. */
@@ -136,9 +137,14 @@ struct krdma_session {
 	struct krdma_channel *channels[KRDMA_CHANNELS_MAX]; /* by index; NULL: not needed so far */
 	u32 nchannels; /* that there may be; does not change when the session is up */
 	u64 secret;    /* that each of them has to say */
+	u32 resume_s;  /* so long it outlives its first channel; 0: not at all; likewise */
 
 	spinlock_t lock; /* all below, and regions */
 	enum krdma_session_state state;
+	bool resuming;          /* the first channel is lost, and may come back */
+	unsigned long lost_at;  /* jiffies: since when */
+	u32 revoked;            /* grants of exports that are gone; krdma_exports_lock */
+	bool shed;              /* others wait for segments of it; likewise */
 	u32 beginning;          /* channels with ->beginning */
 	bool leaving;           /* a BYE is on its way, or a second is not over */
 	int err;                /* what ended it */
@@ -206,6 +212,12 @@ struct krdma_listener {
 	struct krdma_prefix *allow;
 };
 
+/* It has ended, or is about to; not where its connection is lost, and may come back. */
+static inline bool krdma_session_over(const struct krdma_session *sess)
+{
+	return READ_ONCE(sess->state) > KRDMA_SESSION_UP;
+}
+
 /* A channel that there is, or NULL. */
 static inline struct krdma_channel *krdma_session_slot(const struct krdma_session *sess, u32 index)
 {
@@ -248,39 +260,6 @@ static inline struct krdma_channel *krdma_session_channel(const struct krdma_ses
 	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
 }
 
-/**
- * krdma_session_rights - the rights that the transport can have
- * @sess: session with a device and a channel
- *
- * Some adapters tell of atomics, and do iWARP, which has none.
- *
- * Return: KRDMA_RIGHT_*
- */
-static inline u32 krdma_session_rights(const struct krdma_session *sess)
-{
-	u32 rights = READ_ONCE(sess->ch->dev->policy.rights);
-
-	if (sess->ch->iwarp)
-		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
-	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
-}
-
-/**
- * krdma_session_shown - the rights that the peer knows
- * @sess: inbound session with a channel
- *
- * Those of the protocol's version, and of the features that are used: others are not for it to
- * see. Whether the transport has them is another question, krdma_session_rights().
- *
- * Return: KRDMA_RIGHT_*
- */
-static inline u32 krdma_session_shown(const struct krdma_session *sess)
-{
-	u32 rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC;
-
-	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
-}
-
 /* rpc.c: requests of this host, and the credits for them */
 struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg);
 void krdma_rpc_put(struct krdma_rpc *rpc);
@@ -297,6 +276,7 @@ void krdma_rpc_replied(struct krdma_session *sess, struct krdma_rx *rx,
 		       const union krdma_wire_msg *msg);
 void krdma_rpcs_fail(struct krdma_session *sess);
 bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next);
+void krdma_rpcs_resume(struct krdma_session *sess);
 void krdma_rpc_heartbeat(struct krdma_channel *ch);
 int krdma_rpc_fence(struct krdma_session *sess);
 int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
@@ -314,7 +294,7 @@ bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krd
 		     const union krdma_wire_msg *msg);
 bool krdma_ctl_bye(struct krdma_session *sess, u8 reason);
 
-/* channels.c: the channels beside the first */
+/* channels.c: channels that come and go */
 u32 krdma_channels_wanted(void);
 void krdma_channels_begun(struct krdma_channel *ch);
 void krdma_channels_lost(struct krdma_channel *ch);
@@ -352,6 +332,7 @@ void krdma_listeners_exit(void);
 u32 krdma_default_ms(u32 timeout_ms);
 u32 krdma_session_connect_ms(const struct krdma_session *sess);
 void krdma_session_tick_init(struct krdma_session *sess);
+u32 krdma_session_resume_max(void);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
 
 /* list.c: who shares sessions, and how many there may be */
@@ -376,6 +357,8 @@ void krdma_sessions_fail(const struct krdma_device *dev, u64 listener, const cha
 void krdma_sessions_exit(void);
 
 /* session.c: the life of one */
+u32 krdma_session_rights(const struct krdma_session *sess);
+u32 krdma_session_shown(const struct krdma_session *sess);
 void krdma_session_roles(const struct krdma_role_ops *initiator,
 			 const struct krdma_role_ops *target);
 struct krdma_channel *krdma_channel_new(struct krdma_session *sess, u32 index);

@@ -45,7 +45,7 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 	u32 i, n, len;
 
 	while (length && !rc) {
-		if (!krdma_session_is_up(grant->sess))
+		if (krdma_session_over(grant->sess))
 			return -ENOTCONN;
 		if (READ_ONCE(grant->revoke))
 			return -ESTALE;

@@ -248,6 +248,7 @@ void krdma_export_unpublish(struct krdma_export *export)
 	list_del_init(&export->node);
 	list_for_each_entry(grant, &export->grants, export_node) {
 		grant->revoke = true;
+		WRITE_ONCE(grant->sess->revoked, grant->sess->revoked + 1);
 		krdma_session_serve(grant->sess);
 	}
 	mutex_unlock(&krdma_exports_lock);

@@ -71,6 +71,8 @@ void krdma_grant_free(struct krdma_grant *grant)
 	krdma_sender_close(grant);
 	mutex_lock(&krdma_exports_lock);
 	list_del(&grant->export_node);
+	if (grant->revoke)
+		WRITE_ONCE(sess->revoked, sess->revoked - 1);
 	mutex_unlock(&krdma_exports_lock);
 	xa_erase(&sess->grants, grant->id);
 	WRITE_ONCE(sess->ngrants, sess->ngrants - 1);
@@ -200,12 +202,13 @@ static u32 krdma_segments_released(const struct krdma_export *export)
  */
 static int krdma_segments_wait_event(struct krdma_grant *grant, u32 released, long timeout)
 {
-	wait_event_timeout(krdma_segments_wait,
-			   krdma_segments_released(grant->export) != released ||
-				   krdma_service_noted(grant->sess) || READ_ONCE(grant->revoke) ||
-				   !krdma_session_is_up(grant->sess),
-			   timeout);
-	if (!krdma_session_is_up(grant->sess))
+	/* Idle: the connection may be lost meanwhile, for longer than a task may hang. */
+	wait_event_idle_timeout(krdma_segments_wait,
+				krdma_segments_released(grant->export) != released ||
+					krdma_service_noted(grant->sess) ||
+					READ_ONCE(grant->revoke) || krdma_session_over(grant->sess),
+				timeout);
+	if (krdma_session_over(grant->sess))
 		return -ENOTCONN;
 	if (READ_ONCE(grant->revoke))
 		return -ESTALE;
@@ -284,6 +287,7 @@ static bool krdma_segment_shed(struct krdma_grant *grant, u32 n, bool others)
 	if (most && n) {
 		more = most->shed < n;
 		most->shed = max(most->shed, n);
+		WRITE_ONCE(most->sess->shed, true);
 		krdma_session_serve(most->sess);
 	}
 	mutex_unlock(&krdma_exports_lock);

@@ -8,6 +8,8 @@
 /* Times, milliseconds, longer by the channel's timeout_scale. */
 #define KRDMA_SHED_MS       15000
 #define KRDMA_SHED_AGAIN_MS 100
+/* Connections that may be lost while the same segments are registered. */
+#define KRDMA_REGISTER_TRIES 4
 /* Services that wait for others at a time. */
 #define KRDMA_SHED_WAITERS 64
 

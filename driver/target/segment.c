@@ -216,6 +216,8 @@ static void krdma_svc_done(struct ib_cq *cq, struct ib_wc *wc)
  */
 static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
 {
+	u32 connection = READ_ONCE(sess->ch->connections);
+	bool same;
 	int rc;
 	u32 i;
 
@@ -228,10 +230,64 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg **segs, u
 	reinit_completion(&sess->svc_done);
 	atomic_set(&sess->svc_pending, n + 1);
 	rc = krdma_post_wrs(sess->ch, &segs[0]->wr.wr, n);
-	/* Bounded: a session that fails breaks the queue pair, which flushes. */
+	/* Bounded: a channel that fails breaks the queue pair, which flushes. */
 	if (!atomic_sub_and_test(n - max(rc, 0) + 1, &sess->svc_pending))
 		wait_for_completion(&sess->svc_done);
-	return krdma_session_is_up(sess) ? rc : -ENOTCONN;
+	/* Of what was posted on a lost connection, nobody knows what was done. */
+	krdma_channel_lock(sess->ch);
+	same = sess->ch->state == KRDMA_CHANNEL_UP && sess->ch->connections == connection;
+	krdma_channel_unlock(sess->ch);
+	return same && krdma_session_is_up(sess) ? rc : -ENOTCONN;
+}
+
+/* There is a later connection than @lost, or there will be none. */
+static bool krdma_svc_resumed(const struct krdma_session *sess, u32 lost)
+{
+	return READ_ONCE(sess->ch->connections) != lost || krdma_session_over(sess) ||
+	       !READ_ONCE(sess->ch->resumes);
+}
+
+/*
+ * The connection was lost under the service. Wait for the next one: then the queue pair is gone on
+ * which it may have given keys, or killed some. Idle, as that may last longer than a task may hang.
+ * Return: 0 or -ENOTCONN: the session ends
+ */
+static int krdma_svc_resume(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+	u32 lost;
+	bool up;
+
+	krdma_channel_lock(ch);
+	lost = ch->connections;
+	up = ch->state == KRDMA_CHANNEL_UP;
+	krdma_channel_unlock(ch);
+	if (!up)
+		wait_event_idle(sess->wait, krdma_svc_resumed(sess, lost));
+	up |= READ_ONCE(ch->connections) != lost;
+	return up && !krdma_session_over(sess) ? 0 : -ENOTCONN;
+}
+
+/* Each registration has but one key: it ends with it. */
+static int krdma_segs_dereg(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		int rc;
+
+		if (!segs[i]->valid)
+			continue;
+		rc = ib_dereg_mr(segs[i]->mr);
+		/* Once more when the queue pair is gone: krdma_seg_free(). */
+		if (rc) {
+			krdma_session_fail(sess, -ENOTCONN, "a key could not be invalidated", -1);
+			return -ENOTCONN;
+		}
+		segs[i]->mr = NULL;
+		segs[i]->valid = false;
+	}
+	return 0;
 }
 
 /*
@@ -261,7 +317,8 @@ static int krdma_reg_refused(struct krdma_session *sess, u32 access, int rc)
  *
  * Context: the session's service.
  * Return: 0; -EIO or -EOPNOTSUPP if the device has refused some, which are not ->valid then and
- *	can be freed; or -ENOTCONN: keys may be alive then, the queue pair must go
+ *	can be freed; -EAGAIN if the connection was lost, and there is another: the same; or
+ *	-ENOTCONN: keys may be alive then, the queue pair must go
  */
 int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
 {
@@ -286,31 +343,15 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32
 		trace_krdma_segment(sess->serial, seg->grant->id, seg->index, true);
 	}
 	rc = krdma_svc_post(sess, segs, n);
-	if (rc == n || rc == -ENOTCONN)
-		return min(rc, 0);
+	if (rc == n)
+		return 0;
+	/* Nobody knows these keys: they end with their registrations, which are made anew. */
+	if (rc == -ENOTCONN)
+		return krdma_svc_resume(sess) ?: krdma_segs_dereg(sess, segs, n) ?: -EAGAIN;
 	/* Those before have their keys, and the peer gets them when it requests them again. */
 	for (i = max(rc, 0); i < n; i++)
 		segs[i]->valid = false;
 	return krdma_reg_refused(sess, segs[0]->wr.access, rc);
-}
-
-/* Each registration has but one key: it ends with it. */
-static int krdma_segs_dereg(struct krdma_session *sess, struct krdma_seg **segs, u32 n)
-{
-	u32 i;
-
-	for (i = 0; i < n; i++) {
-		int rc = ib_dereg_mr(segs[i]->mr);
-
-		/* Once more when the queue pair is gone: krdma_seg_free(). */
-		if (rc) {
-			krdma_session_fail(sess, -ENOTCONN, "a key could not be invalidated", -1);
-			return -ENOTCONN;
-		}
-		segs[i]->mr = NULL;
-		segs[i]->valid = false;
-	}
-	return 0;
 }
 
 /**
@@ -337,10 +378,13 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 			.wr.ex.invalidate_rkey = segs[i]->mr->rkey,
 		};
 	rc = krdma_svc_post(sess, segs, n);
+	/* Those that it has not reached. */
+	if (rc == -ENOTCONN)
+		return krdma_svc_resume(sess) ?: krdma_segs_dereg(sess, segs, n);
 	/* A device that has none, though nobody knew. */
-	if (rc < 0 && rc != -ENOTCONN)
+	if (rc < 0)
 		return krdma_segs_dereg(sess, segs, n);
-	rc = min(rc, 0);
+	rc = 0;
 	for (i = 0; i < n; i++)
 		if (segs[i]->valid)
 			rc = -ENOTCONN;

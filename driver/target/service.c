@@ -25,6 +25,9 @@ int krdma_service_notes(struct krdma_session *sess, const struct krdma_grant *ex
 	bool revoke;
 	u32 shed;
 
+	mutex_lock(&krdma_exports_lock);
+	WRITE_ONCE(sess->shed, false);
+	mutex_unlock(&krdma_exports_lock);
 	xa_for_each(&sess->grants, i, grant) {
 		mutex_lock(&krdma_exports_lock);
 		revoke = grant->revoke;
@@ -152,7 +155,9 @@ static int krdma_serve_open(struct krdma_session *sess, const struct krdma_wire_
 	return 0;
 }
 
-static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_segs *msg, void *buf)
+/* Return: 0, -EAGAIN if the connection was lost meanwhile, or what is replied instead */
+static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_wire_segs *msg,
+				 void *buf)
 {
 	struct krdma_session *sess = grant->sess;
 	u32 shift = sess->ch->dev->segment_shift, count = le32_to_cpu(msg->count);
@@ -193,7 +198,8 @@ static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_s
 		for (i = 0; i < nfresh; i++)
 			if (!fresh[i]->valid)
 				krdma_seg_free(fresh[i]);
-		krdma_grant_lacks(grant);
+		if (rc != -EAGAIN)
+			krdma_grant_lacks(grant);
 		return rc;
 	}
 
@@ -206,6 +212,18 @@ static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_s
 			.rkey = cpu_to_le32(segs[i]->mr->rkey),
 		};
 	return 0;
+}
+
+static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_segs *msg, void *buf)
+{
+	u32 tries = 0;
+	int rc;
+
+	/* Perhaps it is the registration that the connection does not bear. */
+	do {
+		rc = krdma_serve_segs_once(grant, msg, buf);
+	} while (rc == -EAGAIN && ++tries < KRDMA_REGISTER_TRIES);
+	return rc == -EAGAIN ? -EIO : rc;
 }
 
 static int krdma_serve_digest(struct krdma_grant *grant, const struct krdma_wire_digest *msg,

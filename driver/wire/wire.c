@@ -398,7 +398,7 @@ int krdma_wire_check_hello(const void *buf, u32 len, struct krdma_wire_hello *he
 	if (in.version != KRDMA_WIRE_VERSION)
 		return -EPROTONOSUPPORT;
 	*cause = "reserved bytes of the hello are not zero";
-	if (in.reserved0 || memchr_inv(in.reserved1, 0, sizeof(in.reserved1)))
+	if (in.reserved0)
 		return -EPROTO;
 	*cause = "credits outside their limits";
 	if (le16_to_cpu(in.credits) < KRDMA_WIRE_CREDITS_MIN ||
@@ -406,7 +406,8 @@ int krdma_wire_check_hello(const void *buf, u32 len, struct krdma_wire_hello *he
 	    le16_to_cpu(in.message_credits) > KRDMA_WIRE_MESSAGE_CREDITS_MAX)
 		return -EPROTO;
 	*cause = "a greeting of a further channel that is more than that";
-	if (in.channel && (in.features || in.message_credits || in.channels))
+	if (in.channel && (in.features || in.message_credits || in.channels || in.resume ||
+			   in.received || in.messages))
 		return -EPROTO;
 	*cause = NULL;
 	*hello = in;

@@ -72,9 +72,11 @@ struct krdma_wire_hello {
 	__le32 uid;             /* the user that the initiator's kernel asserts; accept: 0 */
 	__le16 credits;         /* requests that the sender of this takes at a time */
 	__le16 message_credits; /* accept with MESSAGES: those of MESSAGE; else 0 */
-	__le64 secret;          /* accept of the first channel; request of another: the same */
-	__le16 channels;        /* of the first: request: wanted; accept: the most there may be */
-	__u8 reserved1[6];
+	__le64 secret;          /* accept of the session; request of a channel of it: the same */
+	__le16 channels;        /* of the session: request: wanted; accept: the most there may be */
+	__le16 resume;          /* the same of seconds that it outlives its first channel */
+	__le16 received;        /* the first channel, again: messages so far, but for MESSAGE */
+	__le16 messages;        /* the same of MESSAGE; else both are 0 */
 };
 
 static_assert(sizeof(struct krdma_wire_hello) == 56);

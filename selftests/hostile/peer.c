@@ -459,19 +459,22 @@ static void conn_param(struct conn *c, struct rdma_conn_param *param)
 /* The accept, as the initiator has to check it. */
 static const char *check_accept(struct conn *c)
 {
-	static const u8 zero[6];
 	u32 channels = get_bytes(c->priv + 48, 2), wanted = get_bytes(c->hello + 48, 2);
+	u32 resume = get_bytes(c->priv + 50, 2), received = get_bytes(c->priv + 52, 4); /* both */
+	bool joins = get_bytes(c->hello + 40, 8);
 	u32 credits = get_bytes(c->priv + 36, 2), message_credits = get_bytes(c->priv + 38, 2);
 
 	if (c->priv_len < HELLO || get_bytes(c->priv, 4) != MAGIC || c->priv[4] != 2)
 		return "the accept is no hello";
 	if (iwarp && c->priv_len != HELLO)
 		return bad("the accept has %u bytes", c->priv_len);
-	if (c->priv[5] || memcmp(c->priv + 50, zero, 6) || get_bytes(c->priv + 32, 4) ||
-	    memcmp(c->priv + 6, c->hello + 6, 2))
+	if (c->priv[5] || get_bytes(c->priv + 32, 4) || memcmp(c->priv + 6, c->hello + 6, 2))
 		return "the accept has another channel, an uid or reserved bytes";
-	if (channels > (wanted ?: 1) || (channels > 1) != (get_bytes(c->priv + 40, 8) != 0))
+	if (channels > (wanted ?: 1) ||
+	    (channels > 1 || resume) != (get_bytes(c->priv + 40, 8) != 0))
 		return "the accept has channels that were not wanted, or a secret without any";
+	if (resume > get_bytes(c->hello + 50, 2) || (received && !joins))
+		return "the accept resumes longer than was wanted, or what has just begun";
 	if (get_bytes(c->priv + 8, 8) != c->messages || !message_credits != !c->messages ||
 	    message_credits > 64)
 		return "the accept has features that were not wanted, or not those";

@@ -6,6 +6,7 @@
  * peer.c		connections, messages, results
  * peer_initiator.c	an initiator
  * peer_attack.c	an initiator that violates the protocol
+ * peer_join.c		an initiator with several channels, and one that resumes
  * peer_message.c		an initiator that sends messages
  * peer_crowd.c		an initiator with many connections
  * peer_withhold.c	an initiator that takes no replies
@@ -248,6 +249,11 @@ enum crowd {
 };
 const char *crowd(struct conn *unused, const void *arg);
 void half_open_by_the_thousand(void);
+
+/* ---- channels of a session that there is ---- */
+extern const char *const reasons[5];
+void try_joins(void);
+void try_resumes(void);
 void join_hello(const struct conn *first, struct conn *c);
 const char *join_again(const struct conn *first, struct conn *c);
 

@@ -12,6 +12,7 @@
 need_lab "adds addresses"
 need_nodes 2
 MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=60
 need_command rdma
 
 PORT=7471 # and 7472, where nobody is admitted

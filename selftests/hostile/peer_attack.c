@@ -7,9 +7,6 @@
 #include "peer.h"
 
 /* By the reason of the reject. */
-static const char *const reasons[] = { "accepted", "MALFORMED", "VERSION", "NOT_ADMITTED",
-				       "LIMIT" };
-
 /* ---- hellos ---- */
 
 static const struct hello {
@@ -37,10 +34,11 @@ static const struct hello {
 	{ "65 message credits", 38, 2, 65, 56, MALFORMED },
 	{ "incarnation 0", 16, 8, 0, 56, 0 },
 	{ "session 0", 24, 8, 0, 56, 0 },
-	{ "a secret", 40, 1, 1, 56, MALFORMED },
+	{ "a secret", 40, 1, 1, 56, NOT_ADMITTED },
 	{ "65535 channels", 48, 2, 65535, 56, 0 },
-	{ "the first of the last reserved bytes", 50, 1, 1, 56, MALFORMED },
-	{ "the last of the last reserved bytes", 55, 1, 1, 56, MALFORMED },
+	{ "65535 s to resume", 50, 2, 65535, 56, 0 },
+	{ "a message received", 52, 2, 1, 56, MALFORMED },
+	{ "a MESSAGE received", 54, 2, 1, 56, MALFORMED },
 	{ "uid -1", 32, 4, 0xffffffff, 56, 0 },
 	{ "no private data", 0, 0, 0, 0, MALFORMED },
 	{ "4 bytes", 0, 0, 0, 4, VERSION },
@@ -82,116 +80,6 @@ static const char *say_hello(const struct hello *hello)
 		why = attempt(try_hello, hello);
 	while (iwarp && why && !strcmp(why, REJECTED) && ++tries < 5);
 	return why;
-}
-
-/* ---- further channels ---- */
-
-/* What a request for channel 1 of a session that has four has wrong; in this order. */
-static const struct join {
-	const char *name;
-	u8 at, size;
-	u64 flip;
-	u8 reason; /* of the reject, 0: accepted */
-} joins[] = {
-	{ "another secret", 40, 8, 1, NOT_ADMITTED },
-	{ "no secret", 40, 8, 0, MALFORMED },
-	{ "another incarnation", 16, 8, 1ULL << 63, NOT_ADMITTED },
-	{ "another session", 24, 8, 1, NOT_ADMITTED },
-	{ "channel 5", 6, 2, 1 ^ 5, NOT_ADMITTED },
-	{ "channel 65535", 6, 2, 1 ^ 65535, NOT_ADMITTED },
-	{ "a feature", 8, 8, 1, MALFORMED },
-	{ "channels", 48, 2, 2, MALFORMED },
-	{ "nothing wrong", 0, 0, 0, 0 },
-};
-
-/* For channel 1 of a session. */
-void join_hello(const struct conn *first, struct conn *c)
-{
-	memcpy(c->hello + 16, first->hello + 16, 16);
-	put_bytes(c->hello + 6, 2, 1);
-	put_bytes(c->hello + 40, 8, get_bytes(first->priv + 40, 8));
-}
-
-static const char *try_join(const struct conn *first, struct conn *c, const struct join *join)
-{
-	const char *why;
-
-	join_hello(first, c);
-	if (join->size)
-		put_bytes(c->hello + join->at, join->size,
-			  join->flip ? get_bytes(c->hello + join->at, join->size) ^ join->flip : 0);
-	why = conn_connect(c);
-	if (!join->reason)
-		return why;
-	if (!why)
-		return "it was accepted";
-	return strcmp(why, bad("rejected: version 2 reason %u", join->reason)) ? why : NULL;
-}
-
-/* The target may take some time until its queue pair is gone. */
-const char *join_again(const struct conn *first, struct conn *c)
-{
-	static const struct join again = { "nothing wrong", 0, 0, 0, 0 };
-	s64 until = now_ms() + 10000;
-	const char *why;
-
-	do {
-		conn_end(c);
-		conn_init(c);
-		why = try_join(first, c, &again);
-	} while (why && now_ms() < until);
-	return why;
-}
-
-/* What the target's adapter refuses ends the channel alone. */
-static const char *break_join(const struct conn *first, struct conn *c)
-{
-	if (move(c, true, 0, 8, 0, 0x12345678) == IBV_WC_SUCCESS)
-		return "a WRITE with a wrong key had no error";
-	return join_again(first, c);
-}
-
-/* A second one takes the place of the first, whose end may have got lost. */
-static const char *replace_join(const struct conn *first, struct conn *old, struct conn *c)
-{
-	static const struct join again = { "nothing wrong, again", 0, 0, 0, NO_ROOM };
-	const char *why = try_join(first, c, &again);
-	s64 until = now_ms() + 10000;
-
-	while (!why && !old->down && pump(old, until))
-		;
-	if (!why && !old->down)
-		why = "the old one has not ended";
-	return why ?: join_again(first, c);
-}
-
-static void try_joins(void)
-{
-	struct conn first, other, conns[ARRAY_SIZE(joins)];
-	const char *why;
-	u32 i;
-
-	if (iwarp)
-		return;
-	conn_init(&first);
-	put_bytes(first.hello + 48, 2, 4);
-	why = conn_connect(&first);
-	for (i = 0; i < ARRAY_SIZE(joins); i++) {
-		conn_init(&conns[i]);
-		why = why ?: try_join(&first, &conns[i], &joins[i]);
-		result(why, "channel 1 with %s: %s", joins[i].name, reasons[joins[i].reason]);
-	}
-	/* "nothing wrong" is the last. */
-	why = why ?: break_join(&first, &conns[i - 1]);
-	result(why, "a broken channel can be joined again");
-	conn_init(&other);
-	why = why ?: replace_join(&first, &conns[i - 1], &other);
-	result(why, "a channel that is joined again replaces the last one");
-	conn_end(&other);
-	result(ping(&first, 1), "the session goes on");
-	while (i--)
-		conn_end(&conns[i]);
-	conn_end(&first);
 }
 
 /* ---- protocol violations ---- */
@@ -850,6 +738,7 @@ void misbehave(void)
 		result(say_hello(&hellos[i]), "hello with %s: %s", hellos[i].name,
 		       reasons[hello_reason(&hellos[i])]);
 	try_joins();
+	try_resumes();
 	for (i = 0; i < ARRAY_SIZE(cut); i += 2) {
 		result(truncate_all(cut[i], cut[i + 1], false), "type %u cut short", cut[i]);
 		result(truncate_all(cut[i], cut[i + 1], true), "type %u cut short, and says so",

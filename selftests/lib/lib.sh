@@ -35,8 +35,10 @@ TIME_FACTOR=${TIME_FACTOR:-1}
 
 # The module's parameter. A virtual machine stands still for seconds if its computer has
 # other things to do, and that is not what is tested, but where peers or wires are dead:
-# such a test says MODULE_TIMEOUT_SCALE=1 before it loads the module.
+# such a test says MODULE_TIMEOUT_SCALE=1 before it loads the module; and MODULE_RESUME=0, where
+# sessions are to end with their connections.
 MODULE_TIMEOUT_SCALE=4
+MODULE_RESUME=
 
 test_count=0 test_failures=0 test_plan=''
 background_pids=()
@@ -190,13 +192,18 @@ module_is_loaded() {
 
 # load_module [NODE...]: with what it depends on; fine if it is there already.
 load_module() {
-	local node scale=/sys/module/krdma_mover/parameters/timeout_scale
+	local node setting settings=("timeout_scale=$MODULE_TIMEOUT_SCALE")
+	local parameters=/sys/module/krdma_mover/parameters
+	[ -z "$MODULE_RESUME" ] || settings+=("resume=$MODULE_RESUME")
 	# shellcheck disable=SC2046 # words are wanted
 	[ $# -gt 0 ] || set -- $(nodes)
 	for node; do
-		# A module that was not loaded for the tests keeps its setting.
+		# A module that was not loaded for the tests keeps its settings.
 		[ -n "$MODULE" ] || ! module_is_loaded "$node" ||
-			at_end on -n "$node" sh -c "echo $(on -n "$node" cat $scale) >$scale"
+			for setting in "${settings[@]%%=*}"; do
+				setting=$parameters/$setting
+				at_end on -n "$node" sh -c "echo $(on -n "$node" cat "$setting") >$setting"
+			done
 		# shellcheck disable=SC2016 # for the node's shell
 		on -n "$node" sh -c '
 			if [ ! -d /sys/module/krdma_mover ]; then
@@ -205,7 +212,10 @@ load_module() {
 				[ -z "$needs" ] || modprobe -a $needs || exit
 				insmod "$1" || exit
 			fi
-			echo "$2" >"$3"' load "$MODULE" "$MODULE_TIMEOUT_SCALE" $scale ||
+			cd "$2" && shift 2 || exit
+			for setting; do
+				echo "${setting#*=}" >"${setting%%=*}" || exit
+			done' load "$MODULE" $parameters "${settings[@]}" ||
 			{
 				echo "Bail out! ${MODULE:-the module} can't be used on node $node"
 				exit 1

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Queue pairs of a session go to error, LOSSES times, on either node, while several users write
-# patterns, read them and compare. No operation fails and no byte is wrong, as what was posted is
-# done again. SEED repeats the choices, but not the moments.
+# Queue pairs of a session go to error, LOSSES times, on either node, that of the first channel as
+# well, while several users write patterns, read them and compare, and one sends messages. No
+# operation fails, no byte is wrong, and each message comes once and in order, as what was posted
+# is done again, and what was said is said again. SEED repeats the choices, but not the moments.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "breaks queue pairs"
@@ -11,6 +12,7 @@ need_nodes 2
 KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
 [ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
 MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
 LOSSES=${LOSSES:-$((TIME_FACTOR > 1 ? 4 : 10))}
@@ -25,14 +27,29 @@ head -c 5000000 /dev/urandom >"$dir/data"
 on_nodes insmod "$KILLER"
 at_end on_nodes rmmod krdma_kill_test
 fresh_module
-on_nodes sh -c 'echo 3 >/sys/module/krdma_mover/parameters/channels'
 listen_on B
-exporters=()
 for ((i = 0; i <= USERS; i++)); do
 	export_on B "scratch$i" --size 16M
-	exporters+=("$EXPORT_PID")
 done
+background B krdma recv messages
+RECV_LOG=$BACKGROUND_LOG
+wait_for "$LIMIT" grep -q "^receiving as messages$" "$RECV_LOG" || not_ok "recv publishes a name"
 remember_leftovers
+
+# sender: numbers, until told to stop; the last one was sent before.
+sender() {
+	local done=$1
+	while [ ! -e "$dir/stop" ]; do
+		seq $((done + 1)) $((done + 100)) | krdma send --lines --timeout 300 nodeB/messages \
+			2>>"$dir/failed" || echo "sender" >>"$dir/failed"
+		done=$((done + 100))
+	done
+	echo "$done" >"$dir/sent"
+}
+# delivered: all that were sent.
+delivered() {
+	[ "$(grep -c ' value 0: ' "$RECV_LOG")" -ge "$(<"$dir/sent")" ]
+}
 
 # user NUMBER: until told to stop. Each command that fails leaves its reason in $dir/failed.
 user() {
@@ -49,17 +66,18 @@ user() {
 	echo $done >"$dir/user.$1"
 }
 
-# channels NODE: index, state, queue pair and bytes written of those beside the first
+# channels NODE: index, state, queue pair and bytes written of each
 channels() {
 	on -n "$1" krdma status | sed -En \
-		's/^channel ([1-9]) .* state (\w+) .* qp ([0-9]+) .* bytes_written ([0-9]+).*/\1 \2 \3 \4/p'
+		's/^channel ([0-9]) .* state (\w+) .* qp ([0-9]+) .* bytes_written ([0-9]+).*/\1 \2 \3 \4/p'
 }
 # channel NODE INDEX: queue pair and bytes of one
 channel() {
 	read -r _ _ qp bytes < <(channels "$1" | grep "^$2 ")
 }
+# all_up NUMBER: so many channels on each node.
 all_up() {
-	[ "$({ channels A && channels B; } | grep -c ' up ')" = 4 ]
+	[ "$({ channels A && channels B; } | grep -c ' up ')" = $((2 * $1)) ]
 }
 # Has it written since?
 busy() {
@@ -71,40 +89,71 @@ noticed() {
 	[ "$(counter A channels_lost)" = "$1" ]
 }
 
-for ((i = 0; i <= USERS; i++)); do
-	user "$i" &
+# break_channels CHANNELS LOSSES: every other time the first.
+break_channels() {
+	local index used node lost before
+	before=$(counter A channels_lost)
+	for ((lost = 0; lost < $2; lost++)); do
+		index=$((lost % 2 && $1 > 1 ? 1 + RANDOM % ($1 - 1) : 0))
+		node=A
+		[ $((RANDOM % 2)) = 0 ] || node=B
+		wait_for "$LIMIT" all_up "$1" || break
+		# With one processor all is on the first of them.
+		[ "$(nproc)" -gt 1 ] || index=$((index > 0))
+		# Data goes over the first only where there is no other.
+		used=$(($1 > 1 && !index ? 1 : index))
+		channel A "$used"
+		wait_for "$LIMIT" busy "$used" "$bytes" || break
+		channel "$node" "$index"
+		on -n "$node" sh -c "echo $qp >/sys/module/krdma_kill_test/parameters/qp" || break
+		# Its end has to be noticed before the next.
+		wait_for "$LIMIT" noticed $((before + lost + 1)) || break
+	done
+	is "$1 channels: $2 queue pairs could be broken, and each loss was noticed" "$lost" "$2"
+}
+
+# campaign CHANNELS LOSSES
+campaign() {
+	local sent=0 pid i users=() replayed resumed ended
+	[ ! -e "$dir/sent" ] || sent=$(<"$dir/sent")
+	rm -f "$dir/stop"
+	: >"$dir/failed"
+	replayed=$(counter A transfers_replayed)
+	resumed=$(counter A sessions_resumed)
+	ended=$(counter A sessions_lost)
+	on_nodes sh -c "echo $1 >/sys/module/krdma_mover/parameters/channels"
+	# A session for messages serves the others as well: it is the first.
+	sender "$sent" &
 	background_pids+=($!)
-	users[i]=$!
-done
-lost=0
-for ((kill = 0; kill < LOSSES; kill++)); do
-	index=$((1 + RANDOM % 2))
-	node=A
-	[ $((RANDOM % 2)) = 0 ] || node=B
-	wait_for "$LIMIT" all_up || break
-	# With one processor all is on the first of them.
-	[ "$(nproc)" -gt 1 ] || index=1
-	channel A "$index"
-	wait_for "$LIMIT" busy "$index" "$bytes" || break
-	channel "$node" "$index"
-	on -n "$node" sh -c "echo $qp >/sys/module/krdma_kill_test/parameters/qp" || break
-	# Its end has to be noticed before the next.
-	wait_for "$LIMIT" noticed $((kill + 1)) || break
-	lost=$((lost + 1))
-done
-is "all queue pairs could be broken, and each loss was noticed" "$lost" "$LOSSES"
-check "the channels are made anew" wait_for "$LIMIT" all_up
-touch "$dir/stop"
-for pid in "${users[@]}"; do
-	wait_for "$LIMIT" is_over "$pid" || not_ok "each user ends" "$(krdma status --transfers)"
-done
-diag "commands: $(cat "$dir"/user.* | xargs); done again: $(counter A transfers_replayed)"
-is "no command has failed, and no byte is wrong" "$(cat "$dir/failed")" ""
-check "some of it was done again" [ "$(counter A transfers_replayed)" -gt 0 ]
-is "no transfer has failed" "$(counter A transfers_failed)" 0
-is "the session was not lost" "$(counter A sessions_lost)" 0
-end_sessions B
+	users+=($!)
+	wait_for "$LIMIT" all_up "$1" || not_ok "a session for messages" "$(krdma status)"
+	for ((i = 0; i <= USERS; i++)); do
+		user "$i" &
+		background_pids+=($!)
+		users+=($!)
+	done
+	break_channels "$1" "$2"
+	check "$1 channels: they are made anew" wait_for "$LIMIT" all_up "$1"
+	touch "$dir/stop"
+	for pid in "${users[@]}"; do
+		wait_for "$LIMIT" is_over "$pid" || not_ok "each user ends" "$(krdma status --transfers)"
+	done
+	diag "commands: $(cat "$dir"/user.* | xargs), messages: $(<"$dir/sent")"
+	diag "done again: $(($(counter A transfers_replayed) - replayed))"
+	is "$1 channels: no command has failed, and no byte is wrong" "$(<"$dir/failed")" ""
+	wait_for "$LIMIT" delivered
+	check_here "$1 channels: each message came once, and in order" \
+		cmp <(seq "$(<"$dir/sent")") <(sed -n 's/.* value 0: //p' "$RECV_LOG")
+	check "$1 channels: some of it was done again" [ "$(counter A transfers_replayed)" -gt "$replayed" ]
+	check "$1 channels: the first was lost, and came back" [ "$(counter A sessions_resumed)" -gt "$resumed" ]
+	is "$1 channels: no transfer has failed" "$(counter A transfers_failed)" 0
+	is "$1 channels: the session was not lost" "$(counter A sessions_lost)" "$ended"
+	end_sessions B
+}
+
+campaign 3 $((LOSSES - LOSSES / 2))
+campaign 1 $((LOSSES / 2))
 check_nothing_left "nothing is left" "$LIMIT"
-on -n B kill "${exporters[@]}"
+on -n B pkill -x krdma
 
 done_testing

@@ -8,6 +8,7 @@
 need_lab "deletes the RDMA device"
 need_nodes 2
 MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=0
 
 LIMIT=${LIMIT:-60}
 NAME=scratch

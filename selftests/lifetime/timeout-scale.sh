@@ -9,6 +9,7 @@ need_lab "makes the wire lose packets"
 need_nodes 2
 need_command tc
 MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=0
 
 LIMIT=${LIMIT:-60}
 dir=$(mktemp -d)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What happens to WRITEs when a channel is lost (driver/initiator/transfer.c, "Loss"): a program
+ * What happens to WRITEs when a channel is lost (driver/initiator/loss.c): a program
  * writes 1, then 2 to the same byte, each when the one before has ended, while channel 1 is lost and
  * connected again, at any point. The network loses, delays, reorders and repeats packets, requests
  * to connect and accepts. Channel 0 is the first: the session would end with it.

@@ -1319,8 +1319,9 @@ struct hello_field {
 };
 
 static const struct hello_field join_fields[] = {
-	{ 6, 2, 1, 0 },  { 6, 2, 0xffff, 0 }, { 8, 8, 1, MORE },    { 38, 2, 1, MORE },
-	{ 40, 8, 0, 0 }, { 48, 2, 1, MORE },  { 48, 2, 256, MORE },
+	{ 6, 2, 1, 0 },     { 6, 2, 0xffff, 0 }, { 8, 8, 1, MORE },    { 38, 2, 1, MORE },
+	{ 40, 8, 0, 0 },    { 48, 2, 1, MORE },  { 48, 2, 256, MORE }, { 50, 2, 1, MORE },
+	{ 52, 2, 1, MORE }, { 54, 2, 1, MORE },
 };
 
 static const struct hello_field hello_fields[] = {
@@ -1351,8 +1352,9 @@ static const struct hello_field hello_fields[] = {
 	{ 40, 8, U64_MAX, 0 },
 	{ 48, 2, 0, 0 },
 	{ 48, 2, 0xffff, 0 },
-	{ 50, 1, 1, NOT_RESERVED },
-	{ 55, 1, 0x80, NOT_RESERVED },
+	{ 50, 2, 0xffff, 0 },
+	{ 52, 2, 0xffff, 0 },
+	{ 54, 2, 0xffff, 0 },
 };
 
 static void check_hello_field(const char *example, const struct hello_field *field)
@@ -1399,7 +1401,7 @@ static void test_hello_bit_flips(void **state)
 	for (bit = 0; bit < 56 * 8; bit++) {
 		at = bit / 8;
 		bytes[at] ^= 1 << bit % 8;
-		expected = at < 4 || (at >= 5 && at < 8) || at >= 50 ? -EPROTO : 0;
+		expected = at < 4 || (at >= 5 && at < 8) ? -EPROTO : 0;
 		value = get(bytes + (at & ~1), 2);
 		if (at == 4)
 			expected = -EPROTONOSUPPORT;

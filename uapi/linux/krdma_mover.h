@@ -793,6 +793,7 @@ enum krdma_session_state {
 	KRDMA_SESSION_UP = 2,
 	KRDMA_SESSION_CLOSING = 3,
 	KRDMA_SESSION_DEAD = 4,
+	KRDMA_SESSION_RESUMING = 5, /* its connection is lost, and may come back */
 };
 
 #define KRDMA_SESSION_PRIVATE   (1U << 0)

@@ -176,10 +176,9 @@ const struct list list_listeners = {
 /* ---- Sessions and channels ---- */
 
 static const char *const state_names[] = {
-	[KRDMA_SESSION_CONNECTING] = "connecting",
-	[KRDMA_SESSION_UP] = "up",
-	[KRDMA_SESSION_CLOSING] = "closing",
-	[KRDMA_SESSION_DEAD] = "dead",
+	[KRDMA_SESSION_CONNECTING] = "connecting", [KRDMA_SESSION_UP] = "up",
+	[KRDMA_SESSION_CLOSING] = "closing",       [KRDMA_SESSION_DEAD] = "dead",
+	[KRDMA_SESSION_RESUMING] = "resuming",
 };
 
 static const char *const session_flags[] = { "private", "inbound", "lingering" };

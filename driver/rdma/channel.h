@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A channel, and what it needs of the floors above; part of rdma.h. */
+#ifndef KRDMA_CHANNEL_H
+#define KRDMA_CHANNEL_H
+
+struct krdma_channel;
+
+/* A buffer that a message is received into. */
+struct krdma_rx {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->rx_list, krdma_sender.held */
+	void *buf;
+	u64 dma;
+	u32 len;
+	bool busy;  /* something was received, and is not handled yet */
+	__le32 tag; /* of a message with a credit */
+	struct ib_sge sge;
+	struct ib_recv_wr wr;
+};
+
+/* A buffer that a control message is sent from. */
+struct krdma_tx {
+	struct ib_cqe cqe;
+	struct list_head node; /* channel->tx_free or ->tx_sent */
+	void *buf;
+	u64 dma;
+	u16 seq;     /* which of all that were sent; control.c */
+	u8 repeats;  /* how often it was the first to be sent again */
+	bool posted; /* its completion is to come */
+};
+
+/*
+ * Transfers in order, by ->next: not begun yet; begun, until the lock is dropped that they began
+ * under; or ended, before they are completed.
+ */
+struct krdma_queue {
+	struct krdma_transfer *first;
+	struct krdma_transfer **last;
+};
+
+/* What a channel needs of its session. */
+struct krdma_channel_ops {
+	/* channel->lock held */
+	void (*begin)(struct krdma_channel *ch);
+	void (*hold)(struct krdma_channel *ch); /* until ->settle */
+	void (*tx_free)(struct krdma_channel *ch);
+	void (*received)(struct krdma_channel *ch, struct krdma_rx *rx); /* softirq */
+	/* no lock of the session or the channel held */
+	void (*settle)(struct krdma_channel *ch, u32 events);
+	void (*established)(struct krdma_channel *ch); /* inbound; rdma_cm's handler */
+	void (*beat)(struct krdma_channel *ch);        /* iWARP: ask for a sign of life */
+};
+
+/* What a channel needs of the initiator, whose data it moves. */
+struct krdma_data_ops {
+	/* process context; ->teardown undoes ->setup, whatever that returned */
+	void (*fail_rest)(struct krdma_channel *ch); /* what ->fail has left */
+	int (*setup)(struct krdma_channel *ch);
+	void (*teardown)(struct krdma_channel *ch);
+	void (*release)(struct krdma_channel *ch); /* what one that resumes keeps */
+	void (*reap)(struct krdma_channel *ch);    /* queue pair and completion queue are gone */
+	/* channel->lock held */
+	void (*fail)(struct krdma_channel *ch); /* it is down now */
+	void (*pump)(struct krdma_channel *ch);
+	/* The first is up again. Return: false: what ->peer says can't be */
+	bool (*resume)(struct krdma_channel *ch);
+	/* deadlines, in process context; drops the lock for a while. Return: the next one */
+	ktime_t (*expire)(struct krdma_channel *ch);
+	/* any context but hard interrupts, no lock that a submitter's ->done takes */
+	void (*complete)(struct krdma_transfer *first);
+	void (*connected)(
+		struct krdma_channel *ch); /* it is, and it is not the session's beginning */
+};
+
+enum krdma_channel_state {
+	KRDMA_CHANNEL_CONNECTING = KRDMA_SESSION_CONNECTING,
+	KRDMA_CHANNEL_UP = KRDMA_SESSION_UP,
+	KRDMA_CHANNEL_DOWN = KRDMA_SESSION_CLOSING, /* nothing is posted any more */
+	KRDMA_CHANNEL_DEAD = KRDMA_SESSION_DEAD,    /* taken apart: it may begin anew */
+};
+
+/* What is left to krdma_channel_unlock(), as it takes other locks. */
+enum krdma_channel_event {
+	KRDMA_CHANNEL_LOST = 1, /* it has failed; with the first the session, unless that resumes */
+	KRDMA_CHANNEL_TX = 2,   /* ->tx_wanted, and a buffer came back */
+};
+
+/* One queue pair of a session. */
+struct krdma_channel {
+	const struct krdma_channel_ops *ops;
+	const struct krdma_data_ops *data; /* NULL: it moves none */
+	struct krdma_session *sess;        /* whose reference it is part of */
+	u64 serial;                        /* of the session */
+	u32 index;                         /* in the session */
+	struct krdma_channel *first; /* whose device and PD it shares; NULL: it is the first */
+	bool inbound;
+
+	spinlock_t lock; /* all below that moves */
+	enum krdma_channel_state state;
+	u32 events;                 /* enum krdma_channel_event */
+	struct krdma_queue ended;   /* transfers; krdma_channel_unlock() completes them */
+	struct tasklet_struct kick; /* posts, and completes, what others have left to it */
+	const char *lost_cause;     /* what ended it, or its connection before this one */
+	u32 connections;            /* that were up so far, this one included */
+
+	/* transfers */
+	struct hlist_head transfers; /* all under way, the last first */
+	struct list_head ready;      /* whose transfers can be posted, in turn */
+	struct list_head unmapped;   /* could not be mapped for DMA; to be tried again */
+	struct list_head sending;    /* regions with messages to send */
+	struct list_head fenced;     /* the first: WRITEs that wait for another to be made anew */
+	struct hlist_node *scan;     /* where the walk of ->transfers goes on */
+	u32 ntransfers;
+	u64 bytes_read;
+	u64 bytes_written;
+	u64 ended_transfers;
+	u64 failures;
+	struct delayed_work tick;
+	ktime_t tick_at;
+	u32 peer_scale;    /* the session's timeout_scale */
+	u32 timeout_scale; /* the same, not less than iWARP's */
+
+	/* What the first keeps when its connection is lost, where the session outlives that. */
+	bool resumes;             /* it does */
+	struct krdma_device *dev; /* holds a reference */
+	struct ib_pd *pd;         /* the first channel's */
+	struct krdma_wire_hello peer;
+
+	/* control messages; likewise */
+	struct krdma_tx *tx;
+	u32 ntx;
+	struct list_head tx_free;
+	struct list_head tx_sent;  /* the peer may not have them; in order */
+	u32 tx_busy;               /* not in tx_free */
+	u32 tx_taken;              /* of those, not sent yet */
+	bool tx_wanted;            /* somebody found none */
+	wait_queue_head_t tx_wait; /* a buffer came back */
+	struct krdma_rx *rx;
+	u32 nrx;
+	u32 rx_size;
+	struct list_head rx_list; /* received, not handled yet */
+	bool rx_busy;             /* one handles what was received */
+	bool rx_reply;            /* replies to messages wait for a buffer */
+	u16 sent;                 /* control messages; goes on and on */
+	u16 received;             /* the same */
+
+	/* messages of users; likewise */
+	bool messages;            /* the initiator may send them */
+	bool sends_held;          /* not before those of ->replays are through */
+	struct krdma_send *sends; /* KRDMA_MESSAGE_CREDITS of them */
+	u32 message_credits;
+	u32 message_credits_used;
+	struct list_head sends_free;
+	struct list_head sends_sent; /* the peer may not have them; in order */
+	u32 replays;                 /* transfers with ->replay */
+	u16 messages_sent;           /* those of ->sends_sent included */
+	u16 messages_posted;         /* likewise, on this connection or those before */
+	u16 messages_received;
+
+	/* From here a connection's: krdma_channel_begin() makes it new. */
+	bool beginning; /* it is being connected or accepted; session->lock */
+	bool attached;  /* ->dev counts it in ->beginning; session->lock */
+	bool set_up;    /* krdma_post_setup() has begun */
+	ktime_t up_at;
+	int err;      /* what ended it */
+	int lost_bye; /* the same as a reason for the peer */
+	struct rdma_cm_id *id;
+	struct ib_qp *qp;
+	struct ib_cq *cq;
+	u32 qp_num;
+	u32 port;
+
+	/* connection set-up, rdma/cm.c */
+	struct completion cm_done;
+	const char *broken;    /* lost while connecting */
+	const char *lost;      /* the peer disconnected: what it sent before may still come */
+	unsigned long lost_at; /* jiffies */
+	int bye;               /* reason of the peer's BYE, which may not be handled yet; or -1 */
+	const char *cause;     /* the step that failed; the connect work's */
+	char text[80];         /* a phrase that is not static */
+	int cm_err;
+	enum rdma_cm_event_type cm_event;
+	const char *cm_why; /* what is wrong with the first event that says so, or NULL */
+	u8 rejected;        /* enum krdma_wire_reason of the peer's reject */
+
+	/* data */
+	struct krdma_wr *wrs;
+	struct krdma_wr *free;
+	struct krdma_wr **ring;  /* in the order of their posting; NULL: has ended */
+	u32 head;                /* first that may not have ended; head and tail go on and on */
+	u32 tail;                /* behind the last */
+	struct list_head graces; /* krdma_mark.node, in order */
+	u32 slots;               /* a power of two; 0 at a target */
+	u32 slots_used;
+	u32 posted_max; /* bytes */
+	u64 posted_bytes;
+	u32 max_sge;
+	u32 max_sge_rd;
+	u32 max_inline; /* of a message; 0: none */
+
+	/* data on iWARP */
+	bool iwarp;
+	struct krdma_sink *sink;     /* all, KRDMA_SINKS */
+	struct list_head sinks;      /* free */
+	struct scatterlist *sink_sg; /* for each of them, or scratch */
+	u32 sink_pages;
+	struct krdma_sink *void_sink; /* of READs behind WRITEs, registered by the first */
+	bool void_ready;
+
+	/* what READs behind WRITEs fill */
+	void *void_buf;
+	u64 void_dma;
+
+	/* control */
+	bool rx_ready;                       /* receives are posted */
+	struct ib_recv_wr *rx_again;         /* handled: krdma_post_rx_again() */
+	struct tasklet_struct reply_tasklet; /* replies to messages */
+	bool heard;                          /* something was received */
+
+	/* liveness */
+	u32 outstanding;        /* send-queue work requests without a completion */
+	u32 refusals;           /* work requests, since a whole chain was taken */
+	u32 completed;          /* those that have one; goes on and on */
+	unsigned long last_wc;  /* jiffies: something completed, a receive as well */
+	unsigned long progress; /* jiffies: a send did; or of the post that ended idleness */
+	u32 *posted_at;         /* jiffies of each outstanding one's post */
+	u32 posted_mask;        /* of its indices */
+	struct ib_cqe heartbeat_cqe;
+	bool heartbeat; /* one is under way */
+
+	enum ib_event_type qp_event;
+	struct work_struct qp_event_work;
+};
+
+#endif /* KRDMA_CHANNEL_H */

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Control messages: what the two hosts say to each other, on the first channel.
+ *
+ * Each host counts those that it has sent and those that it has received. A buffer is kept in
+ * ->tx_sent until the peer has its message: a SEND that has completed was received, whatever
+ * becomes of the connection. Where the session outlives its connection, the two say with the next
+ * one how many they have received: krdma_control_resume() sends what is behind that, in order,
+ * and with it what was to be sent meanwhile. So each arrives once, and nobody above notices. What
+ * was received and is not handled yet keeps its buffer (->busy). Messages of users are counted
+ * alone: initiator/message.c.
+ */
+#include <linux/slab.h>
+
+#include "rdma/rdma.h"
+
+static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+
+	spin_lock(&ch->lock);
+	if (wc->status != IB_WC_SUCCESS) {
+		krdma_post_broken(ch, wc);
+	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > ch->rx_size ||
+		   (wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE))) {
+		/* Not in the protocol; and rxe does not look whose key is invalidated. */
+		krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
+		krdma_channel_fail(ch, -ECONNRESET, "the peer sent more than a message",
+				   KRDMA_WIRE_REASON_PROTOCOL);
+	} else if (ch->state <= KRDMA_CHANNEL_UP || ch->resumes) {
+		ib_dma_sync_single_for_cpu(ch->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
+		ch->heard = true;
+		rx->len = wc->byte_len;
+		rx->busy = true;
+		if (rx->len && *(const u8 *)rx->buf == KRDMA_WIRE_MESSAGE)
+			ch->messages_received++;
+		else
+			ch->received++;
+		if (ch->bye < 0)
+			WRITE_ONCE(ch->bye, krdma_wire_bye_reason(rx->buf, rx->len));
+		ch->last_wc = jiffies;
+		ch->ops->received(ch, rx);
+		/* The connection is lost: nobody handles a BYE that is behind that. */
+		if (ch->state == KRDMA_CHANNEL_DOWN && ch->bye >= 0)
+			krdma_channel_lost(ch, NULL);
+	}
+	krdma_channel_unlock_softirq(ch);
+}
+
+/**
+ * krdma_post_rx_later - a receive buffer is handled
+ * @ch: channel
+ * @rx: the buffer; krdma_post_rx_again() posts it
+ *
+ * Context: channel->lock held.
+ */
+void krdma_post_rx_later(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	lockdep_assert_held(&ch->lock);
+	ib_dma_sync_single_for_device(ch->dev->ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
+	rx->busy = false;
+	/* Else it is posted when there is a queue pair. */
+	if (!ch->rx_ready)
+		return;
+	rx->wr.next = ch->rx_again;
+	ch->rx_again = &rx->wr;
+}
+
+/**
+ * krdma_post_rx_again - give the queue pair the receive buffers that are handled, as a chain
+ * @ch: channel
+ *
+ * Context: channel->lock held.
+ * Return: 0, also where a channel that resumes posts them later; or a negative errno
+ */
+int krdma_post_rx_again(struct krdma_channel *ch)
+{
+	const struct ib_recv_wr *first = ch->rx_again;
+	int rc = ch->resumes ? 0 : -ENOTCONN;
+
+	lockdep_assert_held(&ch->lock);
+	if (!first)
+		return 0;
+	ch->rx_again = NULL;
+	if (ch->state <= KRDMA_CHANNEL_UP)
+		rc = krdma_inject(ib_post_recv(ch->qp, first, NULL), -ENOMEM);
+	/* The peer counts on it. */
+	if (rc && ch->state == KRDMA_CHANNEL_UP)
+		krdma_channel_fail(ch, -ENOTCONN, "a receive was not accepted", KRDMA_BYE_LOST);
+	else if (rc && ch->resumes)
+		krdma_channel_broken_locked(ch, "a receive was not accepted");
+	return ch->resumes ? 0 : rc;
+}
+
+/**
+ * krdma_post_rx - give a receive buffer to the queue pair
+ * @ch: channel
+ * @rx: the buffer, handled by now
+ *
+ * Context: any; no lock of the session or the channel held.
+ * Return: 0 or a negative errno
+ */
+int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	int rc;
+
+	krdma_channel_lock(ch);
+	krdma_post_rx_later(ch, rx);
+	rc = krdma_post_rx_again(ch);
+	krdma_channel_unlock(ch);
+	return rc;
+}
+
+/**
+ * krdma_control_receive - give the queue pair all receive buffers, before the peer can send
+ * @ch: channel with a new queue pair
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_control_receive(struct krdma_channel *ch)
+{
+	u32 i;
+	int rc;
+
+	krdma_channel_lock(ch);
+	ch->rx_ready = true;
+	for (i = 0; i < ch->nrx; i++)
+		if (!ch->rx[i].busy)
+			krdma_post_rx_later(ch, &ch->rx[i]);
+	rc = krdma_post_rx_again(ch);
+	if (ch->broken || ch->state != KRDMA_CHANNEL_CONNECTING)
+		rc = -ENOTCONN;
+	krdma_channel_unlock(ch);
+	return rc;
+}
+
+/*
+ * Under the lock to the end: who waits for the last may free the channel. Some look without
+ * it, so the barrier of wq_has_sleeper is needed.
+ */
+static void krdma_tx_wake(struct krdma_channel *ch)
+{
+	lockdep_assert_held(&ch->lock);
+	if (wq_has_sleeper(&ch->tx_wait))
+		wake_up(&ch->tx_wait);
+}
+
+/* One is free: those that are parked for want of it go on. */
+static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
+{
+	tx->posted = false;
+	list_move(&tx->node, &ch->tx_free);
+	ch->tx_busy--;
+	krdma_tx_wake(ch);
+	ch->ops->tx_free(ch);
+	if (ch->tx_wanted)
+		ch->events |= KRDMA_CHANNEL_TX;
+	ch->tx_wanted = false;
+}
+
+static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_tx *tx = container_of(wc->wr_cqe, struct krdma_tx, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+
+	spin_lock(&ch->lock);
+	krdma_post_completed_locked(ch, wc);
+	if (tx->posted && (wc->status == IB_WC_SUCCESS || !ch->resumes))
+		krdma_tx_free(ch, tx);
+	krdma_channel_unlock_softirq(ch);
+}
+
+/**
+ * krdma_post_tx_any - is there a buffer for a control message?
+ * @ch: channel
+ * @reserve: buffers that are for others
+ *
+ * Context: channel->lock held.
+ * Return: true if there is
+ */
+bool krdma_post_tx_any(const struct krdma_channel *ch, u32 reserve)
+{
+	lockdep_assert_held(&ch->lock);
+	return ch->state == KRDMA_CHANNEL_UP && ch->ntx - ch->tx_busy > reserve;
+}
+
+static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch)
+{
+	struct krdma_tx *tx = list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
+
+	if (tx) {
+		list_del_init(&tx->node);
+		ch->tx_busy++;
+		ch->tx_taken++;
+	}
+	return tx;
+}
+
+/**
+ * krdma_post_tx_take - take a buffer for a control message, if there is one
+ * @ch: channel
+ * @reserve: buffers that are for others
+ *
+ * Nobody waits for one: those that found none are kicked.
+ *
+ * Context: channel->lock held.
+ * Return: the buffer, or NULL
+ */
+struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, u32 reserve)
+{
+	/* ORDER: none is taken when down, so that down_work can wait for those out. */
+	return krdma_post_tx_any(ch, reserve) ? krdma_tx_pop(ch) : NULL;
+}
+
+/**
+ * krdma_post_tx_get - take a buffer for a request, if there is one
+ * @ch: channel
+ * @reserve: buffers that are for others
+ *
+ * ->settle comes when there may be one again.
+ *
+ * Context: any; channel->lock not held, perhaps session->lock.
+ * Return: the buffer, or NULL
+ */
+struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, u32 reserve)
+{
+	struct krdma_tx *tx;
+
+	spin_lock_bh(&ch->lock);
+	tx = krdma_post_tx_take(ch, reserve);
+	ch->tx_wanted |= !tx;
+	spin_unlock_bh(&ch->lock);
+	return tx;
+}
+
+/**
+ * krdma_post_tx_out - is there a message that was sent and has not gone out?
+ * @ch: channel
+ *
+ * ->settle comes when that may be over.
+ *
+ * Context: any; channel->lock not held, perhaps session->lock.
+ * Return: true if there is
+ */
+bool krdma_post_tx_out(struct krdma_channel *ch)
+{
+	bool out;
+
+	spin_lock_bh(&ch->lock);
+	out = ch->tx_busy > ch->tx_taken;
+	ch->tx_wanted |= out;
+	spin_unlock_bh(&ch->lock);
+	return out;
+}
+
+/**
+ * krdma_post_tx_put - give a buffer back that was not posted
+ * @ch: channel
+ * @tx: the buffer
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx)
+{
+	krdma_channel_lock(ch);
+	ch->tx_taken--;
+	krdma_tx_free(ch, tx);
+	krdma_channel_unlock(ch);
+}
+
+/**
+ * krdma_post_tx_last - take a buffer for a BYE of a channel that is down
+ * @ch: channel
+ *
+ * Context: any; no lock of the session or the channel held.
+ * Return: the buffer, or NULL
+ */
+struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch)
+{
+	struct krdma_tx *tx;
+
+	spin_lock_bh(&ch->lock);
+	tx = krdma_tx_pop(ch);
+	spin_unlock_bh(&ch->lock);
+	return tx;
+}
+
+/* Return: 0 or a negative errno: the channel has failed */
+static int krdma_tx_send(struct krdma_channel *ch, struct krdma_tx *tx)
+{
+	u32 len = le32_to_cpu(((const struct krdma_wire_hdr *)tx->buf)->length);
+	struct ib_sge sge = { .lkey = ch->pd->local_dma_lkey };
+	struct ib_send_wr wr = {
+		.wr_cqe = &tx->cqe,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED | krdma_post_from(ch, &sge, tx->buf, tx->dma, len),
+	};
+	const struct ib_send_wr *bad = NULL;
+	int rc;
+
+	krdma_post_count(ch, 1);
+	rc = krdma_inject_post(ch->qp, &wr, &bad);
+	tx->posted = !rc || !bad;
+	if (!rc)
+		return 0;
+	if (bad)
+		ch->outstanding--;
+	krdma_channel_fail(ch, -ENOTCONN, "a message was not accepted", KRDMA_BYE_LOST);
+	return -ENOTCONN;
+}
+
+/**
+ * krdma_post_tx_locked - send a control message
+ * @ch: channel; if it is down and resumes, the message is sent when it is up again
+ * @tx: buffer with the message; owned by the post from here
+ * @last: a BYE, the one message that a channel may send that is down
+ *
+ * Context: channel->lock held.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_post_tx_locked(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
+{
+	int rc = -ENOTCONN;
+
+	lockdep_assert_held(&ch->lock);
+	tx->seq = ++ch->sent;
+	tx->repeats = 0;
+	list_add_tail(&tx->node, &ch->tx_sent);
+	if (ch->state == KRDMA_CHANNEL_UP || (last && ch->state == KRDMA_CHANNEL_DOWN))
+		rc = krdma_tx_send(ch, tx);
+	if (ch->resumes)
+		rc = 0;
+	ch->tx_taken--;
+	if (rc && !tx->posted)
+		krdma_tx_free(ch, tx);
+	else
+		krdma_tx_wake(ch);
+	if (!rc)
+		krdma_stat_inc(KRDMA_STAT_CONTROL_SENT);
+	return rc;
+}
+
+/**
+ * krdma_post_tx - the same, without the lock
+ * @ch: channel
+ * @tx: buffer with the message; owned by the post from here
+ * @last: a BYE
+ *
+ * Context: any; no lock of the session or the channel held.
+ * Return: 0 or -ENOTCONN
+ */
+int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
+{
+	int rc;
+
+	krdma_channel_lock(ch);
+	rc = krdma_post_tx_locked(ch, tx, last);
+	krdma_channel_unlock(ch);
+	return rc;
+}
+
+/**
+ * krdma_control_resume - send what the peer has not received
+ * @ch: channel that is up again; ->peer says what the peer has received
+ *
+ * Context: channel->lock held.
+ * Return: false if what the peer says can't be: the session has to end
+ */
+bool krdma_control_resume(struct krdma_channel *ch)
+{
+	u16 next = le16_to_cpu(ch->peer.received) + 1;
+	struct krdma_tx *tx, *after;
+
+	lockdep_assert_held(&ch->lock);
+	list_for_each_entry_safe(tx, after, &ch->tx_sent, node) {
+		if ((s16)(tx->seq - next) < 0) {
+			krdma_tx_free(ch, tx);
+			continue;
+		}
+		/* What is before the first that is left has completed. */
+		if (tx->seq != next++)
+			return false;
+		if (list_is_first(&tx->node, &ch->tx_sent) && tx->posted &&
+		    tx->repeats++ == KRDMA_REPEATS_MAX)
+			krdma_channel_fail(ch, -ECONNRESET, "a message does not arrive",
+					   KRDMA_BYE_ENDED);
+		if (ch->state == KRDMA_CHANNEL_UP)
+			krdma_tx_send(ch, tx);
+	}
+	return next == (u16)(ch->sent + 1);
+}
+
+/* ---- set-up ---- */
+
+/**
+ * krdma_control_setup - allocate what control messages are sent from and received into
+ * @ch: channel; ntx, nrx and rx_size are set
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM; krdma_control_teardown cleans up in either case
+ */
+int krdma_control_setup(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->dev->ib;
+	int rc;
+	u32 i;
+
+	ch->tx = krdma_inject(kcalloc(ch->ntx, sizeof(*ch->tx), GFP_KERNEL), NULL);
+	ch->rx = krdma_inject(kcalloc(ch->nrx, sizeof(*ch->rx), GFP_KERNEL), NULL);
+	if (!ch->tx || !ch->rx)
+		return -ENOMEM;
+	for (i = 0; i < ch->ntx; i++) {
+		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
+				   DMA_TO_DEVICE);
+		if (rc)
+			return rc;
+		ch->tx[i].cqe.done = krdma_tx_done;
+		list_add_tail(&ch->tx[i].node, &ch->tx_free);
+	}
+	for (i = 0; i < ch->nrx; i++) {
+		rc = krdma_buf_map(ib, &ch->rx[i].buf, &ch->rx[i].dma, ch->rx_size,
+				   DMA_FROM_DEVICE);
+		if (rc)
+			return rc;
+		ch->rx[i].cqe.done = krdma_rx_done;
+		ch->rx[i].sge = (struct ib_sge){
+			.addr = ch->rx[i].dma,
+			.length = ch->rx_size,
+			.lkey = ch->pd->local_dma_lkey,
+		};
+		ch->rx[i].wr = (struct ib_recv_wr){
+			.wr_cqe = &ch->rx[i].cqe,
+			.sg_list = &ch->rx[i].sge,
+			.num_sge = 1,
+		};
+	}
+	return 0;
+}
+
+/**
+ * krdma_control_teardown - free what control messages are sent from and received into
+ * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_control_teardown(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->dev->ib;
+	u32 i;
+
+	for (i = 0; ch->tx && i < ch->ntx; i++)
+		krdma_buf_unmap(ib, ch->tx[i].buf, ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
+				DMA_TO_DEVICE);
+	for (i = 0; ch->rx && i < ch->nrx; i++)
+		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, ch->rx_size, DMA_FROM_DEVICE);
+	kfree(ch->tx);
+	kfree(ch->rx);
+	ch->tx = NULL;
+	ch->rx = NULL;
+	INIT_LIST_HEAD(&ch->tx_free);
+	INIT_LIST_HEAD(&ch->tx_sent);
+	INIT_LIST_HEAD(&ch->rx_list);
+}
