@@ -230,9 +230,9 @@ void krdma_replay_end(struct krdma_transfer *x)
  * krdma_transfers_resume - the first channel is up again: do WRITEs again that may not have arrived
  * @ch: channel
  *
- * Those that a message was sent behind that has arrived have arrived before it: the target may have
- * given their memory to others by now. Messages that have not arrived wait for the others,
- * krdma_sends_again().
+ * If a message has arrived, the WRITEs posted before it have arrived, too: they are not repeated,
+ * as the target may have given their memory to others. Messages that have not arrived wait for the
+ * WRITEs that are repeated: krdma_sends_again().
  *
  * Context: channel->lock held; nothing is posted.
  * Return: false if what the peer says of messages can't be

@@ -438,7 +438,7 @@ int krdma_post_setup(struct krdma_channel *ch)
 }
 
 /**
- * krdma_post_rest - free what a channel posts, but for its messages
+ * krdma_post_rest - free what a channel posts, except for control messages
  * @ch: channel without a queue pair
  *
  * Context: process.

@@ -2,7 +2,7 @@
 /*
  * Control messages: what the two hosts say to each other, on the first channel.
  *
- * Each host counts those that it has sent and those that it has received. A buffer is kept in
+ * Each host counts the messages that it has sent and received. A buffer is kept in
  * ->tx_sent until the peer has its message: a SEND that has completed was received, whatever
  * becomes of the connection. Where the session outlives its connection, the two say with the next
  * one how many they have received: krdma_control_resume() sends what is behind that, in order,
@@ -137,8 +137,8 @@ int krdma_control_receive(struct krdma_channel *ch)
 }
 
 /*
- * Under the lock to the end: who waits for the last may free the channel. Some look without
- * it, so the barrier of wq_has_sleeper is needed.
+ * Under the lock to the end: a waiter for the last buffer may free the channel. Some waiters look
+ * without the lock, so the barrier of wq_has_sleeper is needed.
  */
 static void krdma_tx_wake(struct krdma_channel *ch)
 {
@@ -147,7 +147,7 @@ static void krdma_tx_wake(struct krdma_channel *ch)
 		wake_up(&ch->tx_wait);
 }
 
-/* One is free: those that are parked for want of it go on. */
+/* A buffer is free: requests that are parked without one go on. */
 static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
 {
 	tx->posted = false;
@@ -203,7 +203,7 @@ static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch)
  * @ch: channel
  * @reserve: buffers that are for others
  *
- * Nobody waits for one: those that found none are kicked.
+ * Nobody waits for a buffer: requesters that found none are kicked.
  *
  * Context: channel->lock held.
  * Return: the buffer, or NULL

@@ -159,7 +159,6 @@ static void krdma_channel_end(struct krdma_channel *ch)
 	krdma_channel_lock(ch);
 	WRITE_ONCE(ch->state, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
-	wake_up_all(&ch->sess->wait);
 }
 
 /* Is there something to take apart? Not what another still sets up. */

@@ -186,7 +186,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 		}
 		/* There is nobody to tell while it is lost. */
 		if (!ch->first)
-			told = ch->state == KRDMA_CHANNEL_UP || !sess->resuming;
+			told = ch->state == KRDMA_CHANNEL_UP || !(sess->resuming || ch->resumes);
 		WRITE_ONCE(ch->resumes, false);
 		krdma_channel_close(ch);
 		/* A connect that waits for an event. */

@@ -75,8 +75,8 @@ struct krdma_wire_hello {
 	__le64 secret;          /* accept of the session; request of a channel of it: the same */
 	__le16 channels;        /* of the session: request: wanted; accept: the most there may be */
 	__le16 resume;          /* the same of seconds that it outlives its first channel */
-	__le16 received;        /* the first channel, again: messages so far, but for MESSAGE */
-	__le16 messages;        /* the same of MESSAGE; else both are 0 */
+	__le16 received;        /* first channel, again: messages received, without MESSAGE */
+	__le16 messages;        /* likewise: MESSAGEs received; else both are 0 */
 };
 
 static_assert(sizeof(struct krdma_wire_hello) == 56);

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Queue pairs of a session go to error, LOSSES times, on either node, that of the first channel as
-# well, while several users write patterns, read them and compare, and one sends messages. No
-# operation fails, no byte is wrong, and each message comes once and in order, as what was posted
-# is done again, and what was said is said again. SEED repeats the choices, but not the moments.
+# Queue pairs of a session go to error, LOSSES times, on either node, the first channel's as well,
+# while several users write patterns, read them and compare, and one sends messages. No
+# operation fails, no byte is wrong, and each message comes once and in order, as work requests
+# are posted again, and control messages sent again. SEED repeats the choices, but not the moments.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "breaks queue pairs"
