@@ -64,6 +64,7 @@ static struct device_attribute krdma_stat_attrs[KRDMA_STATS] = {
 	[KRDMA_STAT_SESSIONS_LOST] = __ATTR(sessions_lost, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SESSIONS_RESUMED] = __ATTR(sessions_resumed, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_CHANNELS_LOST] = __ATTR(channels_lost, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_CONNECTS_DEFERRED] = __ATTR(connects_deferred, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SESSIONS_REFUSED] = __ATTR(sessions_refused, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SEGMENTS_REGISTERED] = __ATTR(segments_registered, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_SEGMENTS_RELEASED] = __ATTR(segments_released, 0444, krdma_stat_show, NULL),

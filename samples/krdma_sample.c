@@ -86,9 +86,10 @@ static int sample_transfer(enum krdma_opcode op)
 static int sample_move(void)
 {
 	struct sockaddr_storage dst;
+	struct krdma_connect_param param = { .dst = &dst };
 	int rc = inet_pton_with_scope(&init_net, AF_UNSPEC, address, NULL, &dst);
 
-	session = rc ? ERR_PTR(rc) : krdma_connect(client, &dst, NULL, 0, 0);
+	session = rc ? ERR_PTR(rc) : krdma_connect(client, &param);
 	if (IS_ERR(session))
 		return PTR_ERR(session);
 	region = krdma_open(session, name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0, sample_event,

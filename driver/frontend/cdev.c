@@ -295,6 +295,11 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 static int krdma_ioc_connect(struct krdma_call *call)
 {
 	struct krdma_ioc_connect *cmd = &call->cmd.connect;
+	struct krdma_connect_options options = {
+		.flags = cmd->flags,
+		.resume_s = cmd->resume_s,
+		.keepalive_s = cmd->keepalive_s,
+	};
 	struct sockaddr_storage dst;
 	struct krdma_handle *h;
 	int rc;
@@ -302,6 +307,8 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	rc = krdma_addr_check(&cmd->dst, false, &call->error);
 	if (!rc)
 		rc = krdma_addr_check(&cmd->src, true, &call->error);
+	if (!rc)
+		rc = krdma_connect_options_check(&options, &call->error);
 	if (rc)
 		return rc;
 	/* What the user has of the command stays as it is. */
@@ -312,8 +319,7 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	h->sess = krdma_session_connect(call->ctx->net, call->ctx->user->uid, &dst, &cmd->src,
-					cmd->flags, krdma_default_ms(cmd->timeout_ms),
-					&call->error);
+					&options, krdma_default_ms(cmd->timeout_ms), &call->error);
 	if (!IS_ERR(h->sess))
 		cmd->serial = h->sess->serial;
 	return krdma_object_end(call, h, PTR_ERR_OR_ZERO(h->sess));
@@ -491,7 +497,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(LIST, list, cursor, 0),
 	KRDMA_IOC(LISTEN, listen, reserved, 0),
 	KRDMA_IOC(UNLISTEN, unlisten, addr, 0),
-	KRDMA_IOC(CONNECT, connect, serial, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES),
+	KRDMA_IOC(CONNECT, connect, keepalive_s, KRDMA_CONNECT_FLAGS),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),
 	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD),

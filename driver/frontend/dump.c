@@ -181,6 +181,8 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		.segments = READ_ONCE(sess->nsegs),
 		.requests = sess->credits.used,
 		.age_ms = ktime_ms_delta(ktime_get(), sess->made),
+		.resume_s = sess->resume_s,
+		.keepalive_s = sess->keepalive_s,
 	};
 	struct krdma_transfer *x;
 	unsigned long last = 0;
@@ -203,6 +205,8 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		spin_unlock(&ch->lock);
 	}
 	info.idle_ms = jiffies_to_msecs(jiffies - last);
+	if (sess->resuming)
+		info.away_ms = max_t(u64, jiffies_to_msecs(jiffies - sess->lost_at), 1);
 	ch = sess->ch;
 	spin_lock(&ch->lock);
 	info.state = sess->resuming && sess->state == KRDMA_SESSION_UP ?
@@ -309,6 +313,13 @@ static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *ses
 	}
 }
 
+static void krdma_emit_of(struct krdma_emit *e, struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	e->kind->session(e, sess);
+	spin_unlock_bh(&sess->lock);
+}
+
 static int krdma_list_sessions(struct krdma_emit *e)
 {
 	struct krdma_session *sess;
@@ -317,11 +328,24 @@ static int krdma_list_sessions(struct krdma_emit *e)
 	list_for_each_entry(sess, &krdma_sessions, node) {
 		if (!krdma_visible(e, sess->net, sess->uid))
 			continue;
-		spin_lock_bh(&sess->lock);
-		e->kind->session(e, sess);
-		spin_unlock_bh(&sess->lock);
+		krdma_emit_of(e, sess);
 	}
 	mutex_unlock(&krdma_sessions_lock);
+	return 0;
+}
+
+/* One session, of which this file has an id; it may have ended. */
+static int krdma_list_session(struct krdma_emit *e)
+{
+	struct krdma_handle *h;
+
+	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->error);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	mutex_lock(&krdma_sessions_lock);
+	krdma_emit_of(e, h->sess);
+	mutex_unlock(&krdma_sessions_lock);
+	krdma_handle_put(h);
 	return 0;
 }
 
@@ -477,12 +501,13 @@ int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct kr
 		.skip = cmd->cursor,
 	};
 	bool peer = cmd->kind == KRDMA_LIST_PEER_EXPORTS;
+	bool one = cmd->kind == KRDMA_LIST_SESSIONS && cmd->session;
 	int rc;
 
 	if (!cmd->kind || cmd->kind >= ARRAY_SIZE(krdma_lists))
 		return krdma_explain(error, -EINVAL, "there is no list of kind %u", cmd->kind);
 	e.kind = &krdma_lists[array_index_nospec(cmd->kind, ARRAY_SIZE(krdma_lists))];
-	if (!peer && cmd->session)
+	if (!peer && !one && cmd->session)
 		return krdma_explain(error, -EINVAL, "this list is not of a session");
 	if (!cmd->count || !cmd->stride || cmd->stride > PAGE_SIZE)
 		return krdma_explain(error, -EINVAL, "there is no room for an entry");
@@ -491,7 +516,7 @@ int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct kr
 	e.buf = krdma_inject(kvcalloc(e.room, e.kind->size, GFP_KERNEL_ACCOUNT), NULL);
 	if (!e.buf)
 		return -ENOMEM;
-	rc = e.kind->walk(&e);
+	rc = one ? krdma_list_session(&e) : e.kind->walk(&e);
 	if (!rc)
 		rc = krdma_list_copy(&e);
 	if (!rc) {

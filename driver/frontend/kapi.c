@@ -133,28 +133,33 @@ static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_sto
 }
 
 struct krdma_session_handle *krdma_connect(struct krdma_client *client,
-					   const struct sockaddr_storage *dst,
-					   const struct sockaddr_storage *src, unsigned int flags,
-					   unsigned int timeout_ms)
+					   const struct krdma_connect_param *param)
 {
+	struct krdma_connect_options options = {
+		.flags = param->flags,
+		.resume_s = param->resume_s,
+		.keepalive_s = param->keepalive_s,
+	};
 	struct sockaddr_storage to, from = {};
 	struct krdma_error error = {};
 	struct krdma_session_handle *handle;
 	int rc;
 
-	if (flags & ~(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES))
+	if (param->flags & ~KRDMA_CONNECT_FLAGS)
 		return ERR_PTR(-EOPNOTSUPP);
 	handle = krdma_inject(kzalloc(sizeof(*handle), GFP_KERNEL), NULL);
 	if (!handle)
 		return ERR_PTR(-ENOMEM);
-	rc = krdma_api_addr(dst, &to, &error);
-	if (!rc && src)
-		rc = krdma_api_addr(src, &from, &error);
+	rc = krdma_api_addr(param->dst, &to, &error);
+	if (!rc && param->src)
+		rc = krdma_api_addr(param->src, &from, &error);
+	if (!rc)
+		rc = krdma_connect_options_check(&options, &error);
 	if (rc)
 		return krdma_api_fail(handle, rc, &error);
 	krdma_addr_default_port(&to);
 	handle->sess = krdma_session_connect(client->ctx->net, client->ctx->user->uid, &to, &from,
-					     flags, krdma_default_ms(timeout_ms), &error);
+					     &options, krdma_default_ms(param->timeout_ms), &error);
 	if (IS_ERR(handle->sess))
 		return krdma_api_fail(handle, PTR_ERR(handle->sess), &error);
 	handle->client = krdma_client_get(client);
@@ -189,7 +194,9 @@ static void krdma_region_handle_stale(struct krdma_watch *watch, int err)
 
 	if (!handle->event)
 		return;
-	handle->happened = err == -ESTALE ? KRDMA_EVENT_REVOKED : KRDMA_EVENT_LOST;
+	handle->happened = err == -ESTALE && !krdma_session_over(handle->region->sess) ?
+				   KRDMA_EVENT_REVOKED :
+				   KRDMA_EVENT_LOST;
 	queue_work(krdma_event_wq, &handle->event_work);
 }
 

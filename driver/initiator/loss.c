@@ -88,10 +88,19 @@ void krdma_transfer_again(struct krdma_transfer *x)
 	krdma_transfer_leave(x);
 }
 
+/* The status of a transfer that ends with its session, or with its channel. */
+static int krdma_transfer_lost(const struct krdma_transfer *x)
+{
+	/* A peer that was restarted has no grant, but may have had the message before. */
+	if (READ_ONCE(x->ch->sess->err) == -ESTALE && !x->send)
+		return -ESTALE;
+	if (x->posted || x->repeats || x->send || x->verify == KRDMA_VERIFY_AGAIN)
+		return -ECONNRESET;
+	return -ENOTCONN;
+}
+
 static void krdma_transfer_fail(struct krdma_transfer *x)
 {
-	bool begun;
-
 	if (x->status)
 		return;
 	/* Nobody else has to know that a channel is lost. */
@@ -109,8 +118,7 @@ static void krdma_transfer_fail(struct krdma_transfer *x)
 		krdma_transfer_wait(x, KRDMA_WAIT_WIRE, 0);
 		return;
 	}
-	begun = x->posted || x->repeats || x->send || x->verify == KRDMA_VERIFY_AGAIN;
-	krdma_transfer_end(x, begun ? -ECONNRESET : -ENOTCONN);
+	krdma_transfer_end(x, krdma_transfer_lost(x));
 }
 
 /* Of those that are looked at one by one the next; they come and go meanwhile. */

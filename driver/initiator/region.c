@@ -175,7 +175,7 @@ static void krdma_regions_lost(struct krdma_session *sess)
 
 	lockdep_assert_held(&sess->lock);
 	list_for_each_entry(region, &sess->regions, node)
-		krdma_region_stale(region, -ENOTCONN);
+		krdma_region_stale(region, sess->err == -ESTALE ? -ESTALE : -ENOTCONN);
 }
 
 /**

@@ -638,6 +638,8 @@ int krdma_transfer_explain(struct krdma_transfer *x, struct krdma_error *error)
 		end = "the deadline passed";
 		break;
 	case -ESTALE:
+		if (READ_ONCE(sess->err) == -ESTALE)
+			return krdma_session_explain(sess, x->ch, x->status, error);
 		return krdma_explain(error, x->status, "'%s' was revoked by %pISpc", region->name,
 				     &sess->dst);
 	case -ECANCELED:

@@ -117,7 +117,8 @@ struct krdma_channel {
 	u64 failures;
 	struct delayed_work tick;
 	ktime_t tick_at;
-	u32 peer_scale;    /* the session's timeout_scale */
+	u32 keepalive_s;   /* the session's */
+	u32 peer_scale;    /* its timeout_scale */
 	u32 timeout_scale; /* the same, not less than iWARP's */
 
 	/* What the first keeps when its connection is lost, where the session outlives that. */

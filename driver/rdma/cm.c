@@ -7,7 +7,6 @@
  * queue pair, (keys of the peer: grant.c), then CQ, buffers, PD, device. The
  * id goes before the queue pair so that no event can find it half gone.
  */
-#include <linux/log2.h>
 #include <linux/rcupdate.h>
 #include <rdma/ib_cm.h>
 
@@ -17,10 +16,7 @@
 #include "rdma/rdma.h"
 #include "trace.h"
 
-/* 4.096 us << 17 = 0.54 s; with 6 retries a dead path shows in about 4 s, with timeout_scale 1. */
-#define KRDMA_ACK_TIMEOUT 17
-#define KRDMA_RETRIES     6
-#define KRDMA_ENDLESS     7
+#define KRDMA_ENDLESS 7
 /* 0.64 ms: receives are posted ahead, so this hardly ever counts. */
 #define KRDMA_RNR_TIMER 12
 #define KRDMA_RD_ATOMIC 16
@@ -345,7 +341,7 @@ static struct rdma_conn_param krdma_conn_param(const struct krdma_channel *ch,
 {
 	const struct ib_device_attr *attrs = &ch->dev->ib->attrs;
 
-	rdma_set_ack_timeout(ch->id, KRDMA_ACK_TIMEOUT + ilog2(ch->peer_scale));
+	rdma_set_ack_timeout(ch->id, krdma_channel_ack_timeout(ch));
 	rdma_set_min_rnr_timer(ch->id, KRDMA_RNR_TIMER);
 	return (struct rdma_conn_param){
 		.private_data = hello,

@@ -3,8 +3,53 @@
  * Times of a channel: its tick comes when the first deadline of a transfer is over, or when it
  * is time for a sign of life. A channel is alive as long as its oldest work request is not too
  * old; an idle one asks the peer's adapter from time to time.
+ *
+ * A keepalive of K seconds is divided: after 2K/5 without a completion an idle channel asks, and
+ * what is outstanding may last 3K/5 and a second, the adapter's repeats included. So a path that
+ * dies when nothing was outstanding is found after K + 1 at the latest.
  */
+#include <linux/log2.h>
+#include <linux/math64.h>
+
 #include "rdma/rdma.h"
+
+/* How often the adapter sends a packet: KRDMA_RETRIES and once more. */
+#define KRDMA_TRIES (KRDMA_RETRIES + 1)
+
+/**
+ * krdma_channel_beat_ms - how long a channel may be idle before it asks for a sign of life
+ * @ch: channel
+ *
+ * Context: any.
+ * Return: milliseconds
+ */
+u32 krdma_channel_beat_ms(const struct krdma_channel *ch)
+{
+	return ch->keepalive_s * MSEC_PER_SEC * 2 / 5;
+}
+
+/* How long what is outstanding may last. */
+static u32 krdma_dead_ms(u32 keepalive_s, u32 scale)
+{
+	return (keepalive_s * MSEC_PER_SEC * 3 / 5 + MSEC_PER_SEC) * scale;
+}
+
+/**
+ * krdma_channel_ack_timeout - how long the adapter waits before it sends again
+ * @ch: channel
+ *
+ * All of its tries end before the channel counts as dead. With a keepalive of 5 s that is 17:
+ * 0.54 s, seven times.
+ *
+ * Context: any.
+ * Return: n of 4.096 us << n
+ */
+u8 krdma_channel_ack_timeout(const struct krdma_channel *ch)
+{
+	u64 ns = (u64)krdma_dead_ms(ch->keepalive_s, ch->peer_scale) * NSEC_PER_MSEC;
+
+	return ilog2(div_u64(ns, KRDMA_TRIES * 4096));
+}
 
 /**
  * krdma_tick_queue - let a tick come by a certain time
@@ -85,7 +130,7 @@ static void krdma_post_heartbeat(struct krdma_channel *ch)
 static unsigned long krdma_post_late(const struct krdma_channel *ch)
 {
 	u32 first = ch->posted_at[ch->completed & ch->posted_mask];
-	unsigned long dead = msecs_to_jiffies(KRDMA_DEAD_MS * ch->timeout_scale);
+	unsigned long dead = msecs_to_jiffies(krdma_dead_ms(ch->keepalive_s, ch->timeout_scale));
 	unsigned long old = jiffies - ((u32)jiffies - first) + KRDMA_OLD_FACTOR * dead;
 
 	dead += ch->progress;
@@ -102,8 +147,9 @@ static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 	if (ch->outstanding)
 		beat = krdma_post_late(ch);
 	else
-		beat = ch->last_wc + msecs_to_jiffies(shy ? KRDMA_DEAD_MS * ch->timeout_scale :
-							    KRDMA_HEARTBEAT_MS);
+		beat = ch->last_wc +
+		       msecs_to_jiffies(shy ? krdma_dead_ms(ch->keepalive_s, ch->timeout_scale) :
+					      krdma_channel_beat_ms(ch));
 	if (time_before(jiffies, beat))
 		return beat;
 	if (ch->outstanding || shy)
@@ -113,7 +159,7 @@ static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 	/* One is enough for the path, and for the peer. */
 	else if (!ch->first)
 		krdma_post_heartbeat(ch);
-	return jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS);
+	return jiffies + msecs_to_jiffies(krdma_channel_beat_ms(ch));
 }
 
 /**
@@ -125,7 +171,7 @@ static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 void krdma_channel_tick(struct work_struct *work)
 {
 	struct krdma_channel *ch = container_of(work, struct krdma_channel, tick.work);
-	unsigned long next = jiffies + msecs_to_jiffies(KRDMA_HEARTBEAT_MS), beat;
+	unsigned long next = jiffies + msecs_to_jiffies(krdma_channel_beat_ms(ch)), beat;
 	ktime_t now = ktime_get(), soonest;
 	bool ping = false;
 

@@ -62,11 +62,11 @@
 /* What was posted on connections that were lost is posted again so often without progress. */
 #define KRDMA_REPEATS_MAX 4
 
-/* Times, milliseconds. DEAD and ALONE are longer by the channel's timeout_scale. */
-#define KRDMA_HEARTBEAT_MS 2000
-#define KRDMA_DEAD_MS      8000
+/* How often an adapter sends a packet again. */
+#define KRDMA_RETRIES 6
 /* A work request may be outstanding so many times longer, as long as others complete. */
-#define KRDMA_OLD_FACTOR 4
+#define KRDMA_OLD_FACTOR 8
+/* Times, milliseconds. ALONE is longer by the channel's timeout_scale. */
 /* The peer disconnected: so long what came before may take to be handled. */
 #define KRDMA_LOST_MS 1000
 /* More than the adapter's time, after which it sends again. */
@@ -187,6 +187,8 @@ static inline void krdma_channel_unlock_later(struct krdma_channel *ch)
 }
 
 /* liveness.c: its times */
+u32 krdma_channel_beat_ms(const struct krdma_channel *ch);
+u8 krdma_channel_ack_timeout(const struct krdma_channel *ch);
 void krdma_tick_queue(struct delayed_work *tick, ktime_t when);
 void krdma_channel_tick(struct work_struct *work);
 void krdma_channel_tick_by(struct krdma_channel *ch, ktime_t when);

@@ -10,6 +10,7 @@
  * session's down_work does, which waits for it; another connects them, as that may last.
  */
 #include <linux/cpumask.h>
+#include <linux/jhash.h>
 #include <linux/moduleparam.h>
 #include <linux/nospec.h>
 #include <linux/random.h>
@@ -25,6 +26,16 @@
 #define KRDMA_CHANNEL_AGAIN_MS 100
 #define KRDMA_CHANNEL_PAUSE_MS 60000
 #define KRDMA_RESUME_PAUSE_MS  2000
+
+/*
+ * How many sessions connect anew to a peer at a time, so that those that have lost one switch do
+ * not all try at once when it is back, and a peer that is gone holds up no session with another.
+ * Peers whose addresses have the same hash share the places.
+ */
+#define KRDMA_ATTEMPTS      8
+#define KRDMA_ATTEMPTS_HASH 64
+
+static atomic_t krdma_attempts[KRDMA_ATTEMPTS_HASH];
 
 /* For sessions made from now on. */
 static unsigned int krdma_channels;
@@ -252,9 +263,9 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 	if (rc && READ_ONCE(sess->state) == KRDMA_SESSION_UP)
 		pr_info_ratelimited("krdma_mover: session %llu has no channel %u: %s (%pe)\n",
 				    ch->serial, ch->index, ch->cause ?: "it ended", ERR_PTR(rc));
-	/* Its module was loaded anew, or the time is over there. */
+	/* Its module was loaded anew, or the time is over there: no grant is left. */
 	if (rc && !ch->first && ch->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
-		krdma_session_fail(sess, -ECONNRESET, "the peer does not know it any more",
+		krdma_session_fail(sess, -ESTALE, "the peer does not know it any more",
 				   KRDMA_BYE_ENDED);
 	if (rc) {
 		krdma_channel_lock(ch);
@@ -266,6 +277,21 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 	return !rc;
 }
 
+/* Return: where the attempts are counted, with this one; NULL if there are too many */
+static atomic_t *krdma_attempt_begin(const struct krdma_session *sess)
+{
+	struct krdma_sockaddr to;
+	atomic_t *attempts;
+
+	krdma_addr_to_user(&sess->dst, &to);
+	attempts = &krdma_attempts[jhash(to.addr, sizeof(to.addr), 0) % KRDMA_ATTEMPTS_HASH];
+	if (atomic_inc_return(attempts) <= KRDMA_ATTEMPTS)
+		return attempts;
+	atomic_dec(attempts);
+	krdma_stat_inc(KRDMA_STAT_CONNECTS_DEFERRED);
+	return NULL;
+}
+
 /**
  * krdma_channels_work - connect the channels that are missing
  * @work: of an initiator's session
@@ -275,20 +301,23 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 void krdma_channels_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
+	atomic_t *attempts = krdma_attempt_begin(sess);
+	bool again = !attempts;
 	struct krdma_channel *ch;
 	u32 i, pause, most;
-	bool again = false;
 
 	/* The others behind the first: without that there is no path. */
-	for (i = 0; i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
+	for (i = 0; attempts && i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
 		ch = krdma_session_slot(sess, i);
 		if (ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
 			continue;
 		ch = krdma_channels_begin(sess, i);
 		again |= !ch || !krdma_channel_connect(ch);
 	}
+	if (attempts)
+		atomic_dec(attempts);
 	spin_lock_bh(&sess->lock);
-	most = sess->resuming ? KRDMA_RESUME_PAUSE_MS : KRDMA_CHANNEL_PAUSE_MS;
+	most = sess->resuming || !attempts ? KRDMA_RESUME_PAUSE_MS : KRDMA_CHANNEL_PAUSE_MS;
 	pause = clamp_t(u32, 2 * sess->pause_ms, KRDMA_CHANNEL_AGAIN_MS, most);
 	sess->pause_ms = again ? pause : 0;
 	if (again)

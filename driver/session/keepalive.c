@@ -30,7 +30,12 @@ static unsigned int krdma_resume = 60;
 
 static int krdma_resume_set(const char *text, const struct kernel_param *param)
 {
-	return param_set_uint_minmax(text, param, 0, KRDMA_RESUME_S_MAX);
+	unsigned int seconds;
+	int rc = kstrtouint(text, 0, &seconds);
+
+	if (!rc && seconds == KRDMA_RESUME_ALWAYS)
+		return param_set_uint(text, param);
+	return param_set_uint_minmax(text, param, 0, KRDMA_RESUME_MAX);
 }
 
 static const struct kernel_param_ops krdma_resume_ops = {
@@ -41,17 +46,62 @@ module_param_cb(resume, &krdma_resume_ops, &krdma_resume, 0644);
 __MODULE_PARM_TYPE(resume, "uint");
 MODULE_PARM_DESC(
 	resume,
-	"seconds that a session goes on when its connection is lost, 0 to 3600; the lesser of the two hosts counts (60)");
+	"seconds that a session goes on when its connection is lost, 0 to 3600, or 65535 for no limit; the lesser of the two hosts counts (60)");
+
+/* How soon a dead path is noticed, for sessions made from now on. */
+static unsigned int krdma_keepalive = 5;
+
+static int krdma_keepalive_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 1, KRDMA_KEEPALIVE_MAX);
+}
+
+static const struct kernel_param_ops krdma_keepalive_ops = {
+	.set = krdma_keepalive_set,
+	.get = param_get_uint,
+};
+module_param_cb(keepalive, &krdma_keepalive_ops, &krdma_keepalive, 0644);
+__MODULE_PARM_TYPE(keepalive, "uint");
+MODULE_PARM_DESC(keepalive,
+		 "seconds, and one more, after which a dead path is noticed, 1 to 60 (5)");
 
 /**
- * krdma_session_resume_max - how long a session may outlive its connection
+ * krdma_session_resume_wanted - how long a session is to outlive its connection
+ * @sess: session, which connects; inbound, as long as this host allows
  *
  * Context: any.
  * Return: seconds; 0: not at all
  */
-u32 krdma_session_resume_max(void)
+u32 krdma_session_resume_wanted(const struct krdma_session *sess)
 {
-	return READ_ONCE(krdma_resume);
+	if (sess->options.flags & KRDMA_CONNECT_FAIL_FAST)
+		return 0;
+	return sess->options.resume_s ?: READ_ONCE(krdma_resume);
+}
+
+/**
+ * krdma_connect_options_check - can a session be like that?
+ * @options: of a caller; the flags are known ones
+ * @error: explanation
+ *
+ * Context: any.
+ * Return: 0 or -EINVAL
+ */
+int krdma_connect_options_check(const struct krdma_connect_options *options,
+				struct krdma_error *error)
+{
+	u32 resume = options->resume_s;
+
+	if (resume > KRDMA_RESUME_MAX && resume != KRDMA_RESUME_ALWAYS)
+		return krdma_explain(error, -EINVAL, "a session resumes for at most %u s",
+				     KRDMA_RESUME_MAX);
+	if (resume && (options->flags & KRDMA_CONNECT_FAIL_FAST))
+		return krdma_explain(error, -EINVAL,
+				     "a session with KRDMA_CONNECT_FAIL_FAST does not resume");
+	if (options->keepalive_s > KRDMA_KEEPALIVE_MAX)
+		return krdma_explain(error, -EINVAL, "a keepalive has at most %u s",
+				     KRDMA_KEEPALIVE_MAX);
+	return 0;
 }
 
 /**
@@ -104,7 +154,8 @@ static void krdma_session_away_tick(struct krdma_session *sess)
 		      !list_empty(&sess->reclaims);
 
 	lockdep_assert_held(&sess->lock);
-	if (away >= msecs_to_jiffies(sess->resume_s * MSEC_PER_SEC))
+	if (sess->resume_s != KRDMA_RESUME_ALWAYS &&
+	    away >= msecs_to_jiffies(sess->resume_s * MSEC_PER_SEC))
 		krdma_session_fail_locked(sess, -ECONNRESET, "its connection did not come back",
 					  KRDMA_BYE_LOST);
 	else if (wanted && away >= msecs_to_jiffies(KRDMA_REQUEST_MS * sess->timeout_scale))
@@ -147,13 +198,14 @@ static void krdma_session_tick(struct work_struct *work)
  * krdma_session_tick_init - begin with the times of a session
  * @sess: session, new
  *
- * It keeps the timeout_scale of now.
+ * It keeps the timeout_scale and the keepalive of now.
  *
  * Context: process.
  */
 void krdma_session_tick_init(struct krdma_session *sess)
 {
 	sess->timeout_scale = READ_ONCE(krdma_timeout_scale);
+	sess->keepalive_s = READ_ONCE(krdma_keepalive);
 	sess->tick_at = KTIME_MAX;
 	INIT_DELAYED_WORK(&sess->tick, krdma_session_tick);
 }

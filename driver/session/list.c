@@ -192,23 +192,33 @@ struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *hos
 	return found;
 }
 
+/* Does it behave alike when its connection is lost? */
+static bool krdma_connect_alike(const struct krdma_connect_options *a,
+				const struct krdma_connect_options *b)
+{
+	return !((a->flags ^ b->flags) & KRDMA_CONNECT_FAIL_FAST) && a->resume_s == b->resume_s &&
+	       a->keepalive_s == b->keepalive_s;
+}
+
 /* A session to share, with a user and a reference. */
 static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 						 const struct sockaddr_storage *dst,
-						 const struct sockaddr_storage *src, u32 flags)
+						 const struct sockaddr_storage *src,
+						 const struct krdma_connect_options *options)
 {
 	struct krdma_session *sess;
 
 	lockdep_assert_held(&krdma_sessions_lock);
-	if (flags & KRDMA_CONNECT_PRIVATE)
+	if (options->flags & KRDMA_CONNECT_PRIVATE)
 		return NULL;
 	list_for_each_entry(sess, &krdma_sessions, node) {
 		/* One for messages serves those as well who want none. */
 		if (sess->inbound || sess->private || sess->net != net || !uid_eq(sess->uid, uid) ||
+		    !krdma_connect_alike(&sess->options, options) ||
 		    READ_ONCE(sess->state) > KRDMA_SESSION_UP ||
 		    (READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP &&
 		     !READ_ONCE(sess->ch->resumes)) ||
-		    ((flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||
+		    ((options->flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||
 		    !krdma_addr_equal(&sess->dst, dst) || !krdma_addr_equal(&sess->src, src))
 			continue;
 		sess->users++;
@@ -220,7 +230,8 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 
 static struct krdma_session *krdma_session_outbound(struct net *net, kuid_t uid,
 						    const struct sockaddr_storage *dst,
-						    const struct sockaddr_storage *src, u32 flags)
+						    const struct sockaddr_storage *src,
+						    const struct krdma_connect_options *options)
 {
 	struct krdma_session *sess = krdma_session_new(false);
 
@@ -230,8 +241,11 @@ static struct krdma_session *krdma_session_outbound(struct net *net, kuid_t uid,
 		krdma_session_put(sess);
 		return NULL;
 	}
-	sess->private = flags & KRDMA_CONNECT_PRIVATE;
-	sess->messages = flags & KRDMA_CONNECT_MESSAGES;
+	sess->options = *options;
+	sess->keepalive_s = options->keepalive_s ?: sess->keepalive_s;
+	sess->ch->keepalive_s = sess->keepalive_s;
+	sess->private = options->flags & KRDMA_CONNECT_PRIVATE;
+	sess->messages = options->flags & KRDMA_CONNECT_MESSAGES;
 	sess->ch->messages = sess->messages;
 	sess->uid = uid;
 	sess->dst = *dst;
@@ -244,23 +258,24 @@ static struct krdma_session *krdma_session_outbound(struct net *net, kuid_t uid,
 /* A session to share, or a new one that connects; with a user and a reference. */
 static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
 						const struct sockaddr_storage *dst,
-						const struct sockaddr_storage *src, u32 flags)
+						const struct sockaddr_storage *src,
+						const struct krdma_connect_options *options)
 {
 	struct krdma_session *sess, *new;
 
 	mutex_lock(&krdma_sessions_lock);
-	sess = krdma_session_share(net, uid, dst, src, flags);
+	sess = krdma_session_share(net, uid, dst, src, options);
 	mutex_unlock(&krdma_sessions_lock);
 	if (sess)
 		return sess;
 	/* ORDER: not under the lock, which connect requests need: memory may be had by I/O only. */
-	new = krdma_session_outbound(net, uid, dst, src, flags);
+	new = krdma_session_outbound(net, uid, dst, src, options);
 	if (!new)
 		return ERR_PTR(-ENOMEM);
 
 	mutex_lock(&krdma_sessions_lock);
 	/* Another may have been made meanwhile. */
-	sess = krdma_session_share(net, uid, dst, src, flags) ?: ERR_PTR(krdma_session_list(new));
+	sess = krdma_session_share(net, uid, dst, src, options) ?: ERR_PTR(krdma_session_list(new));
 	if (!sess) {
 		sess = new;
 		kref_get(&new->ref);
@@ -283,7 +298,7 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
  * @uid: user that it is for
  * @dst: the peer
  * @src: local address, AF_UNSPEC for any
- * @flags: KRDMA_CONNECT_*
+ * @options: how it is to be, checked
  * @timeout_ms: how long to wait
  * @error: explanation
  *
@@ -293,7 +308,8 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
  */
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 					    const struct sockaddr_storage *dst,
-					    const struct sockaddr_storage *src, u32 flags,
+					    const struct sockaddr_storage *src,
+					    const struct krdma_connect_options *options,
 					    u32 timeout_ms, struct krdma_error *error)
 {
 	struct krdma_session *sess;
@@ -301,7 +317,7 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 	long left;
 	int rc;
 
-	sess = krdma_session_find(net, uid, dst, src, flags);
+	sess = krdma_session_find(net, uid, dst, src, options);
 	if (sess == ERR_PTR(-EDQUOT))
 		krdma_explain(error, -EDQUOT,
 			      "there are too many sessions: a user may have %u, a host %u",

@@ -94,7 +94,7 @@ void krdma_session_up(struct krdma_channel *ch)
 		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
 		ch->up_at = ktime_get();
 		ch->last_wc = jiffies;
-		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_HEARTBEAT_MS));
+		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), krdma_channel_beat_ms(ch)));
 		if (begins)
 			WRITE_ONCE(ch->resumes, sess->resume_s);
 		/* The loss may not be settled yet. */
@@ -187,13 +187,14 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 		/* There is nobody to tell while it is lost. */
 		if (!ch->first)
 			told = ch->state == KRDMA_CHANNEL_UP || !(sess->resuming || ch->resumes);
+		/* ORDER: it is the status of transfers that end with their channel. */
+		WRITE_ONCE(sess->err, err);
 		WRITE_ONCE(ch->resumes, false);
 		krdma_channel_close(ch);
 		/* A connect that waits for an event. */
 		complete(&ch->cm_done);
 		krdma_channel_unlock_later(ch);
 	}
-	sess->err = err;
 	sess->cause = cause;
 	sess->bye = sess->state == KRDMA_SESSION_UP && told ? bye : KRDMA_BYE_LOST;
 	if (sess->state == KRDMA_SESSION_UP && bye != KRDMA_WIRE_REASON_NONE &&
@@ -579,7 +580,8 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	if (!rdma_protocol_iwarp(id->device, id->port_num)) {
 		sess->nchannels =
 			clamp_t(u32, le16_to_cpu(hello->channels), 1, krdma_channels_wanted());
-		sess->resume_s = min_t(u32, le16_to_cpu(hello->resume), krdma_session_resume_max());
+		sess->resume_s =
+			min_t(u32, le16_to_cpu(hello->resume), krdma_session_resume_wanted(sess));
 	}
 	sess->secret = sess->nchannels > 1 || sess->resume_s ? get_random_u64() | 1 : 0;
 	/* ORDER: it may be up before rdma_accept() returns. */
@@ -595,7 +597,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 	int rc;
 
 	sess->nchannels = krdma_channels_wanted();
-	sess->resume_s = krdma_session_resume_max();
+	sess->resume_s = krdma_session_resume_wanted(sess);
 	hello = krdma_session_hello(sess);
 	rc = krdma_conn_connect(sess->ch, sess->net, &sess->src, &sess->dst, &hello,
 				krdma_session_connect_ms(sess));
@@ -612,6 +614,7 @@ static void krdma_session_channel_begin(struct krdma_channel *ch)
 {
 	tasklet_setup(&ch->reply_tasklet, krdma_ctl_replies);
 	ch->peer_scale = ch->sess->timeout_scale;
+	ch->keepalive_s = ch->sess->keepalive_s;
 }
 
 static void krdma_session_hold(struct krdma_channel *ch)

@@ -50,7 +50,6 @@
 #define KRDMA_CONNECT_MS      10000
 #define KRDMA_BYE_MS          1000
 #define KRDMA_FOREVER_MS      0x7fffffffU
-#define KRDMA_RESUME_S_MAX    3600
 /* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
 #define KRDMA_TIMEOUT_SCALE_MAX 4
 /* A service replies to others first for no longer than this. */
@@ -113,6 +112,16 @@ struct krdma_role_ops {
 	void (*replies_due)(struct krdma_session *sess);
 };
 
+#define KRDMA_CONNECT_FLAGS \
+	(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST)
+
+/* How a session is to be, as who connects wants it; the same as in struct krdma_ioc_connect. */
+struct krdma_connect_options {
+	u32 flags;
+	u32 resume_s;
+	u32 keepalive_s;
+};
+
 /* The relation with one peer. */
 struct krdma_session {
 	struct kref ref;       /* 1 while listed, for each handle and region, and for some calls */
@@ -120,6 +129,7 @@ struct krdma_session {
 	u64 serial;
 	bool inbound;
 	const struct krdma_role_ops *role;
+	struct krdma_connect_options options; /* outbound */
 	bool private;
 	bool messages;            /* made for them, too */
 	u32 users;                /* handles of sessions and regions */
@@ -132,12 +142,14 @@ struct krdma_session {
 	union ib_gid host;             /* inbound: the peer's address that limits count by */
 	u64 listener;                  /* serial of the listener it came through, or 0 */
 	u32 timeout_scale;             /* factor of the times that the peer has */
+	u32 keepalive_s;
 
 	struct krdma_channel *ch;                           /* the first */
 	struct krdma_channel *channels[KRDMA_CHANNELS_MAX]; /* by index; NULL: not needed so far */
 	u32 nchannels; /* that there may be; does not change when the session is up */
 	u64 secret;    /* that each of them has to say */
-	u32 resume_s;  /* so long it outlives its first channel; 0: not at all; likewise */
+	/* So long it outlives its first channel; 0: not at all, KRDMA_RESUME_ALWAYS; likewise. */
+	u32 resume_s;
 
 	spinlock_t lock; /* all below, and regions */
 	enum krdma_session_state state;
@@ -332,7 +344,9 @@ void krdma_listeners_exit(void);
 u32 krdma_default_ms(u32 timeout_ms);
 u32 krdma_session_connect_ms(const struct krdma_session *sess);
 void krdma_session_tick_init(struct krdma_session *sess);
-u32 krdma_session_resume_max(void);
+u32 krdma_session_resume_wanted(const struct krdma_session *sess);
+int krdma_connect_options_check(const struct krdma_connect_options *options,
+				struct krdma_error *error);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
 
 /* list.c: who shares sessions, and how many there may be */
@@ -346,7 +360,8 @@ struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *hos
 void krdma_sessions_del(struct krdma_session *sess);
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 					    const struct sockaddr_storage *dst,
-					    const struct sockaddr_storage *src, u32 flags,
+					    const struct sockaddr_storage *src,
+					    const struct krdma_connect_options *options,
 					    u32 timeout_ms, struct krdma_error *error);
 bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b);
 bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);

@@ -180,14 +180,34 @@ struct krdma_client *krdma_client_create(struct net *net);
 void krdma_client_destroy(struct krdma_client *client);
 
 /**
- * krdma_connect - get a session with another host
- * @client: the client
+ * struct krdma_connect_param - another host, and how the session with it is to be
  * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
  * @src: local address to connect from; NULL for any
  * @flags: KRDMA_CONNECT_PRIVATE for a session that is not shared with other clients and
  *	processes of root in this network namespace; KRDMA_CONNECT_MESSAGES for one that can
- *	carry messages
+ *	carry messages; KRDMA_CONNECT_FAIL_FAST for one that ends with its first channel
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
+ * @resume_s: seconds that it goes on when its connection is lost, up to KRDMA_RESUME_MAX, or
+ *	KRDMA_RESUME_ALWAYS; the peer may allow less. 0 for the parameter resume
+ * @keepalive_s: seconds after which a dead path is noticed, up to KRDMA_KEEPALIVE_MAX; 0 for
+ *	the parameter keepalive
+ *
+ * A session is shared by those alone who want the same @resume_s, @keepalive_s and
+ * KRDMA_CONNECT_FAIL_FAST.
+ */
+struct krdma_connect_param {
+	const struct sockaddr_storage *dst;
+	const struct sockaddr_storage *src;
+	unsigned int flags;
+	unsigned int timeout_ms;
+	unsigned int resume_s;
+	unsigned int keepalive_s;
+};
+
+/**
+ * krdma_connect - get a session with another host
+ * @client: the client
+ * @param: the host, and how the session is to be
  *
  * The kernel's log has the error text of a failed call.
  *
@@ -195,9 +215,7 @@ void krdma_client_destroy(struct krdma_client *client);
  * Return: the session, for krdma_disconnect(); or an ERR_PTR
  */
 struct krdma_session_handle *krdma_connect(struct krdma_client *client,
-					   const struct sockaddr_storage *dst,
-					   const struct sockaddr_storage *src, unsigned int flags,
-					   unsigned int timeout_ms);
+					   const struct krdma_connect_param *param);
 
 /**
  * krdma_disconnect - end the use of a session

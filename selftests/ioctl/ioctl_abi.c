@@ -257,7 +257,8 @@ COMMAND(DESTROY, destroy, 0, 0, 0, false, false, good_destroy, undo_destroy);
 COMMAND(LIST, list, 4, 0, 0, true, false, good_list, undo_none);
 COMMAND(LISTEN, listen, 4, 0, MUST_BE_0(listen, reserved), false, false, good_listen, undo_listen);
 COMMAND(UNLISTEN, unlisten, 4, 0, 0, false, false, good_unlisten, undo_unlisten);
-COMMAND(CONNECT, connect, 4, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0, true, true,
+COMMAND(CONNECT, connect, 4,
+	KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST, 0, true, true,
 	good_connect, undo_connect);
 COMMAND(PING, ping, 4, 0, MUST_BE_0(ping, reserved), true, true, good_ping, undo_none);
 COMMAND(BUFFER, buffer, 4, KRDMA_BUFFER_WRITABLE, MUST_BE_0(buffer, reserved), true, false,

@@ -234,6 +234,8 @@ static void garbage_valid(unsigned long nr, union garbage *g)
 		g->connect.flags = chance(10) ? KRDMA_CONNECT_PRIVATE :
 				   chance(30) ? KRDMA_CONNECT_MESSAGES :
 						0;
+		g->connect.resume_s = chance(50) ? 0 : any() % (KRDMA_RESUME_MAX + 2);
+		g->connect.keepalive_s = chance(50) ? 0 : any() % (KRDMA_KEEPALIVE_MAX + 2);
 		break;
 	case KRDMA_IOC_PING:
 		g->ping.length = any() % (KRDMA_PING_MAX + 1);

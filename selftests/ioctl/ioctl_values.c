@@ -408,6 +408,70 @@ TEST_F(values, connect)
 	EXPECT_THAT(kst_seconds() - begin < 5, "all that within a short time");
 }
 
+static int connect_options(__u32 flags, __u32 resume_s, __u32 keepalive_s, __u64 *serial)
+{
+	struct krdma_ioc_connect cmd = {
+		.size = sizeof(cmd),
+		.flags = flags,
+		.dst = kst_ipv4(KST_B, KST_PORT),
+		.resume_s = resume_s,
+		.keepalive_s = keepalive_s,
+	};
+	int rc = kst_call(fd, KRDMA_IOC_CONNECT, &cmd);
+
+	*serial = cmd.serial;
+	return rc ? rc : (int)cmd.id;
+}
+
+TEST_F(connect, chosen)
+{
+	struct krdma_session_info info = { 0 };
+	struct krdma_ioc_list list = {
+		.size = sizeof(list),
+		.kind = KRDMA_LIST_SESSIONS,
+		.entries = (uintptr_t)&info,
+		.stride = sizeof(info),
+		.count = 1,
+	};
+	int first, same, longer, keeps, fast;
+	__u64 serial, other;
+
+	EXPECT_FAILS(fd, connect_options(0, KRDMA_RESUME_MAX + 1, 0, &serial), -EINVAL, "3600",
+		     "CONNECT that resumes for too long");
+	EXPECT_FAILS(fd, connect_options(0, 0, KRDMA_KEEPALIVE_MAX + 1, &serial), -EINVAL, "60",
+		     "CONNECT with too long a keepalive");
+	EXPECT_FAILS(fd, connect_options(KRDMA_CONNECT_FAIL_FAST, 1, 0, &serial), -EINVAL,
+		     "does not resume", "CONNECT that fails fast, and resumes");
+	first = connect_options(0, 7, 3, &serial);
+	EXPECT_THAT(first > 0, "CONNECT with a time to resume and a keepalive");
+	same = connect_options(0, 7, 3, &other);
+	EXPECT_IS(serial, other, "a session is shared by those who choose the same");
+	longer = connect_options(0, 8, 3, &other);
+	EXPECT_THAT(longer > 0 && other != serial, "not with another time to resume");
+	keeps = connect_options(0, 7, 4, &other);
+	EXPECT_THAT(keeps > 0 && other != serial, "nor with another keepalive");
+	fast = connect_options(KRDMA_CONNECT_FAIL_FAST, 0, 3, &other);
+	EXPECT_THAT(fast > 0 && other != serial, "nor by those who want it to fail fast");
+	list.session = first;
+	EXPECT_IS(0, kst_call(fd, KRDMA_IOC_LIST, &list), "LIST of one session");
+	EXPECT_THAT(list.count == 1 && !list.cursor && info.serial == serial,
+		    "it is that session alone");
+	/* iWARP does not resume. */
+	EXPECT_THAT((info.resume_s == 7 || !info.resume_s) && info.keepalive_s == 3 &&
+			    !info.away_ms,
+		    "it is as it was chosen: it resumes for %u s, keepalive %u s", info.resume_s,
+		    info.keepalive_s);
+	list.kind = KRDMA_LIST_CHANNELS;
+	EXPECT_IS(-EINVAL, kst_call(fd, KRDMA_IOC_LIST, &list), "LIST of one session's channels");
+	kst_destroy(fd, first);
+	kst_destroy(fd, same);
+	kst_destroy(fd, longer);
+	kst_destroy(fd, keeps);
+	kst_destroy(fd, fast);
+	list.kind = KRDMA_LIST_SESSIONS;
+	EXPECT_IS(-ENOENT, kst_call(fd, KRDMA_IOC_LIST, &list), "LIST of a session without its id");
+}
+
 TEST_F(connect, refused)
 {
 	int rc = connect_to(kst_ipv4(KST_B, KST_PORT + 9), (struct __kernel_sockaddr_storage){ 0 },

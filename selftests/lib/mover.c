@@ -2,8 +2,9 @@
 /*
  * Operations that the krdma command does not have, by the ioctls:
  *
- *   mover hold [-p] ADDRESS NAME
- *	open NAME, print a line, wait for the end of the standard input
+ *   mover hold [-pm] [-k KEEPALIVE] [-r RESUME] ADDRESS NAME
+ *	open NAME, print a line; for each line of the standard input read a byte of it, or send
+ *	one with -m, and print the status; RESUME 0 is KRDMA_CONNECT_FAIL_FAST
  *   mover scatter [-pcw] [-n COUNT] [-b BYTES] [-s SEED] ADDRESS NAME
  *	write COUNT pieces of BYTES to random places, each piece with its own
  *	pattern, then read all of them in another order and compare;
@@ -44,7 +45,7 @@ static void fail(const char *what)
 
 static void usage(void)
 {
-	fputs("usage: mover hold [-p] ADDRESS NAME\n"
+	fputs("usage: mover hold [-pm] [-k KEEPALIVE] [-r RESUME] ADDRESS NAME\n"
 	      "       mover scatter [-pcw] [-n COUNT] [-b BYTES] [-s SEED] ADDRESS NAME\n",
 	      stderr);
 	exit(2);
@@ -73,18 +74,13 @@ static bool parse(const char *text, struct __kernel_sockaddr_storage *to)
 	return to->ss_family;
 }
 
-static uint32_t connect_to(const char *address, bool own_session)
+static uint32_t connect_to(const char *address, struct krdma_ioc_connect *cmd)
 {
-	struct krdma_ioc_connect cmd = {
-		.size = sizeof(cmd),
-		.flags = own_session ? KRDMA_CONNECT_PRIVATE : 0,
-	};
-
-	if (!parse(address, &cmd.dst))
+	if (!parse(address, &cmd->dst))
 		usage();
-	if (ioctl(fd, KRDMA_IOC_CONNECT, &cmd))
+	if (ioctl(fd, KRDMA_IOC_CONNECT, cmd))
 		fail("connect");
-	return cmd.id;
+	return cmd->id;
 }
 
 static struct krdma_ioc_open open_region(uint32_t session, const char *name)
@@ -211,6 +207,39 @@ static void await_end(void)
 		;
 }
 
+/* A READ, or a message, whenever it is asked for. */
+static void hold_open(const struct krdma_ioc_open *region, bool message)
+{
+	struct krdma_ioc_last_error last = { .size = sizeof(last) };
+	struct krdma_completion completion;
+	char line[16], byte = 0;
+	struct krdma_op op = {
+		.opcode = message ? KRDMA_OP_SEND : KRDMA_OP_READ,
+		.region = region->id,
+		.length = 1,
+		.addr = (uintptr_t)&byte,
+	};
+	struct krdma_ioc_submit cmd = {
+		.size = sizeof(cmd),
+		.ops = (uintptr_t)&op,
+		.completions = (uintptr_t)&completion,
+		.count = 1,
+		.op_stride = sizeof(op),
+		.completion_stride = sizeof(completion),
+	};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	puts("open");
+	while (fgets(line, sizeof(line), stdin)) {
+		if (ioctl(fd, KRDMA_IOC_SUBMIT, &cmd))
+			fail("submit");
+		if (ioctl(fd, KRDMA_IOC_LAST_ERROR, &last))
+			fail("last error");
+		printf("%s: %s\n", completion.status ? strerrorname_np(-completion.status) : "done",
+		       completion.status ? last.text : "");
+	}
+}
+
 static uint64_t number(const char *text)
 {
 	char *end;
@@ -224,7 +253,8 @@ static uint64_t number(const char *text)
 int main(int argc, char **argv)
 {
 	struct scatter s = { .count = 100, .bytes = 4096, .seed = 1 };
-	bool own_session = false, check = false, wait = false, hold;
+	struct krdma_ioc_connect peer = { .size = sizeof(peer) };
+	bool check = false, wait = false, hold;
 	int c;
 
 	if (argc < 2)
@@ -232,10 +262,21 @@ int main(int argc, char **argv)
 	hold = !strcmp(argv[1], "hold");
 	if (!hold && strcmp(argv[1], "scatter"))
 		usage();
-	while ((c = getopt(argc - 1, argv + 1, "pn:b:s:cw")) != -1) {
+	while ((c = getopt(argc - 1, argv + 1, "pmk:r:n:b:s:cw")) != -1) {
 		switch (c) {
 		case 'p':
-			own_session = true;
+			peer.flags |= KRDMA_CONNECT_PRIVATE;
+			break;
+		case 'm':
+			peer.flags |= KRDMA_CONNECT_MESSAGES;
+			break;
+		case 'k':
+			peer.keepalive_s = number(optarg);
+			break;
+		case 'r':
+			peer.resume_s = number(optarg);
+			if (!peer.resume_s)
+				peer.flags |= KRDMA_CONNECT_FAIL_FAST;
 			break;
 		case 'n':
 			s.count = number(optarg);
@@ -263,10 +304,9 @@ int main(int argc, char **argv)
 	fd = open("/dev/krdma_mover", O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		fail("/dev/krdma_mover");
-	s.region = open_region(connect_to(argv[0], own_session), argv[1]);
+	s.region = open_region(connect_to(argv[0], &peer), argv[1]);
 	if (hold) {
-		puts("open");
-		await_end();
+		hold_open(&s.region, peer.flags & KRDMA_CONNECT_MESSAGES);
 		return 0;
 	}
 

@@ -97,6 +97,14 @@ static bool disturb, broken;
 		_ok;                                                                            \
 	})
 
+static struct krdma_session_handle *connect_to(const struct sockaddr_storage *dst,
+					       unsigned int flags)
+{
+	struct krdma_connect_param param = { .dst = dst, .flags = flags };
+
+	return krdma_connect(client, &param);
+}
+
 static u32 below(u32 n)
 {
 	return get_random_u32() % n;
@@ -480,6 +488,7 @@ static bool errors_of_open(void)
 {
 	struct krdma_region_handle *r, *keep = region;
 	struct sockaddr_storage nowhere = {};
+	struct krdma_connect_param param = { .dst = &nowhere };
 	bool ok = true;
 
 	r = krdma_open(session, "there-is-no-such", 0, 0, NULL, NULL);
@@ -488,10 +497,14 @@ static bool errors_of_open(void)
 	ok &= want(krdma_open(session, "no name", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
 	ok &= want(krdma_open(session, "", 0, 0, NULL, NULL) == ERR_PTR(-EINVAL));
 	ok &= want(krdma_open(session, name, 64, 0, NULL, NULL) == ERR_PTR(-EINVAL));
-	ok &= want(krdma_connect(client, &nowhere, NULL, 0, 0) == ERR_PTR(-EAFNOSUPPORT));
-	ok &= want(krdma_connect(client, &nowhere, NULL, 64, 0) == ERR_PTR(-EOPNOTSUPP));
+	ok &= want(krdma_connect(client, &param) == ERR_PTR(-EAFNOSUPPORT));
+	param.flags = 64;
+	ok &= want(krdma_connect(client, &param) == ERR_PTR(-EOPNOTSUPP));
+	param.flags = KRDMA_CONNECT_FAIL_FAST;
 	inet_pton_with_scope(&init_net, AF_UNSPEC, address, "7999", &nowhere);
-	ok &= want(IS_ERR(krdma_connect(client, &nowhere, NULL, 0, 0)));
+	ok &= want(IS_ERR(krdma_connect(client, &param)));
+	param.resume_s = 1;
+	ok &= want(krdma_connect(client, &param) == ERR_PTR(-EINVAL));
 
 	r = krdma_open(session, name, KRDMA_RIGHT_READ, 0, NULL, NULL);
 	if (!want(!IS_ERR(r)))
@@ -765,8 +778,7 @@ static bool messaging(void)
 	ok &= want(!IS_ERR(export)) &&
 	      want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst));
 	if (ok)
-		p = krdma_connect(client, &dst, NULL,
-				  KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
+		p = connect_to(&dst, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES);
 	ok = ok && want(!IS_ERR_OR_NULL(p));
 	if (ok) {
 		r = krdma_open(p, "kapi-messages", 0, 0, NULL, NULL);
@@ -851,8 +863,7 @@ static bool crowd_begin(void)
 	if (!want(!IS_ERR(crowd_export)) ||
 	    !want(!inet_pton_with_scope(&init_net, AF_UNSPEC, self, NULL, &dst)))
 		return false;
-	crowd_session = krdma_connect(client, &dst, NULL,
-				      KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES, 0);
+	crowd_session = connect_to(&dst, KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES);
 	if (!want(!IS_ERR(crowd_session)))
 		return false;
 	crowd_region = krdma_open(crowd_session, "kapi-crowd", 0, 0, NULL, NULL);
@@ -944,7 +955,7 @@ static int test_setup(void)
 	client = krdma_client_create(&init_net);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	session = krdma_connect(client, &dst, NULL, KRDMA_CONNECT_PRIVATE, 0);
+	session = connect_to(&dst, KRDMA_CONNECT_PRIVATE);
 	if (IS_ERR(session))
 		return PTR_ERR(session);
 	region = krdma_open(session, name, RW, 0, on_event, NULL);

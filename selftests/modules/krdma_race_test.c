@@ -197,8 +197,12 @@ static void region_close(struct region *region)
 
 static struct krdma_session_handle *connect(unsigned int flags)
 {
-	struct krdma_session_handle *session =
-		krdma_connect(world.client, &world.dst, NULL, flags | KRDMA_CONNECT_MESSAGES, 2000);
+	struct krdma_connect_param param = {
+		.dst = &world.dst,
+		.flags = flags | KRDMA_CONNECT_MESSAGES,
+		.timeout_ms = 2000,
+	};
+	struct krdma_session_handle *session = krdma_connect(world.client, &param);
 
 	return IS_ERR(session) ? NULL : session;
 }

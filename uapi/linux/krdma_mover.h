@@ -26,7 +26,7 @@
  *  - ERANGE: outside of the region, buffer or export
  *  - EACCES: the right was not granted
  *  - EPERM: the caller lacks the capability
- *  - ESTALE: the export was revoked
+ *  - ESTALE: the export was revoked, or the peer was restarted
  *  - ETIMEDOUT: the deadline passed, or the peer did not reply
  *  - ECANCELED: the object was destroyed during the call
  *  - ECONNREFUSED: no listener at the address, or the peer refuses this host
@@ -297,11 +297,19 @@ struct krdma_ioc_export {
 #define KRDMA_CONNECT_PRIVATE (1U << 0)
 /* The session can carry messages, for which the peer sets aside memory. */
 #define KRDMA_CONNECT_MESSAGES (1U << 1)
+/* The session ends with its first channel: for programs that do their own recovery. */
+#define KRDMA_CONNECT_FAIL_FAST (1U << 2)
+
+/* Most seconds that a session may be chosen to resume; and, instead, as long as the peer waits. */
+#define KRDMA_RESUME_MAX    3600
+#define KRDMA_RESUME_ALWAYS 65535
+/* Most seconds of a keepalive. */
+#define KRDMA_KEEPALIVE_MAX 60
 
 /**
  * struct krdma_ioc_connect - KRDMA_IOC_CONNECT, get a session with a peer
  * @size: sizeof(struct krdma_ioc_connect)
- * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES
+ * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES, KRDMA_CONNECT_FAIL_FAST
  * @dst: the peer, a struct sockaddr_in or sockaddr_in6 with zeros behind it;
  *	port 0 means KRDMA_DEFAULT_PORT
  * @src: local address, likewise; all zero (AF_UNSPEC) lets routing choose
@@ -309,10 +317,16 @@ struct krdma_ioc_export {
  *	also the most that a new connection takes
  * @id: out: the session
  * @serial: out: its number on this host, as in struct krdma_session_info
+ * @resume_s: seconds that the session goes on when its connection is lost: up to
+ *	KRDMA_RESUME_MAX, or KRDMA_RESUME_ALWAYS; the peer may allow less. 0 means the
+ *	module's parameter resume. Must be 0 with KRDMA_CONNECT_FAIL_FAST
+ * @keepalive_s: seconds, up to KRDMA_KEEPALIVE_MAX, after which a dead path is noticed,
+ *	and one more; longer by the parameter timeout_scale. 0 means the parameter keepalive
  *
  * A session that the same user already has with the peer, with the same
- * addresses and in the same network namespace, is shared. With
- * KRDMA_CONNECT_MESSAGES only a session that was made with the flag is shared.
+ * addresses and in the same network namespace, is shared, if it was made with the same
+ * KRDMA_CONNECT_FAIL_FAST, @resume_s and @keepalive_s. With KRDMA_CONNECT_MESSAGES only
+ * a session that was made with the flag is shared.
  */
 struct krdma_ioc_connect {
 	__u32 size;
@@ -322,6 +336,8 @@ struct krdma_ioc_connect {
 	__u32 timeout_ms;
 	__u32 id;
 	__aligned_u64 serial;
+	__u32 resume_s;
+	__u32 keepalive_s;
 };
 
 /**
@@ -693,7 +709,8 @@ enum krdma_list_kind {
  * @size: sizeof(struct krdma_ioc_list)
  * @flags: must be 0
  * @kind: enum krdma_list_kind
- * @session: for KRDMA_LIST_PEER_EXPORTS the id of a session, else 0
+ * @session: for KRDMA_LIST_PEER_EXPORTS the id of a session; for KRDMA_LIST_SESSIONS
+ *	one that alone is listed, or 0; else 0
  * @entries: pointer to an array of the kind's struct
  * @stride: bytes from one entry to the next; a shorter struct than the
  *	kernel's gets its leading members, the tail of a longer one is zeroed
@@ -823,6 +840,9 @@ enum krdma_session_state {
  * @transfers: transfers that succeeded
  * @failures: transfers that failed
  * @device: RDMA device
+ * @resume_s: seconds that it goes on when its connection is lost, or KRDMA_RESUME_ALWAYS
+ * @keepalive_s: seconds after which a dead path is noticed
+ * @away_ms: milliseconds since its connection was lost; 0 if it is not
  */
 struct krdma_session_info {
 	__aligned_u64 serial;
@@ -846,6 +866,9 @@ struct krdma_session_info {
 	__aligned_u64 transfers;
 	__aligned_u64 failures;
 	char device[64];
+	__u32 resume_s;
+	__u32 keepalive_s;
+	__aligned_u64 away_ms;
 };
 
 /**

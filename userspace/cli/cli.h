@@ -87,6 +87,8 @@ int timeout_option(const struct command *command, int argc, char **argv, uint64_
 void subject_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One sentence on stderr, with the subject before it. Return the exit status. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same of what is no failure. */
+void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int fail_krdma(void);
 int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Block SIGINT and SIGTERM, to wait for them with sigwait(3). */
@@ -119,34 +121,40 @@ int parse_seconds(const char *text, uint64_t *ns);
 
 /* A time of the command line in the unit of the uapi; 0 stays 0. */
 uint32_t timeout_to_ms(uint64_t ns);
+/* With KRDMA_CONNECT_*; all else is as the module has it. */
+struct krdma_connect_options connect_options(uint32_t flags, uint64_t timeout_ns);
 
 /*
  * Connect to the first address of the host that accepts, by a session with these
- * KRDMA_CONNECT_*. Return: 0 or -1.
+ * options. Return: 0 or -1.
  */
-int session_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
+int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,
 		    uint32_t *session, struct krdma_sockaddr *peer);
+/* The value of --resume: seconds or "always", 0 for not at all. Return: 0, or the exit status. */
+int resume_option(const char *text, struct krdma_connect_options *options);
 
 /**
  * struct range - a range of a peer's export, opened
  * @krdma: handle, closed by range_close()
+ * @session: the session with the peer
  * @region: the export
  * @offset: first byte of the range
  * @length: its length
  */
 struct range {
 	struct krdma *krdma;
+	uint32_t session;
 	struct krdma_region region;
 	uint64_t offset;
 	uint64_t length;
 };
 
 /*
- * @flags are KRDMA_CONNECT_*; KRDMA_CONNECT_MESSAGES is added if the rights need it. Return: the
- * exit status; a failure has been reported.
+ * KRDMA_CONNECT_MESSAGES is added to the options if the rights need it. Return: the exit status; a
+ * failure has been reported.
  */
-int range_open(struct range *range, const struct region_spec *spec, uint32_t rights, uint32_t flags,
-	       uint64_t timeout_ns);
+int range_open(struct range *range, const struct region_spec *spec, uint32_t rights,
+	       struct krdma_connect_options options);
 /* The same export once more, over another private session. Return: the exit status. */
 int range_open_again(const struct range *range, const struct region_spec *spec, uint32_t rights,
 		     uint64_t timeout_ns, uint32_t *region);
@@ -275,6 +283,31 @@ void progress_update(struct progress *progress, uint64_t done);
 /* Remove the bar, so that a message can follow. */
 void progress_clear(struct progress *progress);
 
+/* connection.c */
+
+/*
+ * How long operations wait without a --timeout: as long as the session does for a connection that
+ * is lost, and the module's default. Return: ns; 0 for that default
+ */
+uint64_t patient_timeout(const struct range *range);
+
+/**
+ * struct watch - what the user was told of a connection
+ * @moved: bytes, when it was looked at last
+ * @lost: it was said to be lost
+ */
+struct watch {
+	uint64_t moved;
+	bool lost;
+};
+
+/*
+ * If nothing has moved since the last time: say once that the connection is lost, and once that it
+ * is back. The bar, if there is one, makes room.
+ */
+void connection_watch(struct watch *watch, const struct range *range, struct progress *progress,
+		      uint64_t moved);
+
 /* crew.c */
 
 #define CREW_MAX 2
@@ -320,13 +353,15 @@ void crew_join(struct crew *crew);
  * @range: the range
  * @opcode: KRDMA_OP_READ to the file, KRDMA_OP_WRITE from it
  * @length: bytes; for a WRITE, 0 if the length of the file is not known
- * @timeout_ns: deadline of each operation, 0 for the kernel's default
+ * @timeout_ns: deadline of each operation; 0 for the kernel's default, and as long again as the
+ *	session waits for a connection that is lost
  * @depth: most operations under way
  * @flags: KRDMA_OP_VERIFY, KRDMA_OP_PLACED
  * @path: the file, NULL for standard input or output
  * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
  *	come, so that a failure before them leaves the file as it was.
  * @progress: the bar, NULL for none
+ * @quiet: do not say that the connection is lost
  * @moved: out: bytes moved
  * @elapsed_ns: out: how long that took
  */
@@ -340,6 +375,7 @@ struct pump_job {
 	const char *path;
 	int fd;
 	struct progress *progress;
+	bool quiet;
 	uint64_t moved;
 	uint64_t elapsed_ns;
 };

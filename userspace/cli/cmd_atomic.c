@@ -80,7 +80,8 @@ static int atomic_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("atomic %s %s", opts.opcode == KRDMA_OP_CMP_SWAP ? "cas" : "add", opts.text);
-	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_ATOMIC, 0, opts.timeout_ns);
+	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_ATOMIC,
+			connect_options(0, opts.timeout_ns));
 	if (rc)
 		return rc;
 	if (opts.opcode == KRDMA_OP_CMP_SWAP)

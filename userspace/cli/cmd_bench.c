@@ -387,8 +387,9 @@ static int bench_regions(struct bench *bench, const struct region_spec *spec)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
 	if (opts->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
 		rights |= KRDMA_RIGHT_READ;
-	rc = range_open(&bench->range, spec, rights, opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0,
-			opts->timeout_ns);
+	rc = range_open(&bench->range, spec, rights,
+			connect_options(opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0,
+					opts->timeout_ns));
 	bench->regions[0] = bench->range.region.id;
 	for (i = 1; !rc && i < opts->sessions; i++)
 		rc = range_open_again(&bench->range, spec, rights, opts->timeout_ns,

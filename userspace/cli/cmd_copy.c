@@ -15,6 +15,7 @@
 enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
+	OPT_RESUME,
 	OPT_VERIFY,
 	OPT_PLACED
 };
@@ -25,13 +26,15 @@ struct copy_options {
 	uint32_t flags;
 	uint64_t depth;
 	uint64_t timeout_ns;
+	struct krdma_connect_options connect;
 };
 
-#define COPY_HELP                                                          \
-	"  -q, --quiet       print no summary and no progress bar\n"       \
-	"  -Q, --depth N     operations under way (default 8)\n"           \
-	"  --progress        show the bar even if stderr is no terminal\n" \
-	"  --timeout SECONDS deadline of each operation (default 30)\n"    \
+#define COPY_HELP                                                                                \
+	"  -q, --quiet       print no summary and no progress bar\n"                             \
+	"  -Q, --depth N     operations under way (default 8)\n"                                 \
+	"  --progress        show the bar even if stderr is no terminal\n"                       \
+	"  --timeout SECONDS deadline of each operation (default 30, and as long as --resume)\n" \
+	"  --resume SECONDS  wait so long for a connection that is lost, or 'always'; 0: end\n"  \
 	"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 
 #define PUT_HELP "  --placed          post a READ behind each WRITE, on any transport\n"
@@ -45,6 +48,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 		{ "depth", required_argument, NULL, 'Q' },
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		{ "resume", required_argument, NULL, OPT_RESUME },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "placed", no_argument, NULL, OPT_PLACED },
 		COMMON_LONG,
@@ -77,6 +81,11 @@ static int copy_options(const struct command *command, int argc, char **argv,
 			if (parse_seconds(optarg, &opts->timeout_ns))
 				return usage_error("'%s' is not a time in seconds", optarg);
 			break;
+		case OPT_RESUME:
+			rc = resume_option(optarg, &opts->connect);
+			if (rc)
+				return rc;
+			break;
 		default:
 			rc = common_option(command, argv, c);
 			if (rc >= 0)
@@ -85,6 +94,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 	}
 	if (argc - optind != 2)
 		return usage_error("two operands are needed");
+	opts->connect.timeout_ms = timeout_to_ms(opts->timeout_ns);
 	subject_set("%s %s %s", command->name, argv[optind], argv[optind + 1]);
 	return -1;
 }
@@ -118,6 +128,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	progress.name = name;
 	progress.total = job->length;
 	job->timeout_ns = opts->timeout_ns;
+	job->quiet = opts->quiet;
 	job->depth = (unsigned int)opts->depth;
 	job->flags = opts->flags;
 	if (opts->progress && !opts->quiet)
@@ -171,7 +182,7 @@ static int put_run(int argc, char **argv)
 	job.length = bytes_left(job.fd, &st);
 
 	rights = KRDMA_RIGHT_WRITE | (opts.flags ? KRDMA_RIGHT_READ : 0);
-	rc = range_open(&range, &spec, rights, 0, opts.timeout_ns);
+	rc = range_open(&range, &spec, rights, opts.connect);
 	if (rc)
 		return rc;
 	job.range = &range;
@@ -206,7 +217,7 @@ static int get_run(int argc, char **argv)
 	else if (json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
 
-	rc = range_open(&range, &spec, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
+	rc = range_open(&range, &spec, KRDMA_RIGHT_READ, opts.connect);
 	if (rc)
 		return rc;
 	job.range = &range;

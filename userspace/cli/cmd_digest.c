@@ -57,7 +57,7 @@ static int digest_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("digest %s", opts.text);
-	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_READ, 0, opts.timeout_ns);
+	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_READ, connect_options(0, opts.timeout_ns));
 	if (rc)
 		return rc;
 	krdma_op_digest(&op, range.region.id, range.offset, range.length, &number);

@@ -158,7 +158,8 @@ static int ping_run(int argc, char **argv)
 	subject_set("ping %s", opts.host);
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	if (session_connect(krdma, opts.host, 0, opts.timeout_ns, &session, &peer)) {
+	if (session_connect(krdma, opts.host, connect_options(0, opts.timeout_ns), &session,
+			    &peer)) {
 		rc = fail_krdma();
 	} else {
 		sigaction(SIGINT, &action, NULL);

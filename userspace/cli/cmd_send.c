@@ -11,6 +11,7 @@
 enum {
 	OPT_LINES = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
+	OPT_RESUME,
 	OPT_VALUE
 };
 
@@ -21,6 +22,7 @@ struct send_options {
 	bool lines;
 	uint64_t value;
 	uint64_t timeout_ns;
+	struct krdma_connect_options connect;
 };
 
 /* Return: -1 to go on, else the exit status. */
@@ -30,6 +32,7 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 		{ "lines", no_argument, NULL, OPT_LINES },
 		{ "value", required_argument, NULL, OPT_VALUE },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		{ "resume", required_argument, NULL, OPT_RESUME },
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -47,6 +50,11 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 			if (parse_seconds(optarg, &opts->timeout_ns))
 				return usage_error("'%s' is not a time in seconds", optarg);
 			break;
+		case OPT_RESUME:
+			rc = resume_option(optarg, &opts->connect);
+			if (rc)
+				return rc;
+			break;
 		default:
 			rc = common_option(&cmd_send, argv, c);
 			if (rc >= 0)
@@ -55,6 +63,7 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 	}
 	if (argc - optind < 1 || argc - optind > 2)
 		return usage_error("a region is needed, and one message at most");
+	opts->connect.timeout_ms = timeout_to_ms(opts->timeout_ns);
 	opts->text = argv[optind];
 	opts->message = argv[optind + 1];
 	if (opts->lines && opts->message)
@@ -122,7 +131,7 @@ static int send_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("send %s", opts.text);
-	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_MESSAGE, 0, opts.timeout_ns);
+	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_MESSAGE, opts.connect);
 	if (rc)
 		return rc;
 	if (opts.lines) {
@@ -155,6 +164,7 @@ const struct command cmd_send = {
 		"ends when the message is in the receiver's queue; while that queue is full it waits.\n\n"
 		"  --lines           each line of standard input is a message, without its newline\n"
 		"  --value NUMBER    number of 64 bits that goes with each message (default 0)\n"
-		"  --timeout SECONDS give up after this time (default 30)\n",
+		"  --timeout SECONDS give up after this time (default 30)\n"
+		"  --resume SECONDS  wait so long for a connection that is lost, or 'always'; 0: end\n",
 	.run = send_run,
 };

@@ -66,8 +66,8 @@ static int ls_run(int argc, char **argv)
 	if (krdma_new(&krdma))
 		return fail_krdma();
 	/* A peer shows the right to send messages only in a session that can carry them. */
-	if (session_connect(krdma, argv[optind], KRDMA_CONNECT_MESSAGES, timeout_ns, &session,
-			    &peer)) {
+	if (session_connect(krdma, argv[optind],
+			    connect_options(KRDMA_CONNECT_MESSAGES, timeout_ns), &session, &peer)) {
 		rc = fail_krdma();
 	} else {
 		root = json_root();

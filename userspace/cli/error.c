@@ -39,6 +39,15 @@ int fail(const char *fmt, ...)
 	return FAILED;
 }
 
+void tell(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	message(fmt, args, "");
+	va_end(args);
+}
+
 int fail_krdma(void)
 {
 	return fail("%s", krdma_error());

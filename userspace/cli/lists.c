@@ -184,27 +184,18 @@ static const char *const state_names[] = {
 static const char *const session_flags[] = { "private", "inbound", "lingering" };
 
 static const struct field session_fields[] = {
-	{ "session", FIELD_COUNT, false },
-	{ "local", FIELD_TEXT, false },
-	{ "peer", FIELD_TEXT, false },
-	{ "state", FIELD_TEXT, false },
-	{ "flags", FIELD_LIST, false },
-	{ "device", FIELD_TEXT, false },
-	{ "uid", FIELD_COUNT, true },
-	{ "users", FIELD_COUNT, false },
-	{ "regions", FIELD_COUNT, false },
-	{ "grants", FIELD_COUNT, false },
-	{ "segments", FIELD_COUNT, false },
-	{ "in_flight", FIELD_COUNT, false },
-	{ "waiting", FIELD_COUNT, false },
-	{ "requests", FIELD_COUNT, false },
-	{ "bytes_read", FIELD_SIZE, true },
-	{ "bytes_written", FIELD_SIZE, false },
-	{ "transfers", FIELD_COUNT, false },
-	{ "failures", FIELD_COUNT, false },
-	{ "age_ms", FIELD_MS, false },
-	{ "idle_ms", FIELD_MS, false },
-	{ "peer_incarnation", FIELD_TEXT, true },
+	{ "session", FIELD_COUNT, false },   { "local", FIELD_TEXT, false },
+	{ "peer", FIELD_TEXT, false },       { "state", FIELD_TEXT, false },
+	{ "flags", FIELD_LIST, false },      { "device", FIELD_TEXT, false },
+	{ "uid", FIELD_COUNT, true },        { "users", FIELD_COUNT, false },
+	{ "regions", FIELD_COUNT, false },   { "grants", FIELD_COUNT, false },
+	{ "segments", FIELD_COUNT, false },  { "in_flight", FIELD_COUNT, false },
+	{ "waiting", FIELD_COUNT, false },   { "requests", FIELD_COUNT, false },
+	{ "bytes_read", FIELD_SIZE, true },  { "bytes_written", FIELD_SIZE, false },
+	{ "transfers", FIELD_COUNT, false }, { "failures", FIELD_COUNT, false },
+	{ "age_ms", FIELD_MS, false },       { "idle_ms", FIELD_MS, false },
+	{ "resume_s", FIELD_COUNT, true },   { "keepalive_s", FIELD_COUNT, false },
+	{ "away_ms", FIELD_MS, false },      { "peer_incarnation", FIELD_TEXT, false },
 };
 
 static void session_fill(struct json_object *object, const void *entry)
@@ -231,6 +222,9 @@ static void session_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "failures", info->failures);
 	json_add_count(object, "age_ms", info->age_ms);
 	json_add_count(object, "idle_ms", info->idle_ms);
+	json_add_count(object, "resume_s", info->resume_s);
+	json_add_count(object, "keepalive_s", info->keepalive_s);
+	json_add_count(object, "away_ms", info->away_ms);
 	json_add_hex(object, "peer_incarnation", info->peer_incarnation);
 }
 

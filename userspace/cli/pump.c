@@ -28,7 +28,7 @@
 #define RING_SIZE (16 * MIB)
 #define SLOT_MAX  (4 * MIB)
 #define SLOT_MIN  (64 * KIB)
-#define BAR_NS    (NSEC_PER_SEC / 4)
+#define LOOK_NS   (NSEC_PER_SEC / 4)
 
 enum slot_state {
 	WITH_FILE, /* the file's thread fills or empties it */
@@ -446,7 +446,7 @@ static struct pump *pump_new(const struct pump_job *job)
 	pump->opcode = job->opcode;
 	pump->flags = job->flags;
 	pump->length = job->length;
-	pump->timeout_ns = job->timeout_ns;
+	pump->timeout_ns = job->timeout_ns ? job->timeout_ns : patient_timeout(job->range);
 	pump->path = job->path;
 	pump->fd = job->fd;
 	pump->depth = job->depth;
@@ -475,6 +475,22 @@ static void pump_start(struct pump *pump)
 	crew_start(&pump->crew, wire_work, pump);
 }
 
+/* Until all threads have ended, or one has failed; with the crew's lock held. */
+static void pump_watch(struct pump *pump, struct pump_job *job)
+{
+	struct watch watch = { .moved = 0 };
+	uint64_t moved;
+
+	while (!crew_wait_locked(&pump->crew, job->quiet ? 0 : LOOK_NS)) {
+		moved = pump->moved;
+		pthread_mutex_unlock(&pump->crew.lock);
+		if (job->progress)
+			progress_update(job->progress, moved);
+		connection_watch(&watch, job->range, job->progress, moved);
+		pthread_mutex_lock(&pump->crew.lock);
+	}
+}
+
 int pump_run(struct pump_job *job)
 {
 	const uint64_t start = now_ns();
@@ -491,8 +507,7 @@ int pump_run(struct pump_job *job)
 	pump_start(pump);
 
 	pthread_mutex_lock(&pump->crew.lock);
-	while (!crew_wait_locked(&pump->crew, job->progress ? BAR_NS : 0))
-		progress_update(job->progress, pump->moved);
+	pump_watch(pump, job);
 	failed = pump->crew.failed;
 	job->moved = pump->moved;
 	pthread_mutex_unlock(&pump->crew.lock);

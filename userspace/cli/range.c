@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* From a region on the command line to an open one. */
+#include <string.h>
+
 #include "cli.h"
 
 /* Enough for the addresses of a host with several networks. */
@@ -10,16 +12,35 @@ uint32_t timeout_to_ms(uint64_t ns)
 	return (uint32_t)((ns + 999999) / 1000000);
 }
 
-int session_connect(struct krdma *krdma, const char *host, uint32_t flags, uint64_t timeout_ns,
+struct krdma_connect_options connect_options(uint32_t flags, uint64_t timeout_ns)
+{
+	return (struct krdma_connect_options){
+		.flags = flags,
+		.timeout_ms = timeout_to_ms(timeout_ns),
+	};
+}
+
+int resume_option(const char *text, struct krdma_connect_options *options)
+{
+	uint64_t seconds = KRDMA_RESUME_ALWAYS;
+
+	if (strcmp(text, "always") != 0 && parse_count(text, KRDMA_RESUME_MAX, &seconds))
+		return usage_error("'%s' is not a number of seconds, 0 to %d, or 'always'", text,
+				   KRDMA_RESUME_MAX);
+	options->resume_s = (uint32_t)seconds;
+	options->flags = seconds ? 0 : KRDMA_CONNECT_FAIL_FAST;
+	return DONE;
+}
+
+int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,
 		    uint32_t *session, struct krdma_sockaddr *peer)
 {
-	const uint32_t timeout_ms = timeout_to_ms(timeout_ns);
 	struct krdma_sockaddr addrs[ADDRS_MAX];
 	int count = krdma_resolve(host, addrs, ADDRS_MAX);
 	int i;
 
 	for (i = 0; i < count; i++) {
-		if (krdma_connect_flags(krdma, &addrs[i], flags, timeout_ms, session))
+		if (krdma_connect_with(krdma, &addrs[i], &options, session))
 			continue;
 		*peer = addrs[i];
 		if (!peer->port)
@@ -30,30 +51,29 @@ int session_connect(struct krdma *krdma, const char *host, uint32_t flags, uint6
 }
 
 static int open_region(struct krdma *krdma, const struct region_spec *spec, uint32_t rights,
-		       uint32_t flags, uint64_t timeout_ns, struct krdma_region *region)
+		       struct krdma_connect_options options, uint32_t *session,
+		       struct krdma_region *region)
 {
 	struct krdma_sockaddr peer;
-	uint32_t session;
 
 	if (rights & KRDMA_RIGHT_MESSAGE)
-		flags |= KRDMA_CONNECT_MESSAGES;
-	if (session_connect(krdma, spec->host, flags, timeout_ns, &session, &peer) ||
-	    krdma_open_region(krdma, session, spec->name, rights, timeout_to_ms(timeout_ns),
-			      region)) {
+		options.flags |= KRDMA_CONNECT_MESSAGES;
+	if (session_connect(krdma, spec->host, options, session, &peer) ||
+	    krdma_open_region(krdma, *session, spec->name, rights, options.timeout_ms, region)) {
 		fail_krdma();
 		return FAILED;
 	}
 	return DONE;
 }
 
-int range_open(struct range *range, const struct region_spec *spec, uint32_t rights, uint32_t flags,
-	       uint64_t timeout_ns)
+int range_open(struct range *range, const struct region_spec *spec, uint32_t rights,
+	       struct krdma_connect_options options)
 {
 	char text[SIZE_TEXT];
 
 	if (krdma_new(&range->krdma))
 		return fail_krdma();
-	if (open_region(range->krdma, spec, rights, flags, timeout_ns, &range->region)) {
+	if (open_region(range->krdma, spec, rights, options, &range->session, &range->region)) {
 		krdma_free(range->krdma);
 		return FAILED;
 	}
@@ -75,8 +95,10 @@ int range_open_again(const struct range *range, const struct region_spec *spec, 
 		     uint64_t timeout_ns, uint32_t *region)
 {
 	struct krdma_region again;
+	uint32_t session;
 
-	if (open_region(range->krdma, spec, rights, KRDMA_CONNECT_PRIVATE, timeout_ns, &again))
+	if (open_region(range->krdma, spec, rights,
+			connect_options(KRDMA_CONNECT_PRIVATE, timeout_ns), &session, &again))
 		return FAILED;
 	if (again.length != range->region.length)
 		return fail("'%s' has changed its length meanwhile", spec->name);

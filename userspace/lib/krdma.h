@@ -334,18 +334,60 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 		  uint32_t *session);
 
 /**
+ * struct krdma_connect_options - how a session is to be; 0 is the default of each
+ * @flags: KRDMA_CONNECT_PRIVATE: the session is not shared with other handles;
+ *	KRDMA_CONNECT_MESSAGES: it can carry messages; KRDMA_CONNECT_FAIL_FAST: it ends with
+ *	its connection
+ * @timeout_ms: give up after this many milliseconds
+ * @resume_s: seconds that it goes on when its connection is lost, or KRDMA_RESUME_ALWAYS
+ * @keepalive_s: seconds after which a dead path is noticed
+ */
+struct krdma_connect_options {
+	uint32_t flags;
+	uint32_t timeout_ms;
+	uint32_t resume_s;
+	uint32_t keepalive_s;
+};
+
+/**
+ * krdma_connect_with() - get a session with a peer, with options
+ * @krdma: the handle
+ * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @options: how the session is to be
+ * @session: out: the session's id
+ *
+ * Return: as krdma_connect().
+ */
+int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
+		       const struct krdma_connect_options *options, uint32_t *session);
+
+/**
  * krdma_connect_flags() - get a session with a peer, with flags
  * @krdma: the handle
  * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
- * @flags: KRDMA_CONNECT_PRIVATE: the session is not shared with other handles;
- *	KRDMA_CONNECT_MESSAGES: it can carry messages
+ * @flags: KRDMA_CONNECT_*
  * @timeout_ms: give up after this many milliseconds; 0 for the default
  * @session: out: the session's id
  *
  * Return: as krdma_connect().
  */
-int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
-			uint32_t timeout_ms, uint32_t *session);
+static inline int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst,
+				      uint32_t flags, uint32_t timeout_ms, uint32_t *session)
+{
+	const struct krdma_connect_options options = { flags, timeout_ms, 0, 0 };
+
+	return krdma_connect_with(krdma, dst, &options, session);
+}
+
+/**
+ * krdma_session() - what the kernel says of a session
+ * @krdma: the handle
+ * @session: id of a session, from krdma_connect()
+ * @info: out: its state, and what it has done so far
+ *
+ * Return: 0 or a negative errno.
+ */
+int krdma_session(struct krdma *krdma, uint32_t session, struct krdma_session_info *info);
 
 /**
  * krdma_ping() - one round trip to the peer's module

@@ -185,13 +185,15 @@ int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags)
 	return rc ? rc : arg.fd;
 }
 
-int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t flags,
-			uint32_t timeout_ms, uint32_t *session)
+int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
+		       const struct krdma_connect_options *options, uint32_t *session)
 {
 	struct krdma_ioc_connect arg = {
 		.size = sizeof(arg),
-		.flags = flags,
-		.timeout_ms = timeout_ms,
+		.flags = options->flags,
+		.timeout_ms = options->timeout_ms,
+		.resume_s = options->resume_s,
+		.keepalive_s = options->keepalive_s,
 	};
 	int rc;
 
@@ -205,7 +207,23 @@ int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst, u
 int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
 		  uint32_t *session)
 {
-	return krdma_connect_flags(krdma, dst, 0, timeout_ms, session);
+	const struct krdma_connect_options options = { .timeout_ms = timeout_ms };
+
+	return krdma_connect_with(krdma, dst, &options, session);
+}
+
+int krdma_session(struct krdma *krdma, uint32_t session, struct krdma_session_info *info)
+{
+	struct krdma_ioc_list arg = {
+		.size = sizeof(arg),
+		.kind = KRDMA_LIST_SESSIONS,
+		.session = session,
+		.entries = (uintptr_t)info,
+		.stride = sizeof(*info),
+		.count = 1,
+	};
+
+	return krdma__ioctl(krdma, KRDMA_IOC_LIST, &arg);
 }
 
 int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,

@@ -140,6 +140,24 @@ ahead()
 	return $rc
 }
 check "put reads the file ahead while the wire stands" ahead
+away()
+{
+	local pid rc=1
+
+	mkfifo told
+	touch lost
+	KRDMA_FAKE_AWAY=$PWD/lost KRDMA_FAKE_HANG=1 LD_PRELOAD=$fake "$krdma" "$@" 2> told &
+	pid=$!
+	exec 9< told
+	timeout 10 grep -qxm1 "krdma: $*: the connection is lost, and waited for, 60 s at most" <&9 &&
+		rm lost && timeout 10 grep -qxm1 "krdma: $*: the connection is back" <&9 && rc=0
+	kill -KILL $pid
+	wait $pid 2> /dev/null
+	exec 9<&-
+	rm told
+	return $rc
+}
+check "put says that the connection is lost, and that it is back" away put data h/scratch
 few()
 {
 	run 0 put small_file h/scratch && grep -q '^buffer 65536 ' log &&
@@ -304,6 +322,15 @@ json_put()
 		json 'd["bytes"] == 20000001 and d["mib_per_second"] > 0 and d["seconds"] > 0'
 }
 check "put -j" json_put
+resumes()
+{
+	run 0 put --resume "$1" data h/scratch && grep -q "^connect .* $2\$" log
+}
+check "put --resume" resumes 7 'resume 7'
+check "put --resume always" resumes always 'resume 65535'
+check "put --resume 0: the session ends with its connection" resumes 0 'resume 0 fail_fast'
+check "put --resume of too long a time" fails 2 "'3601' is not a number of seconds, 0 to 3600" \
+	put --resume 3601 data h/scratch
 check "put -Q 0" fails 2 "'0' is not a depth, 1 to 1024" put -Q 0 data h/scratch
 check "get -Q of too many" fails 2 "'1025' is not a depth" get -Q 1025 h/scratch copy
 timeouts() { run 0 ls --timeout 1.5 h && grep -q 'timeout 1500' log; }
@@ -312,7 +339,7 @@ second()
 {
 	KRDMA_FAKE_REFUSE=1 fails 1 'nobody listens at 10.0.0.2' ls h &&
 		KRDMA_FAKE_REFUSE=1 run 0 ls h2 && [ "$(cat log)" = "$(printf \
-		'connect fd00::2 port 0 scope 0 timeout 0 messages\nconnect 10.0.0.2 port 0 scope 0 timeout 0 messages')" ]
+		'connect fd00::2 port 0 scope 0 timeout 0 resume 0 messages\nconnect 10.0.0.2 port 0 scope 0 timeout 0 resume 0 messages')" ]
 }
 check "the next address of a host is tried" second
 
@@ -886,7 +913,7 @@ bench_sends()
 bench_send()
 {
 	bench_sends 208 851968 send h/new -n 200 -t 8 && grep -q '^ 4096  *200 ' table &&
-		grep -q '^connect .* timeout 0 messages$' sent && grep -q '^open new rights 16$' sent &&
+		grep -q '^connect .* timeout 0 resume 0 messages$' sent && grep -q '^open new rights 16$' sent &&
 		grep -q 'operations 208 under_way_max 8 ' sent
 }
 check "bench send" bench_send

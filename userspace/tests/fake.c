@@ -15,6 +15,7 @@
  *   KRDMA_FAKE_ACCEPT=N             no more of them are taken by one call
  *   KRDMA_FAKE_NO_URING=1           the kernel refuses io_uring
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
+ *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
  *   KRDMA_FAKE_LOG=FILE             gets a line for each thing worth a test
  */
 /* Else open() would be compiled as a second open64(). */
@@ -216,9 +217,10 @@ static int do_connect(struct krdma_ioc_connect *arg)
 	unsigned int port, scope;
 
 	take_apart(&arg->dst, text, &port, &scope);
-	say("connect %s port %u scope %u timeout %u%s%s\n", text, port, scope, arg->timeout_ms,
-	    arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
-	    arg->flags & KRDMA_CONNECT_MESSAGES ? " messages" : "");
+	say("connect %s port %u scope %u timeout %u resume %u%s%s%s\n", text, port, scope,
+	    arg->timeout_ms, arg->resume_s, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
+	    arg->flags & KRDMA_CONNECT_MESSAGES ? " messages" : "",
+	    arg->flags & KRDMA_CONNECT_FAIL_FAST ? " fail_fast" : "");
 	if (getenv("KRDMA_FAKE_REFUSE") && !refused) {
 		refused = true;
 		return give(ECONNREFUSED, "nobody listens at %s", text);
@@ -881,6 +883,8 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 						     .port = 7471,
 						     .addr = { 0xfd, [15] = 2 } };
 
+	const char *away = getenv("KRDMA_FAKE_AWAY");
+
 	memset(entry, 0, arg->stride);
 	switch (arg->kind) {
 	case KRDMA_LIST_DEVICES:
@@ -910,6 +914,8 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 			.flags = KRDMA_SESSION_INBOUND,
 			.bytes_read = 1ULL << 63,
 			.device = "rxe0",
+			.resume_s = 60,
+			.away_ms = away && !access(away, F_OK),
 		};
 		break;
 	case KRDMA_LIST_EXPORTS:

@@ -146,6 +146,7 @@ static void kbench_disconnect(void)
 static int kbench_connect(void)
 {
 	struct sockaddr_storage src, dst;
+	struct krdma_connect_param param = { .dst = &dst, .src = &src };
 	u32 i;
 	int rc;
 
@@ -154,7 +155,7 @@ static int kbench_connect(void)
 		rc = inet_pton_with_scope(&init_net, AF_UNSPEC, kbench_dst, NULL, &dst);
 	if (rc)
 		return rc;
-	kb.session = krdma_connect(kb.client, &dst, &src, 0, 0);
+	kb.session = krdma_connect(kb.client, &param);
 	if (IS_ERR(kb.session))
 		return PTR_ERR(kb.session);
 	kb.region = krdma_open(kb.session, kbench_name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
