@@ -52,6 +52,25 @@ TRACE_EVENT(krdma_session_state,
 		  krdma_show_state(__entry->old), krdma_show_state(__entry->state), __entry->err)
 );
 
+TRACE_EVENT(krdma_channel_state,
+	TP_PROTO(u64 session, u32 channel, int old, int state),
+	TP_ARGS(session, channel, old, state),
+	TP_STRUCT__entry(
+		__field(u64, session)
+		__field(u32, channel)
+		__field(int, old)
+		__field(int, state)
+	),
+	TP_fast_assign(
+		__entry->session = session;
+		__entry->channel = channel;
+		__entry->old = old;
+		__entry->state = state;
+	),
+	TP_printk("session=%llu channel=%u %s -> %s", __entry->session, __entry->channel,
+		  krdma_show_state(__entry->old), krdma_show_state(__entry->state))
+);
+
 TRACE_EVENT(krdma_cm_event,
 	TP_PROTO(u64 session, int event, int status),
 	TP_ARGS(session, event, status),

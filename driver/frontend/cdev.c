@@ -47,6 +47,7 @@ struct krdma_call {
 		struct krdma_ioc_listen listen;
 		struct krdma_ioc_unlisten unlisten;
 		struct krdma_ioc_connect connect;
+		struct krdma_ioc_disconnect disconnect;
 		struct krdma_ioc_ping ping;
 		struct krdma_ioc_buffer buffer;
 		struct krdma_ioc_export export;
@@ -287,7 +288,9 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 	struct sockaddr_storage *addr = &call->cmd.unlisten.addr;
 	int rc = krdma_listener_check(call, addr);
 
-	return rc ?: krdma_unlisten(call->ctx->net, addr, &call->error);
+	return rc    ?:
+		       krdma_unlisten(call->ctx->net, addr,
+				      call->cmd.unlisten.flags & KRDMA_UNLISTEN_KEEP, &call->error);
 }
 
 /* ---- sessions and regions ---- */
@@ -343,6 +346,21 @@ static int krdma_ioc_ping(struct krdma_call *call)
 			&call->error);
 	krdma_handle_put(h);
 	return rc ?: krdma_call_reply(call);
+}
+
+static int krdma_ioc_disconnect(struct krdma_call *call)
+{
+	struct krdma_ioc_disconnect *cmd = &call->cmd.disconnect;
+	struct krdma_ctx *ctx = call->ctx;
+
+	if (cmd->reserved)
+		return -EINVAL;
+	if (cmd->timeout_ms > KRDMA_DRAIN_MAX_MS)
+		return krdma_explain(&call->error, -EINVAL, "what is under way has %u s at most",
+				     KRDMA_DRAIN_MAX);
+	return krdma_sessions_drain(ctx->net, ctx->user->uid,
+				    ns_capable(ctx->net->user_ns, CAP_NET_ADMIN), cmd->serial,
+				    krdma_default_ms(cmd->timeout_ms), &call->error);
 }
 
 static int krdma_ioc_open(struct krdma_call *call)
@@ -496,9 +514,10 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(DESTROY, destroy, id, U32_MAX),
 	KRDMA_IOC(LIST, list, cursor, 0),
 	KRDMA_IOC(LISTEN, listen, reserved, 0),
-	KRDMA_IOC(UNLISTEN, unlisten, addr, 0),
+	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_KEEP),
 	KRDMA_IOC(CONNECT, connect, keepalive_s, KRDMA_CONNECT_FLAGS),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
+	KRDMA_IOC(DISCONNECT, disconnect, reserved, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),
 	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD),
 	KRDMA_IOC(OPEN, open, name, 0),

@@ -209,9 +209,10 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		info.away_ms = max_t(u64, jiffies_to_msecs(jiffies - sess->lost_at), 1);
 	ch = sess->ch;
 	spin_lock(&ch->lock);
-	info.state = sess->resuming && sess->state == KRDMA_SESSION_UP ?
-			     KRDMA_SESSION_RESUMING :
-			     max_t(u32, sess->state, ch->state);
+	info.state = sess->state != KRDMA_SESSION_UP ? sess->state :
+		     sess->drains                    ? KRDMA_SESSION_DRAINING :
+		     sess->resuming                  ? KRDMA_SESSION_RESUMING :
+						       max_t(u32, sess->state, ch->state);
 	if (ch->dev)
 		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
 	spin_unlock(&ch->lock);

@@ -537,6 +537,8 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	/* The peer may not know the right. */
 	if ((rights & KRDMA_RIGHT_MESSAGE) && !sess->ch->messages)
 		return ERR_PTR(krdma_explain(error, -EOPNOTSUPP, krdma_no_messages));
+	if (READ_ONCE(sess->drains))
+		return ERR_PTR(krdma_session_explain(sess, sess->ch, -ENOTCONN, error));
 	spin_lock_bh(&sess->lock);
 	region = krdma_region_share(sess, name, rights);
 	spin_unlock_bh(&sess->lock);

@@ -66,7 +66,8 @@ void krdma_transfer_leave(struct krdma_transfer *x)
 	if (unlikely(ch->scan == &x->all))
 		ch->scan = x->all.next;
 	hlist_del_init(&x->all);
-	ch->ntransfers--;
+	if (!--ch->ntransfers && unlikely(ch->drains) && !x->moved_on)
+		ch->events |= KRDMA_CHANNEL_IDLE;
 	/* Mostly it is on no list: all of it was on the wire. */
 	if (!list_empty(&x->node))
 		list_del_init(&x->node);
@@ -399,6 +400,8 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 		x->moved_on = false;
 		if (!err && atomic_read(&x->submitter->cancels) != x->cancel)
 			err = -ECANCELED;
+	} else if (!err && unlikely(ch->drains)) {
+		err = -ENOTCONN;
 	}
 	if (!err && unlikely(ch->state != KRDMA_CHANNEL_UP && !ch->resumes))
 		err = -ENOTCONN;

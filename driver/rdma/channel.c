@@ -25,6 +25,7 @@
 #include <linux/slab.h>
 
 #include "rdma/rdma.h"
+#include "trace.h"
 
 /* Post what is ready, and complete what ended. */
 static void krdma_channel_kick(struct tasklet_struct *t)
@@ -70,6 +71,20 @@ void krdma_channel_init(struct krdma_channel *ch, struct krdma_session *sess,
 }
 
 /**
+ * krdma_channel_set_state - change the state of a channel
+ * @ch: channel
+ * @state: Documentation/lifetime.rst, "A further channel"
+ *
+ * Context: channel->lock held.
+ */
+void krdma_channel_set_state(struct krdma_channel *ch, enum krdma_channel_state state)
+{
+	lockdep_assert_held(&ch->lock);
+	trace_krdma_channel_state(ch->serial, ch->index, ch->state, state);
+	WRITE_ONCE(ch->state, state);
+}
+
+/**
  * krdma_channel_begin - begin with a connection of a channel
  * @ch: channel that has none yet, or was taken apart: no work or tasklet of it but ->kick runs
  *
@@ -88,7 +103,7 @@ void krdma_channel_begin(struct krdma_channel *ch)
 	INIT_LIST_HEAD(&ch->graces);
 	INIT_LIST_HEAD(&ch->sinks);
 	ch->ops->begin(ch);
-	WRITE_ONCE(ch->state, KRDMA_CHANNEL_CONNECTING);
+	krdma_channel_set_state(ch, KRDMA_CHANNEL_CONNECTING);
 	krdma_channel_unlock_later(ch);
 }
 
@@ -126,7 +141,7 @@ void krdma_channel_close(struct krdma_channel *ch)
 	lockdep_assert_held(&ch->lock);
 	if (ch->state >= KRDMA_CHANNEL_DOWN)
 		return;
-	WRITE_ONCE(ch->state, KRDMA_CHANNEL_DOWN);
+	krdma_channel_set_state(ch, KRDMA_CHANNEL_DOWN);
 	if (ch->data)
 		ch->data->fail(ch);
 	/* A sender may wait to post. */

@@ -83,6 +83,7 @@ enum krdma_channel_state {
 enum krdma_channel_event {
 	KRDMA_CHANNEL_LOST = 1, /* it has failed; with the first the session, unless that resumes */
 	KRDMA_CHANNEL_TX = 2,   /* ->tx_wanted, and a buffer came back */
+	KRDMA_CHANNEL_IDLE = 4, /* ->drains, and its last transfer has ended */
 };
 
 /* One queue pair of a session. */
@@ -111,6 +112,7 @@ struct krdma_channel {
 	struct list_head fenced;     /* the first: WRITEs that wait for another to be made anew */
 	struct hlist_node *scan;     /* where the walk of ->transfers goes on */
 	u32 ntransfers;
+	bool drains; /* no transfer begins any more */
 	u64 bytes_read;
 	u64 bytes_written;
 	u64 ended_transfers;

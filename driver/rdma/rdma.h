@@ -79,6 +79,7 @@
 /* channel.c: its state and its lock */
 void krdma_channel_init(struct krdma_channel *ch, struct krdma_session *sess,
 			const struct krdma_channel_ops *ops);
+void krdma_channel_set_state(struct krdma_channel *ch, enum krdma_channel_state state);
 void krdma_channel_begin(struct krdma_channel *ch);
 void krdma_channel_close(struct krdma_channel *ch);
 void krdma_channel_fail(struct krdma_channel *ch, int err, const char *cause, int bye);

@@ -168,7 +168,7 @@ static void krdma_channel_end(struct krdma_channel *ch)
 	else
 		krdma_conn_rest(ch);
 	krdma_channel_lock(ch);
-	WRITE_ONCE(ch->state, KRDMA_CHANNEL_DEAD);
+	krdma_channel_set_state(ch, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
 }
 

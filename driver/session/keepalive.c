@@ -168,6 +168,7 @@ static void krdma_session_tick(struct work_struct *work)
 	struct krdma_session *sess = container_of(work, struct krdma_session, tick.work);
 	unsigned long next = jiffies + msecs_to_jiffies(KRDMA_SESSION_TICK_MS);
 	ktime_t now = ktime_get();
+	bool notice;
 
 	if (!sess->inbound) {
 		mutex_lock(&krdma_sessions_lock);
@@ -189,9 +190,12 @@ static void krdma_session_tick(struct work_struct *work)
 					  KRDMA_WIRE_REASON_TIMEOUT);
 	else if (sess->resuming)
 		krdma_session_away_tick(sess);
+	notice = krdma_session_drain_tick(sess);
 	now = ktime_add_ms(now, jiffies_to_msecs(max_t(long, next - jiffies, 1)));
 	krdma_session_tick_by(sess, now);
 	spin_unlock_bh(&sess->lock);
+	if (notice)
+		krdma_session_notice(sess);
 }
 
 /**

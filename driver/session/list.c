@@ -215,7 +215,7 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 		/* One for messages serves those as well who want none. */
 		if (sess->inbound || sess->private || sess->net != net || !uid_eq(sess->uid, uid) ||
 		    !krdma_connect_alike(&sess->options, options) ||
-		    READ_ONCE(sess->state) > KRDMA_SESSION_UP ||
+		    READ_ONCE(sess->state) > KRDMA_SESSION_UP || READ_ONCE(sess->drains) ||
 		    (READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP &&
 		     !READ_ONCE(sess->ch->resumes)) ||
 		    ((options->flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||

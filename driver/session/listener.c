@@ -381,7 +381,7 @@ out:
 	return rc;
 }
 
-static void krdma_listener_end(struct krdma_listener *l)
+static void krdma_listener_end(struct krdma_listener *l, bool keep)
 {
 	struct rdma_cm_id *id;
 
@@ -394,7 +394,8 @@ static void krdma_listener_end(struct krdma_listener *l)
 	/* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
 	if (id)
 		rdma_destroy_id(id);
-	krdma_sessions_fail(NULL, l->serial, "the listener was removed");
+	if (!keep)
+		krdma_sessions_fail(NULL, l->serial, "the listener was removed");
 	kfree(l->allow);
 	kfree(l);
 }
@@ -403,12 +404,14 @@ static void krdma_listener_end(struct krdma_listener *l)
  * krdma_unlisten - stop accepting peers at an address
  * @net: network namespace
  * @addr: local address, with port
+ * @keep: the sessions that came through it go on
  * @error: explanation
  *
  * Context: process.
  * Return: 0 or -ENOENT
  */
-int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, struct krdma_error *error)
+int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool keep,
+		   struct krdma_error *error)
 {
 	struct krdma_listener *l;
 	int rc = 0;
@@ -416,7 +419,7 @@ int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, struct 
 	mutex_lock(&krdma_listeners_start);
 	l = krdma_listener_find(net, addr);
 	if (l)
-		krdma_listener_end(l);
+		krdma_listener_end(l, keep);
 	else
 		rc = krdma_explain(error, -ENOENT, "there is no listener on %pISpc", addr);
 	mutex_unlock(&krdma_listeners_start);
@@ -436,7 +439,7 @@ void krdma_listeners_drop(const void *owner)
 	mutex_lock(&krdma_listeners_start);
 	list_for_each_entry_safe(l, next, &krdma_listeners, node)
 		if (!owner || l->owner == owner)
-			krdma_listener_end(l);
+			krdma_listener_end(l, false);
 	mutex_unlock(&krdma_listeners_start);
 }
 

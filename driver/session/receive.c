@@ -271,6 +271,24 @@ static const char *krdma_ctl_message_late(struct krdma_channel *ch, struct krdma
 	return cause;
 }
 
+/* The peer ends the session; or gives notice that it will. Return: as krdma_ctl_handle() */
+static const char *krdma_ctl_left(struct krdma_session *sess, const struct krdma_wire_bye *bye)
+{
+	u32 reason = le32_to_cpu(bye->reason), notice_ms = le32_to_cpu(bye->notice);
+	const char *cause = krdma_wire_reason_text(reason), *wrong = "a notice of an initiator";
+
+	if (!notice_ms) {
+		krdma_session_fail(sess, -ECONNRESET, cause, reason ? -1 : KRDMA_BYE_QUIET);
+		return NULL;
+	}
+	if (!sess->inbound) {
+		krdma_session_drain(sess, min_t(u32, notice_ms, KRDMA_DRAIN_MAX_MS), cause, reason);
+		return NULL;
+	}
+	krdma_session_protocol(sess, wrong);
+	return wrong;
+}
+
 /* Return: NULL, or how the peer broke the protocol: the session ends. */
 static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx *rx,
 				    struct krdma_tx *tx)
@@ -290,9 +308,7 @@ static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx 
 	if (msg->hdr.type & KRDMA_WIRE_REPLY)
 		krdma_rpc_replied(sess, rx, msg);
 	else if (msg->hdr.type == KRDMA_WIRE_BYE)
-		krdma_session_fail(sess, -ECONNRESET,
-				   krdma_wire_reason_text(le32_to_cpu(msg->bye.reason)),
-				   msg->bye.reason ? -1 : KRDMA_BYE_QUIET);
+		cause = krdma_ctl_left(sess, &msg->bye);
 	else if (krdma_ctl_request(sess, rx, tx, msg))
 		tx = NULL;
 out:
@@ -353,6 +369,20 @@ void krdma_ctl_replies(struct tasklet_struct *t)
 	ch->sess->role->replies_due(ch->sess);
 }
 
+static bool krdma_ctl_bye_in(struct krdma_session *sess, struct krdma_tx *tx, u8 reason,
+			     u32 notice_ms)
+{
+	struct krdma_wire_bye *bye;
+
+	if (!tx)
+		return false;
+	bye = krdma_wire_build(tx->buf, KRDMA_WIRE_BYE, sizeof(*bye), 0);
+	bye->reason = cpu_to_le32(reason);
+	bye->notice = cpu_to_le32(notice_ms);
+	trace_krdma_message(sess->serial, true, &bye->hdr);
+	return !krdma_post_tx(sess->ch, tx, !notice_ms);
+}
+
 /**
  * krdma_ctl_bye - tell the peer that the session ends
  * @sess: session, closing, its queue pair still good
@@ -363,13 +393,19 @@ void krdma_ctl_replies(struct tasklet_struct *t)
  */
 bool krdma_ctl_bye(struct krdma_session *sess, u8 reason)
 {
-	struct krdma_tx *tx = krdma_post_tx_last(sess->ch);
-	struct krdma_wire_bye *bye;
+	return krdma_ctl_bye_in(sess, krdma_post_tx_last(sess->ch), reason, 0);
+}
 
-	if (!tx)
-		return false;
-	bye = krdma_wire_build(tx->buf, KRDMA_WIRE_BYE, sizeof(*bye), 0);
-	bye->reason = cpu_to_le32(reason);
-	trace_krdma_message(sess->serial, true, &bye->hdr);
-	return !krdma_post_tx(sess->ch, tx, true);
+/**
+ * krdma_ctl_notice - tell the initiator when the session ends
+ * @sess: session, inbound
+ * @reason: enum krdma_wire_reason
+ * @notice_ms: milliseconds until then
+ *
+ * Context: process.
+ * Return: true if it is sent, or will be when the connection is back
+ */
+bool krdma_ctl_notice(struct krdma_session *sess, u8 reason, u32 notice_ms)
+{
+	return krdma_ctl_bye_in(sess, krdma_post_tx_get(sess->ch, 0), reason, notice_ms);
 }

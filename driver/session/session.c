@@ -91,7 +91,7 @@ void krdma_session_up(struct krdma_channel *ch)
 	up = sess->state == before && ch->state == KRDMA_CHANNEL_CONNECTING;
 	if (up) {
 		WRITE_ONCE(ch->connections, ch->connections + 1);
-		WRITE_ONCE(ch->state, KRDMA_CHANNEL_UP);
+		krdma_channel_set_state(ch, KRDMA_CHANNEL_UP);
 		ch->up_at = ktime_get();
 		ch->last_wc = jiffies;
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), krdma_channel_beat_ms(ch)));
@@ -296,8 +296,9 @@ int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel
 
 	spin_lock_bh(&sess->lock);
 	/* The channel fails first. */
-	reason = sess->cause ?: READ_ONCE(ch->lost_cause);
-	up = sess->state == KRDMA_SESSION_UP && (ch->first || READ_ONCE(ch->resumes));
+	reason = sess->cause ?: sess->drains ?: READ_ONCE(ch->lost_cause);
+	up = sess->state == KRDMA_SESSION_UP && !sess->drains &&
+	     (ch->first || READ_ONCE(ch->resumes));
 	spin_unlock_bh(&sess->lock);
 	if (up)
 		return krdma_explain(error, err, "channel %u to %pISpc is lost: %s", ch->index,
@@ -426,6 +427,8 @@ static void krdma_session_tx_free(struct krdma_session *sess)
 {
 	spin_lock_bh(&sess->lock);
 	krdma_credits_settle(sess);
+	if (sess->drains && !sess->noticed)
+		krdma_session_tick_by(sess, ktime_get());
 	if (sess->leaving && !krdma_post_tx_out(sess->ch)) {
 		sess->leaving = false;
 		mod_delayed_work(krdma_down_wq, &sess->down_work, 0);
@@ -613,6 +616,7 @@ static void krdma_session_connect_work(struct work_struct *work)
 static void krdma_session_channel_begin(struct krdma_channel *ch)
 {
 	tasklet_setup(&ch->reply_tasklet, krdma_ctl_replies);
+	ch->drains = ch->sess->drains;
 	ch->peer_scale = ch->sess->timeout_scale;
 	ch->keepalive_s = ch->sess->keepalive_s;
 }
@@ -632,6 +636,8 @@ static void krdma_session_settle(struct krdma_channel *ch, u32 events)
 		krdma_session_fail(sess, ch->err, ch->lost_cause, ch->lost_bye);
 	if (events & KRDMA_CHANNEL_TX)
 		krdma_session_tx_free(sess);
+	if (events & KRDMA_CHANNEL_IDLE)
+		krdma_session_drained(sess);
 	krdma_session_put(sess);
 }
 

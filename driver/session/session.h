@@ -21,6 +21,7 @@
 
 #include "rdma/rdma.h"
 #include "session/credit.h"
+#include "session/rpc.h"
 
 #define KRDMA_SESSIONS_MAX 4096
 /* Of a session: the first, and those for data. */
@@ -50,47 +51,11 @@
 #define KRDMA_CONNECT_MS      10000
 #define KRDMA_BYE_MS          1000
 #define KRDMA_FOREVER_MS      0x7fffffffU
+#define KRDMA_DRAIN_MAX_MS    (KRDMA_DRAIN_MAX * MSEC_PER_SEC)
 /* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
 #define KRDMA_TIMEOUT_SCALE_MAX 4
 /* A service replies to others first for no longer than this. */
 #define KRDMA_SERVICE_MAX_MS 90000
-
-/*
- * What a request needs: one of the peer's credits, and a buffer to send it from; or
- * the wait for both.
- */
-struct krdma_credit {
-	struct list_head node;    /* session->creditless, while it waits */
-	struct work_struct *work; /* to be queued then; NULL: somebody sleeps on session->wait */
-	struct krdma_tx *tx;      /* NULL: it has neither */
-};
-
-struct krdma_rpc;
-/* Reply, or error with msg NULL. Process context, no locks; once. */
-typedef void (*krdma_rpc_fn)(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err);
-
-/* A request of ours under way. */
-struct krdma_rpc {
-	struct list_head node; /* session->rpcs */
-	refcount_t refs;       /* requester, and session->rpcs */
-	u8 type;
-	u32 tag;
-	bool service; /* the target's service replies to it */
-	ktime_t posted;
-	ktime_t replied;
-	unsigned long expires; /* jiffies; then the session ends */
-	krdma_rpc_fn fn;       /* NULL: the requester went away; session->lock */
-	void *arg;
-	struct completion done;
-	int err;
-};
-
-/* A request of the peer that the service replies to. */
-struct krdma_request {
-	struct list_head node; /* session->requests */
-	struct krdma_tx *tx;   /* for the reply */
-	union krdma_wire_msg msg;
-};
 
 /* What a session needs of the initiator, or of the target. */
 struct krdma_role_ops {
@@ -159,6 +124,11 @@ struct krdma_session {
 	bool shed;              /* others wait for segments of it; likewise */
 	u32 beginning;          /* channels with ->beginning */
 	bool leaving;           /* a BYE is on its way, or a second is not over */
+	const char *drains;     /* it ends when what is under way has ended: why; or NULL */
+	int drain_bye;          /* the same as a reason for the peer */
+	ktime_t drain_until;    /* it ends by then in any case */
+	bool noticed;           /* inbound: the peer was told of that */
+	bool cut;               /* something was under way when it ended by that */
 	int err;                /* what ended it */
 	const char *cause;      /* the same as a phrase */
 	int bye;                /* reason to tell the peer, -1 for none */
@@ -272,40 +242,6 @@ static inline struct krdma_channel *krdma_session_channel(const struct krdma_ses
 	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
 }
 
-/* rpc.c: requests of this host, and the credits for them */
-struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg);
-void krdma_rpc_put(struct krdma_rpc *rpc);
-void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
-bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit);
-void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit);
-void krdma_credits_settle(struct krdma_session *sess);
-int krdma_credit_wait(struct krdma_session *sess, struct krdma_credit *credit, u32 wait_ms);
-void *krdma_credit_build(const struct krdma_credit *credit, u8 type, u32 fixed, u32 more);
-int krdma_rpc_post(struct krdma_session *sess, struct krdma_credit *credit, struct krdma_rpc *rpc);
-int krdma_rpc_wait(struct krdma_session *sess, struct krdma_credit *credit, krdma_rpc_fn fn,
-		   void *arg, u32 wait_ms, s64 *rtt_ns);
-void krdma_rpc_replied(struct krdma_session *sess, struct krdma_rx *rx,
-		       const union krdma_wire_msg *msg);
-void krdma_rpcs_fail(struct krdma_session *sess);
-bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next);
-void krdma_rpcs_resume(struct krdma_session *sess);
-void krdma_rpc_heartbeat(struct krdma_channel *ch);
-int krdma_rpc_fence(struct krdma_session *sess);
-int krdma_ping(struct krdma_session *sess, u32 length, u32 timeout_ms, u64 *rtt_ns,
-	       struct krdma_error *error);
-
-/* receive.c: what was received, and replies to it */
-void krdma_ctl_rx_came(struct krdma_channel *ch, struct krdma_rx *rx);
-void krdma_ctl_rx_kick(struct krdma_channel *ch);
-void krdma_ctl_rx_work(struct work_struct *work);
-void krdma_ctl_replies(struct tasklet_struct *t);
-int krdma_reply(struct krdma_session *sess, struct krdma_tx *tx, __le32 tag);
-int krdma_reply_status(struct krdma_session *sess, struct krdma_tx *tx, u8 type, __le32 tag,
-		       u16 status);
-bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
-		     const union krdma_wire_msg *msg);
-bool krdma_ctl_bye(struct krdma_session *sess, u8 reason);
-
 /* channels.c: channels that come and go */
 u32 krdma_channels_wanted(void);
 void krdma_channels_begun(struct krdma_channel *ch);
@@ -335,7 +271,8 @@ extern struct mutex krdma_listeners_lock;
 extern struct list_head krdma_listeners;
 int krdma_listen(struct net *net, const void *owner, const struct sockaddr_storage *addr,
 		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error);
-int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, struct krdma_error *error);
+int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool keep,
+		   struct krdma_error *error);
 void krdma_listeners_drop(const void *owner);
 void krdma_listeners_retry(void);
 void krdma_listeners_exit(void);
@@ -348,6 +285,14 @@ u32 krdma_session_resume_wanted(const struct krdma_session *sess);
 int krdma_connect_options_check(const struct krdma_connect_options *options,
 				struct krdma_error *error);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
+
+/* drain.c: the end of those that are to finish what is under way */
+void krdma_session_drain(struct krdma_session *sess, u32 timeout_ms, const char *cause, int bye);
+void krdma_session_drained(struct krdma_session *sess);
+bool krdma_session_drain_tick(struct krdma_session *sess);
+void krdma_session_notice(struct krdma_session *sess);
+int krdma_sessions_drain(struct net *net, kuid_t uid, bool admin, u64 serial, u32 timeout_ms,
+			 struct krdma_error *error);
 
 /* list.c: who shares sessions, and how many there may be */
 extern struct mutex krdma_sessions_lock;

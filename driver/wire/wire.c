@@ -105,8 +105,6 @@ static const char *krdma_wire_check_recall(const union krdma_wire_msg *msg, u32 
 
 static const char *krdma_wire_check_bye(const union krdma_wire_msg *msg, u32 n)
 {
-	if (msg->bye.reserved)
-		return "reserved bytes of a bye are not zero";
 	return le32_to_cpu(msg->bye.reason) > KRDMA_WIRE_REASON_LAST ? "unknown reason" : NULL;
 }
 
@@ -318,7 +316,7 @@ const union krdma_wire_msg *krdma_wire_check(const void *buf, u32 len, const cha
  * @len: its bytes
  *
  * Context: any.
- * Return: enum krdma_wire_reason, or -1 if it is no BYE, or not a right one
+ * Return: enum krdma_wire_reason; or -1 if it is no BYE, or not a right one, or a notice
  */
 int krdma_wire_bye_reason(const void *buf, u32 len)
 {
@@ -328,7 +326,7 @@ int krdma_wire_bye_reason(const void *buf, u32 len)
 	if (!len || *(const u8 *)buf != KRDMA_WIRE_BYE)
 		return -1;
 	msg = krdma_wire_check(buf, len, &cause);
-	return msg ? (int)le32_to_cpu(msg->bye.reason) : -1;
+	return msg && !msg->bye.notice ? (int)le32_to_cpu(msg->bye.reason) : -1;
 }
 
 /* ---- what is sent ---- */
@@ -585,6 +583,7 @@ const char *krdma_wire_reason_text(u8 reason)
 		[KRDMA_WIRE_REASON_PROTOCOL] = "protocol violation",
 		[KRDMA_WIRE_REASON_TIMEOUT] = "no reply in time",
 		[KRDMA_WIRE_REASON_TRANSPORT] = "connection lost",
+		[KRDMA_WIRE_REASON_ADMIN] = "an administrator ends it",
 	};
 
 	static_assert(ARRAY_SIZE(texts) == KRDMA_WIRE_REASON_LAST + 1);

@@ -102,9 +102,10 @@ enum krdma_wire_reason {
 	KRDMA_WIRE_REASON_PROTOCOL = 6,  /* the peer broke the protocol */
 	KRDMA_WIRE_REASON_TIMEOUT = 7,   /* a reply did not come in time */
 	KRDMA_WIRE_REASON_TRANSPORT = 8, /* the queue pair was lost */
+	KRDMA_WIRE_REASON_ADMIN = 9,     /* an administrator ends it */
 };
 
-#define KRDMA_WIRE_REASON_LAST KRDMA_WIRE_REASON_TRANSPORT
+#define KRDMA_WIRE_REASON_LAST KRDMA_WIRE_REASON_ADMIN
 
 /* ---- messages ---- */
 
@@ -251,7 +252,7 @@ static_assert(sizeof(struct krdma_wire_recall) == 24);
 struct krdma_wire_bye {
 	struct krdma_wire_hdr hdr;
 	__le32 reason; /* enum krdma_wire_reason */
-	__le32 reserved;
+	__le32 notice; /* milliseconds until the target ends the session; 0: it has ended */
 };
 
 static_assert(sizeof(struct krdma_wire_bye) == 24);

@@ -26,6 +26,7 @@ union args {
 	struct krdma_ioc_listen listen;
 	struct krdma_ioc_unlisten unlisten;
 	struct krdma_ioc_connect connect;
+	struct krdma_ioc_disconnect disconnect;
 	struct krdma_ioc_ping ping;
 	struct krdma_ioc_buffer buffer;
 	struct krdma_ioc_export export;
@@ -85,6 +86,28 @@ static void good_list(union args *a)
 	a->list.entries = (uintptr_t)entries;
 	a->list.stride = 64;
 	a->list.count = 4;
+}
+
+/* A session of its own, which lingers. */
+static void good_disconnect(union args *a)
+{
+	struct krdma_ioc_connect cmd = {
+		.size = sizeof(cmd),
+		.dst = kst_ipv4("10.77.0.2", KST_PORT),
+		.keepalive_s = KRDMA_KEEPALIVE_MAX,
+	};
+
+	if (kst_call(fd, KRDMA_IOC_CONNECT, &cmd) || kst_destroy(fd, cmd.id))
+		kst_bail("CONNECT: %s", kst_last_error(fd, NULL));
+	a->disconnect.serial = cmd.serial;
+}
+
+static void undo_disconnect(union args *a, int rc)
+{
+	struct krdma_ioc_disconnect cmd = { .size = sizeof(cmd), .serial = a->disconnect.serial };
+
+	if (rc && kst_call(fd, KRDMA_IOC_DISCONNECT, &cmd))
+		kst_diag("a failed DISCONNECT has ended the session");
 }
 
 static void good_listen(union args *a)
@@ -256,7 +279,9 @@ COMMAND(LAST_ERROR, last_error, 0, 0, 0, true, false, good_none, undo_none);
 COMMAND(DESTROY, destroy, 0, 0, 0, false, false, good_destroy, undo_destroy);
 COMMAND(LIST, list, 4, 0, 0, true, false, good_list, undo_none);
 COMMAND(LISTEN, listen, 4, 0, MUST_BE_0(listen, reserved), false, false, good_listen, undo_listen);
-COMMAND(UNLISTEN, unlisten, 4, 0, 0, false, false, good_unlisten, undo_unlisten);
+COMMAND(DISCONNECT, disconnect, 4, 0, MUST_BE_0(disconnect, reserved), false, true, good_disconnect,
+	undo_disconnect);
+COMMAND(UNLISTEN, unlisten, 4, KRDMA_UNLISTEN_KEEP, 0, false, false, good_unlisten, undo_unlisten);
 COMMAND(CONNECT, connect, 4,
 	KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST, 0, true, true,
 	good_connect, undo_connect);

@@ -472,6 +472,40 @@ TEST_F(connect, chosen)
 	EXPECT_IS(-ENOENT, kst_call(fd, KRDMA_IOC_LIST, &list), "LIST of a session without its id");
 }
 
+static int disconnect(__u64 serial, __u32 timeout_ms)
+{
+	struct krdma_ioc_disconnect cmd = {
+		.size = sizeof(cmd),
+		.serial = serial,
+		.timeout_ms = timeout_ms,
+	};
+
+	return kst_call(fd, KRDMA_IOC_DISCONNECT, &cmd);
+}
+
+TEST_F(connect, disconnect)
+{
+	struct krdma_ioc_ping ping = { .size = sizeof(ping), .timeout_ms = 1000 };
+	int first, second;
+	__u64 serial, other;
+
+	first = connect_options(0, 0, 0, &serial);
+	ASSERT_NOT(first <= 0, "CONNECT: %s", kst_last_error(fd, NULL));
+	EXPECT_FAILS(fd, disconnect(1ULL << 60, 0), -ENOENT, "no session",
+		     "DISCONNECT of a session that is not there");
+	EXPECT_FAILS(fd, disconnect(serial, KRDMA_DRAIN_MAX * 1000 + 1), -EINVAL, "3600",
+		     "DISCONNECT that waits for too long");
+	EXPECT_IS(0, disconnect(serial, 0), "DISCONNECT of an idle session");
+	ping.session = first;
+	EXPECT_FAILS(fd, kst_call(fd, KRDMA_IOC_PING, &ping), -ENOTCONN, "an administrator ends it",
+		     "it is of no use any more, and the sentence says why");
+	EXPECT_FAILS(fd, disconnect(serial, 0), -ENOENT, "no session", "DISCONNECT once more");
+	second = connect_options(0, 0, 0, &other);
+	EXPECT_THAT(second > 0 && other != serial, "CONNECT makes another session");
+	kst_destroy(fd, first);
+	kst_destroy(fd, second);
+}
+
 TEST_F(connect, refused)
 {
 	int rc = connect_to(kst_ipv4(KST_B, KST_PORT + 9), (struct __kernel_sockaddr_storage){ 0 },

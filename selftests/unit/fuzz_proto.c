@@ -79,7 +79,8 @@ static void fuzz_message(const u8 *copy, u32 len)
 	if (!msg->hdr.status)
 		REQUIRE(end_of(msg) == copy + len);
 	if (msg->hdr.type == KRDMA_WIRE_BYE)
-		REQUIRE(krdma_wire_bye_reason(copy, len) == (int)le32_to_cpu(msg->bye.reason));
+		REQUIRE(krdma_wire_bye_reason(copy, len) ==
+			(msg->bye.notice ? -1 : (int)le32_to_cpu(msg->bye.reason)));
 	if (msg->hdr.type == KRDMA_WIRE_OPEN)
 		REQUIRE(!msg->open.name[sizeof(msg->open.name) - 1]);
 }

@@ -604,7 +604,8 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 		}
 		break;
 	case KRDMA_WIRE_BYE:
-		put(m + 16, 8, random32() % 9);
+		put(m + 16, 4, random32() % 10);
+		put(m + 20, 4, random32() % 2 * random32());
 		break;
 	case KRDMA_WIRE_DIGEST:
 		put(m + 24, 8, random64() >> 1);
@@ -894,9 +895,13 @@ static void test_bye_reason(void **state)
 				 e->build == build_bye ? KRDMA_WIRE_REASON_SHUTDOWN : -1);
 	}
 	len = bytes_of("bye", bytes);
-	for (reason = 0; reason <= 10; reason++) {
+	for (reason = 0; reason <= 11; reason++) {
 		put(bytes + HDR, 4, reason);
-		assert_int_equal(krdma_wire_bye_reason(bytes, len), reason <= 8 ? (int)reason : -1);
+		assert_int_equal(krdma_wire_bye_reason(bytes, len), reason <= 9 ? (int)reason : -1);
+		/* A notice is no end. */
+		put(bytes + HDR + 4, 4, 1);
+		assert_int_equal(krdma_wire_bye_reason(bytes, len), -1);
+		put(bytes + HDR + 4, 4, 0);
 	}
 	put(bytes + HDR, 4, 0);
 	for (i = 0; i < len; i++)
@@ -913,7 +918,6 @@ static const struct {
 } reserved[] = {
 	{ "list-reply", 36, 4, "reserved bytes of a list entry are not zero" },
 	{ "open", 20, 4, "reserved bytes of an open are not zero" },
-	{ "bye", 20, 4, "reserved bytes of a bye are not zero" },
 	{ "digest-reply", 20, 4, "reserved bytes of a digest are not zero" },
 	{ "message", 36, 4, "reserved bytes of a message are not zero" },
 	{ "message-reply", 22, 2, "reserved bytes of the reply to a message are not zero" },
@@ -1051,8 +1055,10 @@ static const struct field {
 
 	/* BYE */
 	{ "bye", 16, 4, 0, NULL },
-	{ "bye", 16, 4, 8, NULL },
-	{ "bye", 16, 4, 9, "unknown reason" },
+	{ "bye", 16, 4, 9, NULL },
+	{ "bye", 16, 4, 10, "unknown reason" },
+	{ "bye", 20, 4, 0, NULL },
+	{ "bye", 20, 4, 0xffffffff, NULL },
 	{ "bye", 16, 4, 0x100, "unknown reason" },
 
 	/* DIGEST */

@@ -218,14 +218,18 @@ struct krdma_ioc_listen {
 	__u32 reserved;
 };
 
+/* The sessions that came through the listener go on. */
+#define KRDMA_UNLISTEN_KEEP (1U << 0)
+
 /**
  * struct krdma_ioc_unlisten - KRDMA_IOC_UNLISTEN, stop accepting peers
  * @size: sizeof(struct krdma_ioc_unlisten)
- * @flags: must be 0
+ * @flags: KRDMA_UNLISTEN_KEEP
  * @addr: as given to KRDMA_IOC_LISTEN
  *
- * Also ends the sessions that came through the listener. Needs
- * CAP_NET_ADMIN in the caller's network namespace.
+ * Without KRDMA_UNLISTEN_KEEP, the sessions that came through the listener end. With it
+ * they can't come back when their connection is lost. Needs CAP_NET_ADMIN in the caller's
+ * network namespace.
  */
 struct krdma_ioc_unlisten {
 	__u32 size;
@@ -338,6 +342,34 @@ struct krdma_ioc_connect {
 	__aligned_u64 serial;
 	__u32 resume_s;
 	__u32 keepalive_s;
+};
+
+/* Most seconds that KRDMA_IOC_DISCONNECT waits for what is under way. */
+#define KRDMA_DRAIN_MAX 3600
+
+/**
+ * struct krdma_ioc_disconnect - KRDMA_IOC_DISCONNECT, end sessions when they are idle
+ * @size: sizeof(struct krdma_ioc_disconnect)
+ * @flags: must be 0
+ * @serial: the session, as in struct krdma_session_info; 0 for all of the caller's network
+ *	namespace that the caller may end
+ * @timeout_ms: how long what is under way may take, up to KRDMA_DRAIN_MAX seconds; then it
+ *	ends with an error. 0 means 10,000
+ * @reserved: must be 0
+ *
+ * Operations and opens that begin from now on fail with ENOTCONN, for all files that share
+ * the session; a new KRDMA_IOC_CONNECT makes another one. The peer is told: a target gives
+ * the initiator notice, which then ends the session. Returns when the sessions are gone;
+ * ETIMEDOUT: they are, and something was still under way.
+ * A caller without CAP_NET_ADMIN in its network namespace may end outbound sessions of its
+ * own user id.
+ */
+struct krdma_ioc_disconnect {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 serial;
+	__u32 timeout_ms;
+	__u32 reserved;
 };
 
 /**
@@ -811,6 +843,7 @@ enum krdma_session_state {
 	KRDMA_SESSION_CLOSING = 3,
 	KRDMA_SESSION_DEAD = 4,
 	KRDMA_SESSION_RESUMING = 5, /* its connection is lost, and may come back */
+	KRDMA_SESSION_DRAINING = 6, /* it ends when what is under way has ended */
 };
 
 #define KRDMA_SESSION_PRIVATE   (1U << 0)
@@ -1026,6 +1059,7 @@ struct krdma_peer_export_info {
 #define KRDMA_IOC_UNLISTEN   _IO(KRDMA_IOC_TYPE, 0x11)
 #define KRDMA_IOC_CONNECT    _IO(KRDMA_IOC_TYPE, 0x12)
 #define KRDMA_IOC_PING       _IO(KRDMA_IOC_TYPE, 0x13)
+#define KRDMA_IOC_DISCONNECT _IO(KRDMA_IOC_TYPE, 0x14)
 #define KRDMA_IOC_BUFFER     _IO(KRDMA_IOC_TYPE, 0x20)
 #define KRDMA_IOC_EXPORT     _IO(KRDMA_IOC_TYPE, 0x21)
 #define KRDMA_IOC_OPEN       _IO(KRDMA_IOC_TYPE, 0x22)

@@ -178,7 +178,7 @@ const struct list list_listeners = {
 static const char *const state_names[] = {
 	[KRDMA_SESSION_CONNECTING] = "connecting", [KRDMA_SESSION_UP] = "up",
 	[KRDMA_SESSION_CLOSING] = "closing",       [KRDMA_SESSION_DEAD] = "dead",
-	[KRDMA_SESSION_RESUMING] = "resuming",
+	[KRDMA_SESSION_RESUMING] = "resuming",     [KRDMA_SESSION_DRAINING] = "draining",
 };
 
 static const char *const session_flags[] = { "private", "inbound", "lingering" };

@@ -194,6 +194,26 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
  */
 int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
 
+/**
+ * krdma_unlisten_keep() - remove a listener; the sessions that came through it go on
+ * @krdma: the handle
+ * @addr: as for krdma_listen()
+ *
+ * Return: 0; -EPERM, -ENOENT, or another errno.
+ */
+int krdma_unlisten_keep(struct krdma *krdma, const struct krdma_sockaddr *addr);
+
+/**
+ * krdma_disconnect() - end a session, or all, when what is under way has ended
+ * @krdma: the handle
+ * @serial: number of the session on this host; 0 for all that the caller may end
+ * @timeout_ms: how long that may take; 0 for the default
+ *
+ * Return: 0; -ETIMEDOUT if something was still under way when they ended; -ENOENT, -EPERM, or
+ * another errno.
+ */
+int krdma_disconnect(struct krdma *krdma, uint64_t serial, uint32_t timeout_ms);
+
 /* ---- Publishing memory ---- */
 
 /**

@@ -115,12 +115,22 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 	return krdma__ioctl(krdma, KRDMA_IOC_LISTEN, &arg);
 }
 
-int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr)
+static int unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr, uint32_t flags)
 {
-	struct krdma_ioc_unlisten arg = { .size = sizeof(arg) };
+	struct krdma_ioc_unlisten arg = { .size = sizeof(arg), .flags = flags };
 
 	krdma__storage(addr, &arg.addr);
 	return krdma__ioctl(krdma, KRDMA_IOC_UNLISTEN, &arg);
+}
+
+int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr)
+{
+	return unlisten(krdma, addr, 0);
+}
+
+int krdma_unlisten_keep(struct krdma *krdma, const struct krdma_sockaddr *addr)
+{
+	return unlisten(krdma, addr, KRDMA_UNLISTEN_KEEP);
 }
 
 /* A name that does not fit its field must not be cut to one that does. */
@@ -224,6 +234,17 @@ int krdma_session(struct krdma *krdma, uint32_t session, struct krdma_session_in
 	};
 
 	return krdma__ioctl(krdma, KRDMA_IOC_LIST, &arg);
+}
+
+int krdma_disconnect(struct krdma *krdma, uint64_t serial, uint32_t timeout_ms)
+{
+	struct krdma_ioc_disconnect arg = {
+		.size = sizeof(arg),
+		.serial = serial,
+		.timeout_ms = timeout_ms,
+	};
+
+	return krdma__ioctl(krdma, KRDMA_IOC_DISCONNECT, &arg);
 }
 
 int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t timeout_ms,

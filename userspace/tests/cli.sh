@@ -408,6 +408,26 @@ listens()
 check "listen --allow" listens
 removes() { run 0 listen --remove 0.0.0.0:99 && grep -q '^unlisten port 99' log; }
 check "listen --remove" removes
+
+# ---- disconnect and drain ----
+
+one_session() { run 0 disconnect 3 && [ ! -s out ] && grep -qx 'disconnect 3 timeout 0' log; }
+check "disconnect of a session" one_session
+of_host()
+{
+	run 0 disconnect --timeout 1.5 fd00::2 && grep -qx 'disconnect 3 timeout 1500' log
+}
+check "disconnect of a host" of_host
+check "disconnect of a host without a session" fails 1 'there is no session with 10.0.0.7' disconnect 10.0.0.7
+check "disconnect of a session that is not there" fails 1 'there is no session 4' disconnect 4
+cut() { KRDMA_FAKE_CUT=1 fails 1 '1 of 1 sessions had something under way' disconnect 3; }
+check "disconnect that could not wait" cut
+drains()
+{
+	run 0 drain && [ "$(grep -E 'unlisten|disconnect' log)" = "$(printf 'unlisten port 0 keep\ndisconnect 0 timeout 0')" ]
+}
+check "drain: listeners first" drains
+check "drain with an operand" fails 2 "'x' is one operand too many" drain x
 waits()
 {
 	local pid

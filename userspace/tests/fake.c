@@ -15,6 +15,7 @@
  *   KRDMA_FAKE_ACCEPT=N             no more of them are taken by one call
  *   KRDMA_FAKE_NO_URING=1           the kernel refuses io_uring
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
+ *   KRDMA_FAKE_CUT=1                a session ends with operations under way
  *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
  *   KRDMA_FAKE_LOG=FILE             gets a line for each thing worth a test
  */
@@ -86,7 +87,7 @@ static struct krdma_ioc_last_error last_error;
 static int device_fd = -1;
 static unsigned long operations;
 static unsigned int submits, submits_max;
-static bool refused;
+static bool refused, unlistened;
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct pending pending[OPS];
@@ -379,7 +380,18 @@ static int do_unlisten(const struct krdma_ioc_unlisten *arg)
 	unsigned int port, scope;
 
 	take_apart(&arg->addr, text, &port, &scope);
-	say("unlisten port %u\n", port);
+	say("unlisten port %u%s\n", port, arg->flags & KRDMA_UNLISTEN_KEEP ? " keep" : "");
+	unlistened = true;
+	return 0;
+}
+
+static int do_disconnect(struct krdma_ioc_disconnect *arg)
+{
+	say("disconnect %llu timeout %u\n", (unsigned long long)arg->serial, arg->timeout_ms);
+	if (arg->serial && arg->serial != 3)
+		return give(ENOENT, "there is no session %llu", (unsigned long long)arg->serial);
+	if (getenv("KRDMA_FAKE_CUT"))
+		return give(ETIMEDOUT, "1 of 1 sessions had something under way");
 	return 0;
 }
 
@@ -934,6 +946,8 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 
 static uint64_t list_length(uint32_t kind)
 {
+	if (kind == KRDMA_LIST_LISTENERS && unlistened)
+		return 0;
 	return kind == KRDMA_LIST_TRANSFERS ? TRANSFERS : 1;
 }
 
@@ -996,6 +1010,8 @@ static int dispatch(unsigned long request, void *arg)
 		return do_unlisten(arg);
 	case KRDMA_IOC_CONNECT:
 		return do_connect(arg);
+	case KRDMA_IOC_DISCONNECT:
+		return do_disconnect(arg);
 	case KRDMA_IOC_PING:
 		((struct krdma_ioc_ping *)arg)->rtt_ns = 150000 + operations++ * 1000;
 		return 0;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of sessions that are to finish what is under way.
+ *
+ * From then on no transfer begins, and the session ends with its last one, or at a deadline. Only
+ * the initiator knows what is under way: a target gives it notice (a BYE with a time), and the
+ * initiator ends the session.
+ */
+#include <linux/slab.h>
+
+#include "session/session.h"
+
+/* Nothing of an initiator's session is under way. */
+static bool krdma_session_idle(struct krdma_session *sess)
+{
+	struct krdma_channel *ch;
+	bool idle = true;
+	u32 i;
+
+	lockdep_assert_held(&sess->lock);
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		idle &= !ch->ntransfers;
+		spin_unlock(&ch->lock);
+	}
+	return idle;
+}
+
+static void krdma_session_drained_locked(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->drains && sess->state == KRDMA_SESSION_UP && !sess->inbound &&
+	    krdma_session_idle(sess))
+		krdma_session_fail_locked(sess, -ENOTCONN, sess->drains, sess->drain_bye);
+}
+
+/**
+ * krdma_session_drained - the last transfer of a channel has ended
+ * @sess: session
+ *
+ * Context: any; no lock of the session or the channel held.
+ */
+void krdma_session_drained(struct krdma_session *sess)
+{
+	spin_lock_bh(&sess->lock);
+	krdma_session_drained_locked(sess);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_drain_tick - end a session whose time to finish is over
+ * @sess: session
+ *
+ * Context: session->lock held.
+ * Return: true if the peer has no notice yet: krdma_session_notice()
+ */
+bool krdma_session_drain_tick(struct krdma_session *sess)
+{
+	lockdep_assert_held(&sess->lock);
+	if (!sess->drains || sess->state != KRDMA_SESSION_UP)
+		return false;
+	if (ktime_compare(ktime_get(), sess->drain_until) >= 0) {
+		sess->cut = true;
+		krdma_session_fail_locked(sess, -ENOTCONN, sess->drains, sess->drain_bye);
+		return false;
+	}
+	krdma_session_tick_by(sess, sess->drain_until);
+	return sess->inbound && !sess->noticed;
+}
+
+/**
+ * krdma_session_notice - tell the initiator when its session ends
+ * @sess: session
+ *
+ * Without a buffer for it, the next one that comes back lets the tick try again.
+ *
+ * Context: process; no lock of the session or the channel held.
+ */
+void krdma_session_notice(struct krdma_session *sess)
+{
+	bool wanted;
+	s64 left_ms;
+	int bye;
+
+	spin_lock_bh(&sess->lock);
+	wanted = sess->drains && sess->inbound && sess->state == KRDMA_SESSION_UP && !sess->noticed;
+	sess->noticed |= wanted;
+	left_ms = ktime_ms_delta(sess->drain_until, ktime_get());
+	bye = sess->drain_bye;
+	spin_unlock_bh(&sess->lock);
+	if (!wanted || krdma_ctl_notice(sess, bye, clamp_t(s64, left_ms, 1, KRDMA_DRAIN_MAX_MS)))
+		return;
+	spin_lock_bh(&sess->lock);
+	sess->noticed = false;
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_session_drain - end a session when what is under way has ended
+ * @sess: session
+ * @timeout_ms: how long that may take; an earlier deadline that it has stays
+ * @cause: why, a phrase, static
+ * @bye: the same as enum krdma_wire_reason
+ *
+ * Context: process; no lock of the session or the channel held.
+ */
+void krdma_session_drain(struct krdma_session *sess, u32 timeout_ms, const char *cause, int bye)
+{
+	ktime_t until = ktime_add_ms(ktime_get(), timeout_ms);
+	struct krdma_channel *ch;
+	u32 i;
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_CONNECTING)
+		krdma_session_fail_locked(sess, -ENOTCONN, cause, KRDMA_BYE_LOST);
+	if (sess->state == KRDMA_SESSION_UP &&
+	    (!sess->drains || ktime_before(until, sess->drain_until))) {
+		WRITE_ONCE(sess->drains, cause);
+		sess->drain_bye = bye;
+		sess->drain_until = until;
+		sess->noticed = false;
+		krdma_for_each_channel(ch, sess, i) {
+			spin_lock(&ch->lock);
+			ch->drains = true;
+			spin_unlock(&ch->lock);
+		}
+		krdma_session_tick_by(sess, until);
+		krdma_session_drained_locked(sess);
+	}
+	spin_unlock_bh(&sess->lock);
+	krdma_session_notice(sess);
+}
+
+/* The sessions that are meant, in an array, each with a reference. Return: how many, or an errno */
+static int krdma_sessions_of(struct net *net, kuid_t uid, bool admin, u64 serial,
+			     struct krdma_session ***array, struct krdma_error *error)
+{
+	struct krdma_session *sess;
+	int n = 0, rc = 0;
+
+	*array = krdma_inject(kvcalloc(serial ? 1 : KRDMA_SESSIONS_MAX, sizeof(**array),
+				       GFP_KERNEL_ACCOUNT),
+			      NULL);
+	if (!*array)
+		return -ENOMEM;
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node) {
+		bool mine = uid_eq(sess->uid, uid);
+
+		if (sess->net != net || (serial && sess->serial != serial) || !(admin || mine))
+			continue;
+		if (!admin && sess->inbound) {
+			rc = -EPERM;
+			continue;
+		}
+		kref_get(&sess->ref);
+		(*array)[n++] = sess;
+	}
+	mutex_unlock(&krdma_sessions_lock);
+	if (n || !serial)
+		return n;
+	kvfree(*array);
+	if (rc)
+		return krdma_explain(error, rc,
+				     "session %llu is the peer's: CAP_NET_ADMIN is needed", serial);
+	return krdma_explain(error, -ENOENT, "there is no session %llu", serial);
+}
+
+/**
+ * krdma_sessions_drain - end sessions when what is under way in them has ended
+ * @net: network namespace
+ * @uid: whose outbound sessions
+ * @admin: those of all, and inbound ones as well
+ * @serial: one session alone; or 0 for all
+ * @timeout_ms: how long that may take; what is under way then ends with an error
+ * @error: explanation
+ *
+ * Context: process; waits until they are taken apart. A fatal signal ends the wait, and nothing
+ *	else.
+ * Return: 0, -ENOENT, -EPERM, -ENOMEM, -EINTR; or -ETIMEDOUT: they have ended, and something was
+ *	under way
+ */
+int krdma_sessions_drain(struct net *net, kuid_t uid, bool admin, u64 serial, u32 timeout_ms,
+			 struct krdma_error *error)
+{
+	struct krdma_session **array;
+	int i, n, cut = 0, rc = 0;
+
+	n = krdma_sessions_of(net, uid, admin, serial, &array, error);
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++)
+		krdma_session_drain(array[i], timeout_ms, "an administrator ends it",
+				    KRDMA_WIRE_REASON_ADMIN);
+	for (i = 0; i < n; i++) {
+		if (!rc)
+			rc = wait_event_killable(array[i]->wait,
+						 READ_ONCE(array[i]->state) == KRDMA_SESSION_DEAD);
+		cut += !rc && array[i]->cut;
+		krdma_session_put(array[i]);
+	}
+	kvfree(array);
+	if (rc)
+		return -EINTR;
+	if (!cut)
+		return 0;
+	return krdma_explain(error, -ETIMEDOUT, "%d of %d sessions had something under way", cut,
+			     n);
+}
