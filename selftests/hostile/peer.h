@@ -72,7 +72,8 @@ enum {
 	SHUTDOWN,
 	PROTOCOL,
 	TIMEOUT,
-	TRANSPORT
+	TRANSPORT,
+	ADMIN
 };
 enum {
 	READ = 1,

@@ -25,7 +25,11 @@ enum how {
 	IGNORE,
 	DROP,
 	NO_RECEIVES,
-	ENDLESS
+	ENDLESS,
+	/* The session outlives its connection; what is special about the next one: */
+	RESUME = 16, /* and above */
+	RESUME_IGNORED,
+	RESUME_REJECTED
 };
 
 static const struct target_case {
@@ -44,7 +48,8 @@ static const struct target_case {
 	twist_fn twist;
 	u64 arg;
 	enum how how;
-	const char *no_iwarp; /* why not there */
+	int received, messages; /* so many more than it has, says one that resumes */
+	const char *no_iwarp;   /* why not there */
 } * find_case(const struct conn *c);
 
 /* ---- what is done ---- */
@@ -139,6 +144,12 @@ static void say(struct conn *c, const struct msg *q, struct msg *a)
 	send_msg(c, &m);
 }
 
+static void say_alone(struct conn *c, const struct msg *q, struct msg *a)
+{
+	say(c, q, a);
+	nothing(c, q, a);
+}
+
 static void say_credits(struct conn *c, const struct msg *q, struct msg *a)
 {
 	for (u32 i = 0; i < c->credits; i++)
@@ -210,6 +221,15 @@ static void disconnect(struct conn *c, const struct msg *q, struct msg *a)
 	if (find_case(c)->arg)
 		send_msg(c, a);
 	a->len = 0;
+	rdma_disconnect(c->id);
+	conn_break(c);
+}
+
+/* The connection is lost, and what was requested on it gets its reply on the next. */
+static void hold(struct conn *c, const struct msg *q, struct msg *a)
+{
+	a->len = 0;
+	c->deaf = true;
 	rdma_disconnect(c->id);
 	conn_break(c);
 }
@@ -293,6 +313,24 @@ static void other_credit(struct conn *c, const struct msg *q, struct msg *a)
 #define SAYS(name_, type_, what_, ...)                                                             \
 	{                                                                                          \
 		name_, "put", 1, QUICK, ".", VIOLATION, { "x", 0, __VA_ARGS__ }, type_, say, what_ \
+	}
+
+/* It gives notice of the end; reason ADMIN. */
+#define NOTICE(name_, command_, status_, says_, on_, twist_, ms_)                                \
+	{                                                                                        \
+		name_, command_, status_, QUICK, says_, "bye 9",                                 \
+			{ "x", 0, 16, 8, ADMIN | (u64)(ms_) << 32 }, .on = on_, .twist = twist_, \
+								     .arg = BYE                  \
+	}
+/*
+ * The connection is lost at that request. With the next, the target says that it has received so
+ * many requests and messages more than it has; and then replies to them, if it is accepted.
+ */
+#define RESUMES(name_, command_, status_, says_, how_, received_, messages_, ...)                 \
+	{                                                                                         \
+		name_, command_, status_, QUICK, says_, "lost", { "", 0, __VA_ARGS__ },           \
+			.twist = hold, .how = how_, .received = received_, .messages = messages_, \
+			.no_iwarp = "sessions end with their connection"                          \
 	}
 
 static const struct target_case cases[] = {
@@ -525,7 +563,12 @@ static const struct target_case cases[] = {
 	SAYS("asks-segs", SEGS, SEGS),
 	SAYS("asks-close", SEGS, CLOSE),
 	SAYS("replies-unrequested", SEGS, A(CLOSE)),
-	SAYS("bye-reason-9", SEGS, BYE, 16, 4, 9),
+	SAYS("bye-reason-10", SEGS, BYE, 16, 4, 10),
+	/* Nothing is under way at first, then the digest, and then what does not end in time. */
+	NOTICE("notice", "put", 1, "an administrator ends it", OPEN, say, 60000),
+	NOTICE("notice-digest", "digest", 0, ".", DIGEST, say, 0xffffffff),
+	NOTICE("notice-often", "digest", 0, ".", DIGEST, say_credits, 60000),
+	NOTICE("notice-short", "patient", 1, "an administrator ends it", SEGS, say_alone, 1),
 	{ "bye-shutdown",
 	  "put",
 	  1,
@@ -539,6 +582,23 @@ static const struct target_case cases[] = {
 	{ "immediate-data", "put", 1, QUICK, ".", VIOLATION, .on = OPEN, .twist = immediate,
 	  .no_iwarp = "iWARP has no immediate data" },
 	TWIST("guesses-key", "ls", 1, ENDED, LIST, guess_key, 0),
+
+	RESUMES("resume", "put", 0, ".", RESUME, 0, 0),
+	RESUMES("resume-message", "send", 0, ".", RESUME, 0, 0),
+	RESUMES("resume-more", "put", 1, "broke the protocol", RESUME, 1, 0),
+	RESUMES("resume-less", "put", 1, "broke the protocol", RESUME, -2, 0),
+	RESUMES("resume-far-more", "put", 1, "broke the protocol", RESUME, 0x7000, 0),
+	RESUMES("resume-more-messages", "send", 1, "broke the protocol", RESUME, 0, 1),
+	RESUMES("resume-fewer-messages", "send", 1, "broke the protocol", RESUME, 0, -1),
+	RESUMES("resume-no-messages", "put", 1, "broke the protocol", RESUME, 0, 1),
+	RESUMES("resume-restarted", "put", 1, "deadline", RESUME, 0, 0, 16, 8, 1),
+	RESUMES("resume-session", "put", 1, "deadline", RESUME, 0, 0, 24, 8, 0x77777777),
+	RESUMES("resume-secret", "put", 1, "deadline", RESUME, 0, 0, 40, 8, 1),
+	RESUMES("resume-feature", "put", 1, "deadline", RESUME, 0, 0, 8, 8, 1),
+	RESUMES("resume-channel", "put", 1, "deadline", RESUME, 0, 0, 6, 2, 1),
+	RESUMES("resume-never", "put", 1, "deadline", RESUME_IGNORED, 0, 0),
+	RESUMES("resume-refused", "put", 1, "does not know it any more", RESUME_REJECTED, 0, 0, 5,
+		1, NOT_ADMITTED),
 };
 
 /*
@@ -577,7 +637,41 @@ struct served {
 	struct rdma_cm_id *id;
 	u8 request[HELLO];
 	u32 generation;
+	bool again; /* not the session's first connection */
 };
+
+/* What a session has had on its first connection, by the case. */
+static struct past {
+	bool over; /* all of it is here */
+	u16 received, messages;
+	u32 count;
+	struct msg held[8]; /* without a reply */
+} pasts[ARRAY_SIZE(cases)];
+
+static struct past *past_of(const struct served *s)
+{
+	return &pasts[s->is - cases];
+}
+
+/* Before its connection is over, the next one may be requested. */
+static const struct past *past_wait(const struct served *s)
+{
+	const struct past *past = past_of(s);
+
+	while (!__atomic_load_n(&past->over, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	return past;
+}
+
+static void past_add(struct past *past, const struct msg *q)
+{
+	if (q->b[0] == MESSAGE)
+		past->messages++;
+	else
+		past->received++;
+	if (q->b[0] != OPEN && past->count < ARRAY_SIZE(past->held))
+		past->held[past->count++] = *q;
+}
 
 static const struct target_case *find_case(const struct conn *c)
 {
@@ -653,9 +747,11 @@ static const char *greet(struct served *s)
 	struct conn *c = &s->conn;
 	u8 reject[8] = { 0x4b, 0x52, 0x44, 0x4d, 2 };
 
-	if (is->patch.type == REJECT) {
+	if (s->again && is->how == RESUME_IGNORED)
+		return "ignored";
+	if (is->patch.type == REJECT || (s->again && is->how == RESUME_REJECTED)) {
 		put_bytes(reject + is->patch.at, is->patch.size, is->patch.value);
-		rdma_reject(s->id, reject, is->patch.len);
+		rdma_reject(s->id, reject, is->patch.type ? is->patch.len : sizeof(reject));
 		rdma_destroy_id(s->id);
 		return "rejected";
 	}
@@ -669,6 +765,16 @@ static const char *greet(struct served *s)
 		c->rnr = 7;
 	memcpy(c->hello + 24, s->request + 24, 8);
 	c->credits = get_bytes(s->request + 36, 2);
+	if (s->again) {
+		put_bytes(c->hello + 52, 2, past_wait(s)->received + is->received);
+		put_bytes(c->hello + 54, 2, past_of(s)->messages + is->messages);
+		put_bytes(c->hello + is->patch.at, is->patch.size, is->patch.value);
+		return conn_accept(c, s->id);
+	}
+	if (is->how >= RESUME) {
+		put_bytes(c->hello + 40, 8, 0x5ec7e7);
+		put_bytes(c->hello + 50, 2, 60);
+	}
 	/* Whoever wants to send messages may. */
 	if (s->request[8] & 1) {
 		put_bytes(c->hello + 8, 8, 1);
@@ -680,6 +786,13 @@ static const char *greet(struct served *s)
 			c->hello_len = is->patch.len;
 	}
 	return conn_accept(c, s->id);
+}
+
+static bool twisted(const struct target_case *is, u8 type)
+{
+	if (is->twist == hold)
+		return type == SEGS || type == MESSAGE;
+	return is->twist && (is->on == type || (is->twist == one_id && type == CLOSE));
 }
 
 static void *serve(void *arg)
@@ -697,6 +810,10 @@ static void *serve(void *arg)
 	if (why) {
 		printf("end %s %s\n", is->name, why);
 		return NULL;
+	}
+	for (u32 i = 0; s->again && i < past_of(s)->count; i++) {
+		good_reply(s, &past_of(s)->held[i], &a);
+		send_msg(c, &a);
 	}
 	if (is->how == DROP) {
 		/* The event can be late, where a packet of rdma_cm is lost. */
@@ -717,17 +834,20 @@ static void *serve(void *arg)
 			replied += !get(&q, 2, 2);
 			continue;
 		}
+		if (is->how >= RESUME && !s->again)
+			past_add(past_of(s), &q);
 		if (c->deaf)
 			continue;
 		memset(&a, 0, sizeof(a));
 		good_reply(s, &q, &a);
-		if (is->twist && (is->on == q.b[0] || (is->twist == one_id && q.b[0] == CLOSE)))
+		if (!s->again && twisted(is, q.b[0]))
 			is->twist(c, &q, &a);
 		if (is->patch.type == a.b[0])
 			apply(&a, &is->patch);
 		if (a.len)
 			send_msg(c, &a);
 	}
+	__atomic_store_n(&past_of(s)->over, true, __ATOMIC_RELEASE);
 	snprintf(how, sizeof(how), said < 0 ? "lost" : "bye %d", said);
 	printf("end %s %s replied %u\n", is->name, how, replied);
 	conn_end(c);
@@ -765,6 +885,7 @@ int target_main(void)
 		s->is = event->listen_id->context;
 		s->id = event->id;
 		memcpy(s->request, event->param.conn.private_data, HELLO);
+		s->again = get_bytes(s->request + 40, 8);
 		rdma_ack_cm_event(event);
 		if (!pthread_create(&thread, NULL, serve, s))
 			pthread_detach(thread);
