@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Queue pairs of a session go to error, LOSSES times, on either node, the first channel's as well,
-# while several users write patterns, read them and compare, and one sends messages. No
+# and the wire is cut, FLAPS times for 1 to FLAP_SECONDS, while several users write patterns, read
+# them and compare, one sends messages, and one has messages behind its WRITEs. No
 # operation fails, no byte is wrong, and each message comes once and in order, as work requests
 # are posted again, and control messages sent again. SEED repeats the choices, but not the moments.
 # shellcheck source=selftests/lib/lib.sh
@@ -16,10 +17,12 @@ MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
 LOSSES=${LOSSES:-$((TIME_FACTOR > 1 ? 4 : 10))}
+FLAPS=${FLAPS:-2}
+FLAP_SECONDS=${FLAP_SECONDS:-3}
 USERS=${USERS:-3}
 SEED=${SEED:-$((10#$(date +%N) % 32768))}
 RANDOM=$SEED
-diag "SEED=$SEED LOSSES=$LOSSES USERS=$USERS"
+diag "SEED=$SEED LOSSES=$LOSSES FLAPS=$FLAPS USERS=$USERS"
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 head -c 5000000 /dev/urandom >"$dir/data"
@@ -34,6 +37,7 @@ done
 background B krdma recv messages
 RECV_LOG=$BACKGROUND_LOG
 wait_for "$LIMIT" grep -q "^receiving as messages$" "$RECV_LOG" || not_ok "recv publishes a name"
+TELL=$(cd "$(dirname "$0")" && pwd)/tell
 remember_leftovers
 
 # sender: numbers, until told to stop; the last one was sent before.
@@ -45,6 +49,14 @@ sender() {
 		done=$((done + 100))
 	done
 	echo "$done" >"$dir/sent"
+}
+# teller: WRITEs with messages behind them, until told to stop.
+teller() {
+	"$TELL" nodeB told "$dir/stop" >"$dir/told" 2>>"$dir/failed" || echo "teller" >>"$dir/failed"
+}
+# told: all of them have arrived, and were right.
+told() {
+	[ "$(tail -n 1 "$TOLD_LOG")" = "$(<"$dir/told")" ]
 }
 # delivered: all that were sent.
 delivered() {
@@ -112,7 +124,26 @@ break_channels() {
 	is "$1 channels: $2 queue pairs could be broken, and each loss was noticed" "$lost" "$2"
 }
 
-# campaign CHANNELS LOSSES
+# flap_wire TIMES: it loses all packets for a while, and then there is some work again.
+flap_wire() {
+	local n node
+	for ((n = 0; n < $1; n++)); do
+		node=A
+		[ $((RANDOM % 2)) = 0 ] || node=B
+		# The time is what is tested: it is no wait for something.
+		on -n "$node" sh -c "tc qdisc replace dev data0 root netem loss 100% &&
+			sleep $((1 + RANDOM % FLAP_SECONDS)); tc qdisc del dev data0 root" || break
+		channel A 0
+		before=$(counter A writes)
+		wait_for "$LIMIT" moves "$before" || break
+	done
+	is "the wire could be cut $1 times, and work went on each time" "$n" "$1"
+}
+moves() {
+	[ "$(counter A writes)" -gt $(($1 + 20)) ]
+}
+
+# campaign CHANNELS LOSSES FLAPS
 campaign() {
 	local sent=0 pid i users=() replayed resumed ended
 	[ ! -e "$dir/sent" ] || sent=$(<"$dir/sent")
@@ -122,17 +153,25 @@ campaign() {
 	resumed=$(counter A sessions_resumed)
 	ended=$(counter A sessions_lost)
 	on_nodes sh -c "echo $1 >/sys/module/krdma_mover/parameters/channels"
+	background B "$TELL" told
+	TOLD_LOG=$BACKGROUND_LOG
+	TOLD_PID=$BACKGROUND_PID
+	wait_for "$LIMIT" grep -q ^published "$TOLD_LOG" || not_ok "tell publishes a name"
 	# A session for messages serves the others as well: it is the first.
 	sender "$sent" &
 	background_pids+=($!)
 	users+=($!)
 	wait_for "$LIMIT" all_up "$1" || not_ok "a session for messages" "$(krdma status)"
+	teller &
+	background_pids+=($!)
+	users+=($!)
 	for ((i = 0; i <= USERS; i++)); do
 		user "$i" &
 		background_pids+=($!)
 		users+=($!)
 	done
 	break_channels "$1" "$2"
+	[ "$3" = 0 ] || flap_wire "$3"
 	check "$1 channels: they are made anew" wait_for "$LIMIT" all_up "$1"
 	touch "$dir/stop"
 	for pid in "${users[@]}"; do
@@ -144,6 +183,12 @@ campaign() {
 	wait_for "$LIMIT" delivered
 	check_here "$1 channels: each message came once, and in order" \
 		cmp <(seq "$(<"$dir/sent")") <(sed -n 's/.* value 0: //p' "$RECV_LOG")
+	wait_for "$LIMIT" told
+	is "$1 channels: each WRITE was there before its message" \
+		"$(tail -n 1 "$TOLD_LOG")" "$(<"$dir/told")"
+	diag "WRITEs with a message: $(<"$dir/told")"
+	on -n B pkill -x tell
+	wait_for "$LIMIT" is_over "$TOLD_PID"
 	check "$1 channels: some of it was done again" [ "$(counter A transfers_replayed)" -gt "$replayed" ]
 	check "$1 channels: the first was lost, and came back" [ "$(counter A sessions_resumed)" -gt "$resumed" ]
 	is "$1 channels: no transfer has failed" "$(counter A transfers_failed)" 0
@@ -151,8 +196,8 @@ campaign() {
 	end_sessions B
 }
 
-campaign 3 $((LOSSES - LOSSES / 2))
-campaign 1 $((LOSSES / 2))
+campaign 3 $((LOSSES - LOSSES / 2)) $((FLAPS - FLAPS / 2))
+campaign 1 $((LOSSES / 2)) $((FLAPS / 2))
 check_nothing_left "nothing is left" "$LIMIT"
 on -n B pkill -x krdma
 
