@@ -290,7 +290,8 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 
 	return rc    ?:
 		       krdma_unlisten(call->ctx->net, addr,
-				      call->cmd.unlisten.flags & KRDMA_UNLISTEN_KEEP, &call->error);
+				      call->cmd.unlisten.flags & KRDMA_UNLISTEN_CLOSE,
+				      &call->error);
 }
 
 /* ---- sessions and regions ---- */
@@ -514,7 +515,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(DESTROY, destroy, id, U32_MAX),
 	KRDMA_IOC(LIST, list, cursor, 0),
 	KRDMA_IOC(LISTEN, listen, reserved, 0),
-	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_KEEP),
+	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_CLOSE),
 	KRDMA_IOC(CONNECT, connect, keepalive_s, KRDMA_CONNECT_FLAGS),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
 	KRDMA_IOC(DISCONNECT, disconnect, reserved, 0),

@@ -147,7 +147,8 @@ static int krdma_list_listeners(struct krdma_emit *e)
 	list_for_each_entry(l, &krdma_listeners, node) {
 		struct krdma_listener_info info = {
 			.flags = (READ_ONCE(l->id) ? 0 : KRDMA_LISTENER_DOWN) |
-				 (l->owner ? KRDMA_LISTENER_FILE : 0),
+				 (l->owner ? KRDMA_LISTENER_FILE : 0) |
+				 (READ_ONCE(l->closed) ? KRDMA_LISTENER_CLOSED : 0),
 			.accepted = atomic64_read(&l->accepted),
 			.refused = atomic64_read(&l->refused),
 			.allow_count = l->nallow,
@@ -206,7 +207,7 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 	}
 	info.idle_ms = jiffies_to_msecs(jiffies - last);
 	if (sess->resuming)
-		info.away_ms = max_t(u64, jiffies_to_msecs(jiffies - sess->lost_at), 1);
+		info.away_ms = max_t(u64, jiffies64_to_msecs(jiffies - sess->lost_at), 1);
 	ch = sess->ch;
 	spin_lock(&ch->lock);
 	info.state = sess->state != KRDMA_SESSION_UP ? sess->state :

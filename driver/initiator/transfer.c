@@ -66,6 +66,8 @@ void krdma_transfer_leave(struct krdma_transfer *x)
 	if (unlikely(ch->scan == &x->all))
 		ch->scan = x->all.next;
 	hlist_del_init(&x->all);
+	if (unlikely(x->moved_on))
+		atomic_inc(&ch->sess->moves_begun);
 	if (!--ch->ntransfers && unlikely(ch->drains) && !x->moved_on)
 		ch->events |= KRDMA_CHANNEL_IDLE;
 	/* Mostly it is on no list: all of it was on the wire. */
@@ -398,6 +400,7 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 	/* It was on no channel for a moment, where a submitter that cancels all did not see it. */
 	if (unlikely(x->moved_on)) {
 		x->moved_on = false;
+		atomic_inc(&ch->sess->moves_ended);
 		if (!err && atomic_read(&x->submitter->cancels) != x->cancel)
 			err = -ECANCELED;
 	} else if (!err && unlikely(ch->drains)) {

@@ -350,7 +350,7 @@ int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
 	int posted;
 
 	if (!wait_event_timeout(ch->tx_wait, krdma_post_wrs_try(ch, first, n, alone, &posted),
-				msecs_to_jiffies(KRDMA_ALONE_MS * ch->timeout_scale)))
+				msecs_to_jiffies(krdma_channel_alone_ms(ch))))
 		krdma_post_wrs_try(ch, first, n, false, &posted);
 	return posted;
 }

@@ -52,6 +52,20 @@ u8 krdma_channel_ack_timeout(const struct krdma_channel *ch)
 }
 
 /**
+ * krdma_channel_alone_ms - how long to wait until nothing is sent again any more
+ * @ch: channel
+ *
+ * Twice the adapter's time: then it has sent once more what was lost.
+ *
+ * Context: any.
+ * Return: milliseconds
+ */
+u32 krdma_channel_alone_ms(const struct krdma_channel *ch)
+{
+	return div_u64(2ULL << (12 + krdma_channel_ack_timeout(ch)), NSEC_PER_MSEC);
+}
+
+/**
  * krdma_tick_queue - let a tick come by a certain time
  * @tick: the tick
  * @when: latest time

@@ -66,11 +66,8 @@
 #define KRDMA_RETRIES 6
 /* A work request may be outstanding so many times longer, as long as others complete. */
 #define KRDMA_OLD_FACTOR 8
-/* Times, milliseconds. ALONE is longer by the channel's timeout_scale. */
-/* The peer disconnected: so long what came before may take to be handled. */
+/* The peer disconnected: so long what came before may take to be handled; milliseconds. */
 #define KRDMA_LOST_MS 1000
-/* More than the adapter's time, after which it sends again. */
-#define KRDMA_ALONE_MS 1000
 /* On iWARP all is one stream: a sign of life comes behind all before it, and is sent again. */
 #define KRDMA_IWARP_TIMEOUT_SCALE 3
 
@@ -190,6 +187,7 @@ static inline void krdma_channel_unlock_later(struct krdma_channel *ch)
 /* liveness.c: its times */
 u32 krdma_channel_beat_ms(const struct krdma_channel *ch);
 u8 krdma_channel_ack_timeout(const struct krdma_channel *ch);
+u32 krdma_channel_alone_ms(const struct krdma_channel *ch);
 void krdma_tick_queue(struct delayed_work *tick, ktime_t when);
 void krdma_channel_tick(struct work_struct *work);
 void krdma_channel_tick_by(struct krdma_channel *ch, ktime_t when);

@@ -28,12 +28,12 @@
 #define KRDMA_RESUME_PAUSE_MS  2000
 
 /*
- * How many sessions connect anew to a peer at a time, so that those that have lost one switch do
- * not all try at once when it is back, and a peer that is gone holds up no session with another.
- * Peers whose addresses have the same hash share the places.
+ * How many sessions connect a lost channel to a peer at a time, so that those that have lost one
+ * switch do not all try at once when it is back, and a peer that is gone holds up no session with
+ * another: unless their addresses have the same hash, which is another one each time.
  */
 #define KRDMA_ATTEMPTS      8
-#define KRDMA_ATTEMPTS_HASH 64
+#define KRDMA_ATTEMPTS_HASH 1024
 
 static atomic_t krdma_attempts[KRDMA_ATTEMPTS_HASH];
 
@@ -263,7 +263,7 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 	if (rc && READ_ONCE(sess->state) == KRDMA_SESSION_UP)
 		pr_info_ratelimited("krdma_mover: session %llu has no channel %u: %s (%pe)\n",
 				    ch->serial, ch->index, ch->cause ?: "it ended", ERR_PTR(rc));
-	/* Its module was loaded anew, or the time is over there: no grant is left. */
+	/* Its module was loaded anew, or the time is over there: so are its grants. */
 	if (rc && !ch->first && ch->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
 		krdma_session_fail(sess, -ESTALE, "the peer does not know it any more",
 				   KRDMA_BYE_ENDED);
@@ -284,7 +284,8 @@ static atomic_t *krdma_attempt_begin(const struct krdma_session *sess)
 	atomic_t *attempts;
 
 	krdma_addr_to_user(&sess->dst, &to);
-	attempts = &krdma_attempts[jhash(to.addr, sizeof(to.addr), 0) % KRDMA_ATTEMPTS_HASH];
+	attempts = &krdma_attempts[jhash(to.addr, sizeof(to.addr), krdma_incarnation) %
+				   KRDMA_ATTEMPTS_HASH];
 	if (atomic_inc_return(attempts) <= KRDMA_ATTEMPTS)
 		return attempts;
 	atomic_dec(attempts);
@@ -301,23 +302,27 @@ static atomic_t *krdma_attempt_begin(const struct krdma_session *sess)
 void krdma_channels_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
-	atomic_t *attempts = krdma_attempt_begin(sess);
-	bool again = !attempts;
+	bool again = false, deferred = false;
 	struct krdma_channel *ch;
+	atomic_t *attempts;
 	u32 i, pause, most;
 
 	/* The others behind the first: without that there is no path. */
-	for (i = 0; attempts && i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
+	for (i = 0; i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
 		ch = krdma_session_slot(sess, i);
 		if (ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
 			continue;
+		attempts = krdma_attempt_begin(sess);
+		deferred = !attempts;
+		if (deferred)
+			break;
 		ch = krdma_channels_begin(sess, i);
 		again |= !ch || !krdma_channel_connect(ch);
-	}
-	if (attempts)
 		atomic_dec(attempts);
+	}
+	again |= deferred;
 	spin_lock_bh(&sess->lock);
-	most = sess->resuming || !attempts ? KRDMA_RESUME_PAUSE_MS : KRDMA_CHANNEL_PAUSE_MS;
+	most = sess->resuming || deferred ? KRDMA_RESUME_PAUSE_MS : KRDMA_CHANNEL_PAUSE_MS;
 	pause = clamp_t(u32, 2 * sess->pause_ms, KRDMA_CHANNEL_AGAIN_MS, most);
 	sess->pause_ms = again ? pause : 0;
 	if (again)

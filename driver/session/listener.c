@@ -146,6 +146,8 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_MALFORMED, cause);
 	if (hello.secret)
 		return krdma_join_request(l, id, &host, &hello, param);
+	if (READ_ONCE(l->closed))
+		return krdma_reject(l, id, KRDMA_WIRE_REASON_SHUTDOWN, "the listener is closed");
 
 	sess = krdma_session_new(true);
 	if (!sess)
@@ -381,7 +383,7 @@ out:
 	return rc;
 }
 
-static void krdma_listener_end(struct krdma_listener *l, bool keep)
+static void krdma_listener_end(struct krdma_listener *l)
 {
 	struct rdma_cm_id *id;
 
@@ -394,8 +396,7 @@ static void krdma_listener_end(struct krdma_listener *l, bool keep)
 	/* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
 	if (id)
 		rdma_destroy_id(id);
-	if (!keep)
-		krdma_sessions_fail(NULL, l->serial, "the listener was removed");
+	krdma_sessions_fail(NULL, l->serial, "the listener was removed");
 	kfree(l->allow);
 	kfree(l);
 }
@@ -404,13 +405,13 @@ static void krdma_listener_end(struct krdma_listener *l, bool keep)
  * krdma_unlisten - stop accepting peers at an address
  * @net: network namespace
  * @addr: local address, with port
- * @keep: the sessions that came through it go on
+ * @close: only new ones; the sessions that there are go on
  * @error: explanation
  *
  * Context: process.
  * Return: 0 or -ENOENT
  */
-int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool keep,
+int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool close,
 		   struct krdma_error *error)
 {
 	struct krdma_listener *l;
@@ -418,8 +419,10 @@ int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool ke
 
 	mutex_lock(&krdma_listeners_start);
 	l = krdma_listener_find(net, addr);
-	if (l)
-		krdma_listener_end(l, keep);
+	if (l && close)
+		WRITE_ONCE(l->closed, true);
+	else if (l)
+		krdma_listener_end(l);
 	else
 		rc = krdma_explain(error, -ENOENT, "there is no listener on %pISpc", addr);
 	mutex_unlock(&krdma_listeners_start);
@@ -439,7 +442,7 @@ void krdma_listeners_drop(const void *owner)
 	mutex_lock(&krdma_listeners_start);
 	list_for_each_entry_safe(l, next, &krdma_listeners, node)
 		if (!owner || l->owner == owner)
-			krdma_listener_end(l, false);
+			krdma_listener_end(l);
 	mutex_unlock(&krdma_listeners_start);
 }
 

@@ -16,6 +16,8 @@
 #include "session/session.h"
 #include "trace.h"
 
+/* More than any target gives: each with less time than the one before. */
+#define KRDMA_NOTICES_MAX 64
 /* What is handled at a time. */
 #define KRDMA_RX_MANY 16
 
@@ -272,20 +274,25 @@ static const char *krdma_ctl_message_late(struct krdma_channel *ch, struct krdma
 }
 
 /* The peer ends the session; or gives notice that it will. Return: as krdma_ctl_handle() */
-static const char *krdma_ctl_left(struct krdma_session *sess, const struct krdma_wire_bye *bye)
+static const char *krdma_ctl_left(struct krdma_session *sess, struct krdma_rx *rx,
+				  const struct krdma_wire_bye *bye)
 {
 	u32 reason = le32_to_cpu(bye->reason), notice_ms = le32_to_cpu(bye->notice);
-	const char *cause = krdma_wire_reason_text(reason), *wrong = "a notice of an initiator";
+	const char *cause = krdma_wire_reason_text(reason), *wrong = NULL;
 
 	if (!notice_ms) {
 		krdma_session_fail(sess, -ECONNRESET, cause, reason ? -1 : KRDMA_BYE_QUIET);
 		return NULL;
 	}
-	if (!sess->inbound) {
+	if (sess->inbound)
+		wrong = "a notice of an initiator";
+	else if (++sess->notices > KRDMA_NOTICES_MAX)
+		wrong = "too many notices";
+	if (wrong)
+		krdma_session_protocol(sess, wrong);
+	/* ORDER: @bye is in the receive; it is the last that is handled, if it can't be posted. */
+	else if (!krdma_post_rx(sess->ch, rx))
 		krdma_session_drain(sess, min_t(u32, notice_ms, KRDMA_DRAIN_MAX_MS), cause, reason);
-		return NULL;
-	}
-	krdma_session_protocol(sess, wrong);
 	return wrong;
 }
 
@@ -308,7 +315,7 @@ static const char *krdma_ctl_handle(struct krdma_session *sess, struct krdma_rx 
 	if (msg->hdr.type & KRDMA_WIRE_REPLY)
 		krdma_rpc_replied(sess, rx, msg);
 	else if (msg->hdr.type == KRDMA_WIRE_BYE)
-		cause = krdma_ctl_left(sess, &msg->bye);
+		cause = krdma_ctl_left(sess, rx, &msg->bye);
 	else if (krdma_ctl_request(sess, rx, tx, msg))
 		tx = NULL;
 out:

@@ -427,7 +427,7 @@ static void krdma_session_tx_free(struct krdma_session *sess)
 {
 	spin_lock_bh(&sess->lock);
 	krdma_credits_settle(sess);
-	if (sess->drains && !sess->noticed)
+	if (sess->drains && sess->inbound && !sess->noticed)
 		krdma_session_tick_by(sess, ktime_get());
 	if (sess->leaving && !krdma_post_tx_out(sess->ch)) {
 		sess->leaving = false;

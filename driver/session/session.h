@@ -116,6 +116,9 @@ struct krdma_session {
 	/* So long it outlives its first channel; 0: not at all, KRDMA_RESUME_ALWAYS; likewise. */
 	u32 resume_s;
 
+	/* Transfers that have moved from one channel to another: off the one, onto the other. */
+	atomic_t moves_begun, moves_ended;
+
 	spinlock_t lock; /* all below, and regions */
 	enum krdma_session_state state;
 	bool resuming;          /* the first channel is lost, and may come back */
@@ -128,6 +131,7 @@ struct krdma_session {
 	int drain_bye;          /* the same as a reason for the peer */
 	ktime_t drain_until;    /* it ends by then in any case */
 	bool noticed;           /* inbound: the peer was told of that */
+	u8 notices;             /* outbound: how often it has told */
 	bool cut;               /* something was under way when it ended by that */
 	int err;                /* what ended it */
 	const char *cause;      /* the same as a phrase */
@@ -187,6 +191,7 @@ struct krdma_listener {
 	struct sockaddr_storage addr;
 	struct rdma_cm_id *id; /* NULL: waits for a device */
 	bool removed;          /* the device went before the id was here */
+	bool closed;           /* no session is new here */
 	const void *owner;     /* what it ends with; NULL in init_net */
 	atomic64_t accepted;
 	atomic64_t refused;
@@ -271,7 +276,7 @@ extern struct mutex krdma_listeners_lock;
 extern struct list_head krdma_listeners;
 int krdma_listen(struct net *net, const void *owner, const struct sockaddr_storage *addr,
 		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error);
-int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool keep,
+int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool close,
 		   struct krdma_error *error);
 void krdma_listeners_drop(const void *owner);
 void krdma_listeners_retry(void);

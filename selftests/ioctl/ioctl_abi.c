@@ -281,7 +281,7 @@ COMMAND(LIST, list, 4, 0, 0, true, false, good_list, undo_none);
 COMMAND(LISTEN, listen, 4, 0, MUST_BE_0(listen, reserved), false, false, good_listen, undo_listen);
 COMMAND(DISCONNECT, disconnect, 4, 0, MUST_BE_0(disconnect, reserved), false, true, good_disconnect,
 	undo_disconnect);
-COMMAND(UNLISTEN, unlisten, 4, KRDMA_UNLISTEN_KEEP, 0, false, false, good_unlisten, undo_unlisten);
+COMMAND(UNLISTEN, unlisten, 4, KRDMA_UNLISTEN_CLOSE, 0, false, false, good_unlisten, undo_unlisten);
 COMMAND(CONNECT, connect, 4,
 	KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST, 0, true, true,
 	good_connect, undo_connect);

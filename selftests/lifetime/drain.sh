@@ -62,7 +62,14 @@ check_nothing_left "disconnect: nothing is left"
 
 # 2. The target, and the listener is gone.
 start drain
-check "drain: the target waits for them" on -n B krdma drain --timeout 100
+background B krdma drain --timeout 100
+drain_pid=$BACKGROUND_PID
+closed() {
+	on -n B krdma listen | grep -q "0.0.0.0:7471 *closed "
+}
+check "drain: the listener is closed" wait_for "$LIMIT" closed
+like "drain: to new sessions" "$(mover hold -p 10.77.0.2 scratch 2>&1 </dev/null)" 'shut down'
+check_here "drain: the target waits for them" wait "$drain_pid"
 ended drain
 check_fails "drain: nobody connects any more" krdma ls nodeB
 listen_on B

@@ -11,9 +11,7 @@
  *
  * Exit status: 0, or 1 with a sentence. The target ends with the first thing that is wrong.
  */
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -105,15 +103,15 @@ static int start(uint32_t region, uint64_t *memory, uint64_t number)
 
 static int initiator(const char *host, const char *name, const char *stop)
 {
+	static uint64_t memory[SLOTS * WORDS];
 	struct krdma_completion done[DEPTH];
-	uint64_t *memory, number = 0, under_way = 0;
+	uint64_t number = 0, under_way = 0;
 	struct krdma_region region;
 	struct krdma_sockaddr addr;
 	uint32_t session;
 	int n, i;
 
-	memory = calloc(SLOTS, BYTES);
-	if (!memory || krdma_resolve(host, &addr, 1) != 1 ||
+	if (krdma_resolve(host, &addr, 1) != 1 ||
 	    krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_MESSAGES, 0, &session) ||
 	    krdma_open_region(krdma, session, name, RIGHTS, 0, &region))
 		return fail("open", krdma_error());

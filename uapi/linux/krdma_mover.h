@@ -218,18 +218,18 @@ struct krdma_ioc_listen {
 	__u32 reserved;
 };
 
-/* The sessions that came through the listener go on. */
-#define KRDMA_UNLISTEN_KEEP (1U << 0)
+/* Accept no more sessions; those that there are go on, and the listener stays for them. */
+#define KRDMA_UNLISTEN_CLOSE (1U << 0)
 
 /**
  * struct krdma_ioc_unlisten - KRDMA_IOC_UNLISTEN, stop accepting peers
  * @size: sizeof(struct krdma_ioc_unlisten)
- * @flags: KRDMA_UNLISTEN_KEEP
+ * @flags: KRDMA_UNLISTEN_CLOSE
  * @addr: as given to KRDMA_IOC_LISTEN
  *
- * Without KRDMA_UNLISTEN_KEEP, the sessions that came through the listener end. With it
- * they can't come back when their connection is lost. Needs CAP_NET_ADMIN in the caller's
- * network namespace.
+ * The sessions that came through the listener end. With KRDMA_UNLISTEN_CLOSE they go on, also
+ * when their connection is lost, and a later call removes the listener. Needs CAP_NET_ADMIN
+ * in the caller's network namespace.
  */
 struct krdma_ioc_unlisten {
 	__u32 size;
@@ -816,6 +816,8 @@ struct krdma_device_info {
 #define KRDMA_LISTENER_DOWN (1U << 0)
 /* The listener ends with the file that made it. */
 #define KRDMA_LISTENER_FILE (1U << 1)
+/* The listener accepts no more sessions: KRDMA_UNLISTEN_CLOSE. */
+#define KRDMA_LISTENER_CLOSED (1U << 2)
 
 /**
  * struct krdma_listener_info - a listener of the caller's network namespace

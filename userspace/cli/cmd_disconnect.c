@@ -85,25 +85,33 @@ const struct command cmd_disconnect = {
 	.run = disconnect_run,
 };
 
-/* The listeners go, and their sessions stay. */
-static int close_listeners(struct krdma *krdma)
+/* Each listener of the network namespace: close it, or remove it. */
+static int all_listeners(struct krdma *krdma,
+			 int (*act)(struct krdma *krdma, const struct krdma_sockaddr *addr))
 {
 	const struct krdma_listener_info *info;
+	struct krdma_sockaddr *addrs = NULL, *more;
 	struct krdma_iter *iter;
-	bool more = true;
+	size_t n = 0, i;
 	int rc = DONE;
 
-	/* Each call changes the list: always the first. */
-	while (!rc && more) {
-		if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
-			return fail_krdma();
-		info = krdma_iter_next(iter);
-		more = info;
-		if (more && krdma_unlisten_keep(krdma, &info->addr))
-			rc = fail_krdma();
-		if (krdma_iter_free(iter) && !rc)
-			rc = fail_krdma();
+	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
+		return fail_krdma();
+	while (!rc && (info = krdma_iter_next(iter))) {
+		more = realloc(addrs, (n + 1) * sizeof(*addrs));
+		if (!more) {
+			rc = fail("out of memory");
+			break;
+		}
+		addrs = more;
+		addrs[n++] = info->addr;
 	}
+	if (krdma_iter_free(iter) && !rc)
+		rc = fail_krdma();
+	for (i = 0; !rc && i < n; i++)
+		if (act(krdma, &addrs[i]))
+			rc = fail_krdma();
+	free(addrs);
 	return rc;
 }
 
@@ -121,9 +129,11 @@ static int drain_run(int argc, char **argv)
 	subject_set("drain");
 	if (krdma_new(&krdma))
 		return fail_krdma();
-	rc = close_listeners(krdma);
+	rc = all_listeners(krdma, krdma_close_listener);
 	if (!rc && krdma_disconnect(krdma, 0, timeout_to_ms(timeout_ns)))
 		rc = fail_krdma();
+	if (all_listeners(krdma, krdma_unlisten))
+		rc = FAILED;
 	krdma_free(krdma);
 	return rc;
 }

@@ -161,7 +161,10 @@ static void listener_fill(struct json_object *object, const void *entry)
 	const struct krdma_listener_info *info = entry;
 
 	json_add_addr(object, "address", &info->addr);
-	json_add_text(object, "state", info->flags & KRDMA_LISTENER_DOWN ? "down" : "up");
+	json_add_text(object, "state",
+		      info->flags & KRDMA_LISTENER_CLOSED ? "closed" :
+		      info->flags & KRDMA_LISTENER_DOWN   ? "down" :
+							    "up");
 	json_add_count(object, "sessions", info->sessions);
 	json_add_count(object, "accepted", info->accepted);
 	json_add_count(object, "refused", info->refused);

@@ -195,13 +195,15 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
 
 /**
- * krdma_unlisten_keep() - remove a listener; the sessions that came through it go on
+ * krdma_close_listener() - let a listener accept no more sessions; those that there are go on
  * @krdma: the handle
  * @addr: as for krdma_listen()
  *
+ * krdma_unlisten() removes it.
+ *
  * Return: 0; -EPERM, -ENOENT, or another errno.
  */
-int krdma_unlisten_keep(struct krdma *krdma, const struct krdma_sockaddr *addr);
+int krdma_close_listener(struct krdma *krdma, const struct krdma_sockaddr *addr);
 
 /**
  * krdma_disconnect() - end a session, or all, when what is under way has ended

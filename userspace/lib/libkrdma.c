@@ -128,9 +128,9 @@ int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr)
 	return unlisten(krdma, addr, 0);
 }
 
-int krdma_unlisten_keep(struct krdma *krdma, const struct krdma_sockaddr *addr)
+int krdma_close_listener(struct krdma *krdma, const struct krdma_sockaddr *addr)
 {
-	return unlisten(krdma, addr, KRDMA_UNLISTEN_KEEP);
+	return unlisten(krdma, addr, KRDMA_UNLISTEN_CLOSE);
 }
 
 /* A name that does not fit its field must not be cut to one that does. */

@@ -420,11 +420,11 @@ of_host()
 check "disconnect of a host" of_host
 check "disconnect of a host without a session" fails 1 'there is no session with 10.0.0.7' disconnect 10.0.0.7
 check "disconnect of a session that is not there" fails 1 'there is no session 4' disconnect 4
-cut() { KRDMA_FAKE_CUT=1 fails 1 '1 of 1 sessions had something under way' disconnect 3; }
+cut() { KRDMA_FAKE_CUT=1 fails 1 '1 of 1 sessions were not idle in time' disconnect 3; }
 check "disconnect that could not wait" cut
 drains()
 {
-	run 0 drain && [ "$(grep -E 'unlisten|disconnect' log)" = "$(printf 'unlisten port 0 keep\ndisconnect 0 timeout 0')" ]
+	run 0 drain && [ "$(grep -E 'unlisten|disconnect' log)" = "$(printf 'unlisten port 0 close\ndisconnect 0 timeout 0\nunlisten port 0')" ]
 }
 check "drain: listeners first" drains
 check "drain with an operand" fails 2 "'x' is one operand too many" drain x

@@ -87,7 +87,7 @@ static struct krdma_ioc_last_error last_error;
 static int device_fd = -1;
 static unsigned long operations;
 static unsigned int submits, submits_max;
-static bool refused, unlistened;
+static bool refused;
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct pending pending[OPS];
@@ -380,8 +380,7 @@ static int do_unlisten(const struct krdma_ioc_unlisten *arg)
 	unsigned int port, scope;
 
 	take_apart(&arg->addr, text, &port, &scope);
-	say("unlisten port %u%s\n", port, arg->flags & KRDMA_UNLISTEN_KEEP ? " keep" : "");
-	unlistened = true;
+	say("unlisten port %u%s\n", port, arg->flags & KRDMA_UNLISTEN_CLOSE ? " close" : "");
 	return 0;
 }
 
@@ -391,7 +390,7 @@ static int do_disconnect(struct krdma_ioc_disconnect *arg)
 	if (arg->serial && arg->serial != 3)
 		return give(ENOENT, "there is no session %llu", (unsigned long long)arg->serial);
 	if (getenv("KRDMA_FAKE_CUT"))
-		return give(ETIMEDOUT, "1 of 1 sessions had something under way");
+		return give(ETIMEDOUT, "1 of 1 sessions were not idle in time");
 	return 0;
 }
 
@@ -946,8 +945,6 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 
 static uint64_t list_length(uint32_t kind)
 {
-	if (kind == KRDMA_LIST_LISTENERS && unlistened)
-		return 0;
 	return kind == KRDMA_LIST_TRANSFERS ? TRANSFERS : 1;
 }
 
