@@ -356,12 +356,17 @@ static int krdma_ioc_disconnect(struct krdma_call *call)
 
 	if (cmd->reserved)
 		return -EINVAL;
+	if (cmd->peer.family == AF_UNSPEC ?
+		    !!memchr_inv(&cmd->peer, 0, sizeof(cmd->peer)) :
+		    cmd->serial || (cmd->peer.family != AF_INET && cmd->peer.family != AF_INET6))
+		return krdma_explain(&call->error, -EINVAL,
+				     "one session is meant, or those with an IPv4 or IPv6 address");
 	if (cmd->timeout_ms > KRDMA_DRAIN_MAX_MS)
 		return krdma_explain(&call->error, -EINVAL, "what is under way has %u s at most",
 				     KRDMA_DRAIN_MAX);
 	return krdma_sessions_drain(ctx->net, ctx->user->uid,
 				    ns_capable(ctx->net->user_ns, CAP_NET_ADMIN), cmd->serial,
-				    krdma_default_ms(cmd->timeout_ms), &call->error);
+				    &cmd->peer, krdma_default_ms(cmd->timeout_ms), &call->error);
 }
 
 static int krdma_ioc_open(struct krdma_call *call)
@@ -518,7 +523,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_CLOSE),
 	KRDMA_IOC(CONNECT, connect, keepalive_s, KRDMA_CONNECT_FLAGS),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
-	KRDMA_IOC(DISCONNECT, disconnect, reserved, 0),
+	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),
 	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD),
 	KRDMA_IOC(OPEN, open, name, 0),

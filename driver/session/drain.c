@@ -7,6 +7,7 @@
  * initiator ends the session.
  */
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "session/session.h"
 
@@ -137,39 +138,72 @@ void krdma_session_drain(struct krdma_session *sess, u32 timeout_ms, const char 
 	krdma_session_notice(sess);
 }
 
+/* Is it with that peer? */
+static bool krdma_session_with(const struct krdma_session *sess, const struct krdma_sockaddr *peer)
+{
+	struct krdma_sockaddr addr;
+
+	if (peer->family == AF_UNSPEC)
+		return true;
+	krdma_addr_to_user(&sess->dst, &addr);
+	return addr.family == peer->family && !memcmp(addr.addr, peer->addr, sizeof(addr.addr)) &&
+	       (!peer->port || addr.port == peer->port);
+}
+
+/* Which sessions are to end, and who wants it. */
+struct krdma_drain {
+	struct net *net;
+	kuid_t uid;
+	bool admin;
+	u64 serial;
+	const struct krdma_sockaddr *peer;
+};
+
+/* Return: 1 if it is meant, -EPERM if the caller may not, or 0 */
+static int krdma_drain_means(const struct krdma_drain *drain, const struct krdma_session *sess)
+{
+	if (sess->net != drain->net || (drain->serial && sess->serial != drain->serial) ||
+	    !krdma_session_with(sess, drain->peer))
+		return 0;
+	if (drain->admin)
+		return 1;
+	/* A session of another user is one that there is not. */
+	if (!uid_eq(sess->uid, drain->uid))
+		return 0;
+	return sess->inbound ? -EPERM : 1;
+}
+
 /* The sessions that are meant, in an array, each with a reference. Return: how many, or an errno */
-static int krdma_sessions_of(struct net *net, kuid_t uid, bool admin, u64 serial,
-			     struct krdma_session ***array, struct krdma_error *error)
+static int krdma_drain_sessions(const struct krdma_drain *drain, struct krdma_session ***array,
+				struct krdma_error *error)
 {
 	struct krdma_session *sess;
-	int n = 0, rc = 0;
+	int n = 0, rc = 0, means;
 
-	*array = krdma_inject(kvcalloc(serial ? 1 : KRDMA_SESSIONS_MAX, sizeof(**array),
+	*array = krdma_inject(kvcalloc(drain->serial ? 1 : KRDMA_SESSIONS_MAX, sizeof(**array),
 				       GFP_KERNEL_ACCOUNT),
 			      NULL);
 	if (!*array)
 		return -ENOMEM;
 	mutex_lock(&krdma_sessions_lock);
 	list_for_each_entry(sess, &krdma_sessions, node) {
-		bool mine = uid_eq(sess->uid, uid);
-
-		if (sess->net != net || (serial && sess->serial != serial) || !(admin || mine))
+		means = krdma_drain_means(drain, sess);
+		rc = means < 0 ? means : rc;
+		if (means <= 0)
 			continue;
-		if (!admin && sess->inbound) {
-			rc = -EPERM;
-			continue;
-		}
 		kref_get(&sess->ref);
 		(*array)[n++] = sess;
 	}
 	mutex_unlock(&krdma_sessions_lock);
-	if (n || !serial)
+	if (n || (!drain->serial && drain->peer->family == AF_UNSPEC))
 		return n;
 	kvfree(*array);
 	if (rc)
 		return krdma_explain(error, rc,
-				     "session %llu is the peer's: CAP_NET_ADMIN is needed", serial);
-	return krdma_explain(error, -ENOENT, "there is no session %llu", serial);
+				     "the peer has made the session: that takes CAP_NET_ADMIN");
+	return drain->serial ?
+		       krdma_explain(error, -ENOENT, "there is no session %llu", drain->serial) :
+		       krdma_explain(error, -ENOENT, "there is no session with that peer");
 }
 
 /**
@@ -178,6 +212,7 @@ static int krdma_sessions_of(struct net *net, kuid_t uid, bool admin, u64 serial
  * @uid: whose outbound sessions
  * @admin: those of all, and inbound ones as well
  * @serial: one session alone; or 0 for all
+ * @peer: with this address alone, and this port unless it is 0; or AF_UNSPEC
  * @timeout_ms: how long that may take; what is under way then ends with an error
  * @error: explanation
  *
@@ -186,29 +221,45 @@ static int krdma_sessions_of(struct net *net, kuid_t uid, bool admin, u64 serial
  * Return: 0, -ENOENT, -EPERM, -ENOMEM, -EINTR; or -ETIMEDOUT: they have ended, and something was
  *	under way
  */
-int krdma_sessions_drain(struct net *net, kuid_t uid, bool admin, u64 serial, u32 timeout_ms,
+int krdma_sessions_drain(struct net *net, kuid_t uid, bool admin, u64 serial,
+			 const struct krdma_sockaddr *peer, u32 timeout_ms,
 			 struct krdma_error *error)
 {
-	struct krdma_session **array;
+	const struct krdma_drain drain = {
+		.net = net,
+		.uid = uid,
+		.admin = admin,
+		.serial = serial,
+		.peer = peer,
+	};
+	struct krdma_session **array, *late;
 	int i, n, cut = 0, rc = 0;
 
-	n = krdma_sessions_of(net, uid, admin, serial, &array, error);
+	n = krdma_drain_sessions(&drain, &array, error);
 	if (n < 0)
 		return n;
 	for (i = 0; i < n; i++)
-		krdma_session_drain(array[i], timeout_ms, "an administrator ends it",
+		krdma_session_drain(array[i], timeout_ms, "it was disconnected on this host",
 				    KRDMA_WIRE_REASON_ADMIN);
-	for (i = 0; i < n; i++) {
-		if (!rc)
-			rc = wait_event_killable(array[i]->wait,
-						 READ_ONCE(array[i]->state) == KRDMA_SESSION_DEAD);
-		cut += !rc && array[i]->cut;
-		krdma_session_put(array[i]);
+	for (i = 0; i < n && !rc; i++) {
+		rc = krdma_session_wait_gone(array[i]);
+		if (rc || !array[i]->cut)
+			continue;
+		cut++;
+		late = array[i];
 	}
-	kvfree(array);
 	if (rc)
-		return -EINTR;
-	if (!cut)
-		return 0;
-	return krdma_explain(error, -ETIMEDOUT, "%d of %d sessions were not idle in time", cut, n);
+		rc = -EINTR;
+	else if (cut == 1)
+		rc = krdma_explain(error, -ETIMEDOUT,
+				   "session %llu with %pISpc was not idle in time, and has ended",
+				   late->serial, &late->dst);
+	else if (cut)
+		rc = krdma_explain(error, -ETIMEDOUT,
+				   "%d of %d sessions were not idle in time, and have ended", cut,
+				   n);
+	for (i = 0; i < n; i++)
+		krdma_session_put(array[i]);
+	kvfree(array);
+	return rc;
 }

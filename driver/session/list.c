@@ -155,9 +155,21 @@ void krdma_sessions_begun(void)
 void krdma_sessions_del(struct krdma_session *sess)
 {
 	mutex_lock(&krdma_sessions_lock);
-	list_del(&sess->node);
+	list_del_init(&sess->node);
 	mutex_unlock(&krdma_sessions_lock);
 	wake_up_all(&krdma_sessions_wait);
+}
+
+/**
+ * krdma_session_wait_gone - wait until a session is taken apart, and on no list
+ * @sess: session that has failed, or will; the caller has a reference
+ *
+ * Context: process.
+ * Return: 0, or -ERESTARTSYS after a fatal signal
+ */
+int krdma_session_wait_gone(struct krdma_session *sess)
+{
+	return wait_event_killable(krdma_sessions_wait, list_empty_careful(&sess->node));
 }
 
 /**

@@ -296,7 +296,8 @@ void krdma_session_drain(struct krdma_session *sess, u32 timeout_ms, const char 
 void krdma_session_drained(struct krdma_session *sess);
 bool krdma_session_drain_tick(struct krdma_session *sess);
 void krdma_session_notice(struct krdma_session *sess);
-int krdma_sessions_drain(struct net *net, kuid_t uid, bool admin, u64 serial, u32 timeout_ms,
+int krdma_sessions_drain(struct net *net, kuid_t uid, bool admin, u64 serial,
+			 const struct krdma_sockaddr *peer, u32 timeout_ms,
 			 struct krdma_error *error);
 
 /* list.c: who shares sessions, and how many there may be */
@@ -308,6 +309,7 @@ void krdma_sessions_begun(void);
 struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *host,
 					   const struct krdma_wire_hello *hello);
 void krdma_sessions_del(struct krdma_session *sess);
+int krdma_session_wait_gone(struct krdma_session *sess);
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 					    const struct sockaddr_storage *dst,
 					    const struct sockaddr_storage *src,

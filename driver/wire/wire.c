@@ -583,7 +583,7 @@ const char *krdma_wire_reason_text(u8 reason)
 		[KRDMA_WIRE_REASON_PROTOCOL] = "protocol violation",
 		[KRDMA_WIRE_REASON_TIMEOUT] = "no reply in time",
 		[KRDMA_WIRE_REASON_TRANSPORT] = "connection lost",
-		[KRDMA_WIRE_REASON_ADMIN] = "an administrator ends it",
+		[KRDMA_WIRE_REASON_ADMIN] = "disconnected by an administrator",
 	};
 
 	static_assert(ARRAY_SIZE(texts) == KRDMA_WIRE_REASON_LAST + 1);

@@ -561,6 +561,7 @@ union call {
 	struct krdma_ioc_listen listen;
 	struct krdma_ioc_unlisten unlisten;
 	struct krdma_ioc_connect connect;
+	struct krdma_ioc_disconnect disconnect;
 	struct krdma_ioc_ping ping;
 	struct krdma_ioc_buffer buffer;
 	struct krdma_ioc_export export;
@@ -1408,8 +1409,13 @@ static void step_raw(void)
 	/* Not to who knows where, for as long as it likes. */
 	if (nr == KRDMA_IOC_CONNECT)
 		return;
+	/* Mostly it ends all sessions, or none. */
+	if (nr == KRDMA_IOC_DISCONNECT)
+		c.disconnect.timeout_ms %= 256;
 	rc = kst_call(f->fd, nr, &c);
 	result(STEP_RAW, rc);
+	if (nr == KRDMA_IOC_DISCONNECT && (!rc || rc == -ETIMEDOUT))
+		live_lost = true;
 	if (rc)
 		return;
 	if (nr == KRDMA_IOC_DESTROY)

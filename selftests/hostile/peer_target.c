@@ -565,10 +565,11 @@ static const struct target_case cases[] = {
 	SAYS("replies-unrequested", SEGS, A(CLOSE)),
 	SAYS("bye-reason-10", SEGS, BYE, 16, 4, 10),
 	/* Nothing is under way at first, then the digest, and then what does not end in time. */
-	NOTICE("notice", "put", 1, "an administrator ends it", OPEN, say, 60000),
+	NOTICE("notice", "put", 1, "disconnected by an administrator", OPEN, say, 60000),
 	NOTICE("notice-digest", "digest", 0, ".", DIGEST, say, 0xffffffff),
 	NOTICE("notice-often", "digest", 0, ".", DIGEST, say_credits, 60000),
-	NOTICE("notice-short", "patient", 1, "an administrator ends it", SEGS, say_alone, 1),
+	NOTICE("notice-short", "patient", 1, "disconnected by an administrator", SEGS, say_alone,
+	       1),
 	{ "bye-shutdown",
 	  "put",
 	  1,

@@ -497,7 +497,8 @@ TEST_F(connect, disconnect)
 		     "DISCONNECT that waits for too long");
 	EXPECT_IS(0, disconnect(serial, 0), "DISCONNECT of an idle session");
 	ping.session = first;
-	EXPECT_FAILS(fd, kst_call(fd, KRDMA_IOC_PING, &ping), -ENOTCONN, "an administrator ends it",
+	EXPECT_FAILS(fd, kst_call(fd, KRDMA_IOC_PING, &ping), -ENOTCONN,
+		     "disconnected on this host",
 		     "it is of no use any more, and the sentence says why");
 	EXPECT_FAILS(fd, disconnect(serial, 0), -ENOENT, "no session", "DISCONNECT once more");
 	second = connect_options(0, 0, 0, &other);

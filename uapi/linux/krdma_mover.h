@@ -218,7 +218,7 @@ struct krdma_ioc_listen {
 	__u32 reserved;
 };
 
-/* Accept no more sessions; those that there are go on, and the listener stays for them. */
+/* Refuse new sessions; existing ones go on, and the listener stays for them. */
 #define KRDMA_UNLISTEN_CLOSE (1U << 0)
 
 /**
@@ -301,10 +301,13 @@ struct krdma_ioc_export {
 #define KRDMA_CONNECT_PRIVATE (1U << 0)
 /* The session can carry messages, for which the peer sets aside memory. */
 #define KRDMA_CONNECT_MESSAGES (1U << 1)
-/* The session ends with its first channel: for programs that do their own recovery. */
+/*
+ * The session ends when its first channel, the one for control, is lost: for programs that do
+ * their own recovery.
+ */
 #define KRDMA_CONNECT_FAIL_FAST (1U << 2)
 
-/* Most seconds that a session may be chosen to resume; and, instead, as long as the peer waits. */
+/* Most seconds of resume_s; and in place of seconds: no limit on this host. */
 #define KRDMA_RESUME_MAX    3600
 #define KRDMA_RESUME_ALWAYS 65535
 /* Most seconds of a keepalive. */
@@ -324,8 +327,8 @@ struct krdma_ioc_export {
  * @resume_s: seconds that the session goes on when its connection is lost: up to
  *	KRDMA_RESUME_MAX, or KRDMA_RESUME_ALWAYS; the peer may allow less. 0 means the
  *	module's parameter resume. Must be 0 with KRDMA_CONNECT_FAIL_FAST
- * @keepalive_s: seconds, up to KRDMA_KEEPALIVE_MAX, after which a dead path is noticed,
- *	and one more; longer by the parameter timeout_scale. 0 means the parameter keepalive
+ * @keepalive_s: up to KRDMA_KEEPALIVE_MAX: a dead path is noticed within so many seconds
+ *	and one more, times the parameter timeout_scale. 0 means the parameter keepalive
  *
  * A session that the same user already has with the peer, with the same
  * addresses and in the same network namespace, is shared, if it was made with the same
@@ -354,8 +357,10 @@ struct krdma_ioc_connect {
  * @serial: the session, as in struct krdma_session_info; 0 for all of the caller's network
  *	namespace that the caller may end
  * @timeout_ms: how long what is under way may take, up to KRDMA_DRAIN_MAX seconds; then it
- *	ends with an error. 0 means 10,000
+ *	ends with ECONNRESET, or with ENOTCONN if nothing of it was posted. 0 means 10,000
  * @reserved: must be 0
+ * @peer: with @serial 0: only sessions with this address, and with this port unless that is
+ *	0; AF_UNSPEC for all. ENOENT if there is none
  *
  * Operations and opens that begin from now on fail with ENOTCONN, for all files that share
  * the session; a new KRDMA_IOC_CONNECT makes another one. The peer is told: a target gives
@@ -370,6 +375,7 @@ struct krdma_ioc_disconnect {
 	__aligned_u64 serial;
 	__u32 timeout_ms;
 	__u32 reserved;
+	struct krdma_sockaddr peer;
 };
 
 /**

@@ -29,12 +29,13 @@ struct copy_options {
 	struct krdma_connect_options connect;
 };
 
-#define COPY_HELP                                                                                \
-	"  -q, --quiet       print no summary and no progress bar\n"                             \
-	"  -Q, --depth N     operations under way (default 8)\n"                                 \
-	"  --progress        show the bar even if stderr is no terminal\n"                       \
-	"  --timeout SECONDS deadline of each operation (default 30, and as long as --resume)\n" \
-	"  --resume SECONDS  wait so long for a connection that is lost, or 'always'; 0: end\n"  \
+#define COPY_HELP                                                                                 \
+	"  -q, --quiet       print no summary and no progress bar\n"                              \
+	"  -Q, --depth N     operations under way (default 8)\n"                                  \
+	"  --progress        show the bar even if stderr is no terminal\n"                        \
+	"  --timeout SECONDS deadline of each operation (default 30 and the time of --resume)\n"  \
+	"  --resume SECONDS  wait so long for a lost connection to come back; 0: fail at once;\n" \
+	"                    'always': no limit (default: the module's parameter, 60)\n"          \
 	"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 
 #define PUT_HELP "  --placed          post a READ behind each WRITE, on any transport\n"

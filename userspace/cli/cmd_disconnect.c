@@ -1,63 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
 /* krdma disconnect and krdma drain: sessions end when what is under way has ended. */
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 
 /* Enough for the addresses of a host with several networks. */
 #define ADDRS_MAX 16
 
-static bool same_host(const struct krdma_sockaddr *a, const struct krdma_sockaddr *b)
-{
-	return a->family == b->family && !memcmp(a->addr, b->addr, sizeof(a->addr)) &&
-	       (!b->port || a->port == b->port);
-}
-
-/* Of the sessions with a host that its address, or one of several, belongs to. */
+/* The sessions with each address of a host; some may have none. */
 static int end_host(struct krdma *krdma, const char *host, uint32_t timeout_ms)
 {
 	struct krdma_sockaddr addrs[ADDRS_MAX];
 	const int count = krdma_resolve(host, addrs, ADDRS_MAX);
-	const struct krdma_session_info *info;
-	uint64_t *serials = NULL, *more;
-	struct krdma_iter *iter;
-	size_t n = 0, i;
-	int k, rc = DONE;
+	int i, ended = 0, rc = DONE;
 
-	if (count < 0 || krdma_iter_new(krdma, KRDMA_LIST_SESSIONS, 0, &iter))
+	if (count < 0)
 		return fail_krdma();
-	while (!rc && (info = krdma_iter_next(iter))) {
-		for (k = 0; k < count && !same_host(&info->peer, &addrs[k]); k++)
-			;
-		if (k == count)
+	for (i = 0; i < count; i++) {
+		const int error = krdma_disconnect(krdma, 0, &addrs[i], timeout_ms);
+
+		if (error == -ENOENT)
 			continue;
-		more = realloc(serials, (n + 1) * sizeof(*serials));
-		if (!more) {
-			rc = fail("out of memory");
-			break;
-		}
-		serials = more;
-		serials[n++] = info->serial;
-	}
-	if (krdma_iter_free(iter) && !rc)
-		rc = fail_krdma();
-	if (!rc && !n)
-		rc = fail("there is no session with %s", host);
-	for (i = 0; i < n; i++)
-		if (krdma_disconnect(krdma, serials[i], timeout_ms))
+		ended++;
+		if (error)
 			rc = fail_krdma();
-	free(serials);
-	return rc;
+	}
+	return ended ? rc : fail("there is no session with %s", host);
+}
+
+/* --timeout alone. Return: -1 to go on, else the exit status */
+static int end_options(const struct command *command, int argc, char **argv, uint32_t *timeout_ms)
+{
+	uint64_t timeout_ns = 0;
+	int rc = timeout_option(command, argc, argv, &timeout_ns);
+
+	if (rc >= 0)
+		return rc;
+	if (timeout_ns > KRDMA_DRAIN_MAX * NSEC_PER_SEC)
+		return usage_error("--timeout has %d seconds at most", KRDMA_DRAIN_MAX);
+	*timeout_ms = timeout_to_ms(timeout_ns);
+	return -1;
 }
 
 static int disconnect_run(int argc, char **argv)
 {
-	uint64_t serial, timeout_ns = 0;
 	struct krdma *krdma;
+	uint32_t timeout_ms = 0;
+	uint64_t serial;
 	int rc;
 
-	rc = timeout_option(&cmd_disconnect, argc, argv, &timeout_ns);
+	rc = end_options(&cmd_disconnect, argc, argv, &timeout_ms);
 	if (rc >= 0)
 		return rc;
 	if (argc - optind != 1)
@@ -66,10 +59,9 @@ static int disconnect_run(int argc, char **argv)
 	if (krdma_new(&krdma))
 		return fail_krdma();
 	if (!parse_count(argv[optind], UINT64_MAX, &serial) && serial)
-		rc = krdma_disconnect(krdma, serial, timeout_to_ms(timeout_ns)) ? fail_krdma() :
-										  DONE;
+		rc = krdma_disconnect(krdma, serial, NULL, timeout_ms) ? fail_krdma() : DONE;
 	else
-		rc = end_host(krdma, argv[optind], timeout_to_ms(timeout_ns));
+		rc = end_host(krdma, argv[optind], timeout_ms);
 	krdma_free(krdma);
 	return rc;
 }
@@ -78,10 +70,10 @@ const struct command cmd_disconnect = {
 	.name = "disconnect",
 	.usage = "krdma disconnect [OPTIONS] SESSION|HOST[:PORT]",
 	.summary = "end a session, or those with a host, when they are idle",
-	.help = "SESSION is the number that 'krdma status' shows. Operations that begin from now on\n"
-		"fail; those under way end first. Programs may connect again.\n\n"
-		"  --timeout SECONDS give them this time (default 10); then they end with an error,\n"
-		"                    and so does the command\n",
+	.help = "SESSION is the number that 'krdma status' shows. Operations under way end; programs that\n"
+		"begin another one get an error, and may connect again.\n\n"
+		"  --timeout SECONDS wait this long for operations under way (default 10, at most 3600);\n"
+		"                    then they fail, and the exit status is 1\n",
 	.run = disconnect_run,
 };
 
@@ -117,11 +109,11 @@ static int all_listeners(struct krdma *krdma,
 
 static int drain_run(int argc, char **argv)
 {
-	uint64_t timeout_ns = 0;
 	struct krdma *krdma;
-	int rc;
+	uint32_t timeout_ms = 0;
+	int rc, error;
 
-	rc = timeout_option(&cmd_drain, argc, argv, &timeout_ns);
+	rc = end_options(&cmd_drain, argc, argv, &timeout_ms);
 	if (rc >= 0)
 		return rc;
 	if (optind < argc)
@@ -130,10 +122,14 @@ static int drain_run(int argc, char **argv)
 	if (krdma_new(&krdma))
 		return fail_krdma();
 	rc = all_listeners(krdma, krdma_close_listener);
-	if (!rc && krdma_disconnect(krdma, 0, timeout_to_ms(timeout_ns)))
-		rc = fail_krdma();
-	if (all_listeners(krdma, krdma_unlisten))
-		rc = FAILED;
+	if (!rc) {
+		error = krdma_disconnect(krdma, 0, NULL, timeout_ms);
+		if (error)
+			rc = fail_krdma();
+		/* Not while sessions go on. */
+		if ((!error || error == -ETIMEDOUT) && all_listeners(krdma, krdma_unlisten))
+			rc = FAILED;
+	}
 	krdma_free(krdma);
 	return rc;
 }
@@ -142,9 +138,10 @@ const struct command cmd_drain = {
 	.name = "drain",
 	.usage = "krdma drain [OPTIONS]",
 	.summary = "remove all listeners, and end all sessions when they are idle",
-	.help = "Before a host is shut down: no peer connects any more, each peer is told, and what is\n"
-		"under way ends first, here and there. Exports stay, for listeners that are made later.\n\n"
-		"  --timeout SECONDS give them this time (default 10); then they end with an error,\n"
-		"                    and so does the command\n",
+	.help = "Before a host is shut down. Listeners refuse new sessions, peers are told, and operations\n"
+		"under way end, here and there; then the listeners are removed. Programs that begin another\n"
+		"operation get an error. Exports stay, for listeners that are made later.\n\n"
+		"  --timeout SECONDS wait this long for operations under way (default 10, at most 3600);\n"
+		"                    then they fail, and the exit status is 1\n",
 	.run = drain_run,
 };

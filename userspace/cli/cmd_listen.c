@@ -8,6 +8,7 @@
 
 enum {
 	OPT_REMOVE = OPT_LONG_ONLY,
+	OPT_CLOSE,
 	OPT_ALLOW,
 	OPT_WAIT
 };
@@ -15,6 +16,7 @@ enum {
 struct listen_options {
 	const char *address;
 	bool remove;
+	bool close; /* not yet */
 	bool wait;
 	uint32_t allow_count;
 	struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX];
@@ -25,6 +27,7 @@ static int listen_options(int argc, char **argv, struct listen_options *opts)
 {
 	static const struct option options[] = {
 		{ "remove", required_argument, NULL, OPT_REMOVE },
+		{ "close", required_argument, NULL, OPT_CLOSE },
 		{ "allow", required_argument, NULL, OPT_ALLOW },
 		{ "wait", no_argument, NULL, OPT_WAIT },
 		COMMON_LONG,
@@ -35,7 +38,9 @@ static int listen_options(int argc, char **argv, struct listen_options *opts)
 	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case OPT_REMOVE:
+		case OPT_CLOSE:
 			opts->remove = true;
+			opts->close = c == OPT_CLOSE;
 			opts->address = optarg;
 			break;
 		case OPT_ALLOW:
@@ -112,7 +117,11 @@ static int listen_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	if (opts.address) {
-		subject_set("listen %s%s", opts.remove ? "--remove " : "", opts.address);
+		subject_set("listen %s%s",
+			    opts.close  ? "--close " :
+			    opts.remove ? "--remove " :
+					  "",
+			    opts.address);
 		if (krdma_resolve(opts.address, &addr, 1) < 0)
 			return fail_krdma();
 		if (!addr.port)
@@ -124,6 +133,8 @@ static int listen_run(int argc, char **argv)
 		rc = show_listeners(krdma);
 	else if (!opts.remove)
 		rc = add_listener(krdma, &addr, &opts);
+	else if (opts.close)
+		rc = krdma_close_listener(krdma, &addr) ? fail_krdma() : DONE;
 	else
 		rc = krdma_unlisten(krdma, &addr) ? fail_krdma() : DONE;
 	krdma_free(krdma);
@@ -133,12 +144,13 @@ static int listen_run(int argc, char **argv)
 const struct command cmd_listen = {
 	.name = "listen",
 	.usage = "krdma listen [--allow PREFIX]... [--wait] ADDRESS[:PORT]\n"
-		 "       krdma listen --remove ADDRESS[:PORT]\n"
+		 "       krdma listen --remove|--close ADDRESS[:PORT]\n"
 		 "       krdma listen",
 	.summary = "accept peers at a local address, show and remove listeners",
 	.help = "The default port is 7471. Without an address, the listeners are shown.\n\n"
 		"  --allow PREFIX    only peers of this prefix, 10.1.0.0/16; may be repeated\n"
 		"  --remove ADDRESS  stop listening, and end the sessions that came through it\n"
+		"  --close ADDRESS   refuse new sessions; existing ones go on, until it is removed\n"
 		"  --wait            stay, and remove the listener at SIGINT or SIGTERM; needed in a\n"
 		"                    network namespace other than the first, where a listener ends\n"
 		"                    with the command that made it\n",

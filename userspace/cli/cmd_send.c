@@ -165,6 +165,7 @@ const struct command cmd_send = {
 		"  --lines           each line of standard input is a message, without its newline\n"
 		"  --value NUMBER    number of 64 bits that goes with each message (default 0)\n"
 		"  --timeout SECONDS give up after this time (default 30)\n"
-		"  --resume SECONDS  wait so long for a connection that is lost, or 'always'; 0: end\n",
+		"  --resume SECONDS  wait so long for a lost connection to come back, but not longer than\n"
+		"                    --timeout; 0: fail at once; 'always': no limit\n",
 	.run = send_run,
 };

@@ -206,15 +206,18 @@ int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
 int krdma_close_listener(struct krdma *krdma, const struct krdma_sockaddr *addr);
 
 /**
- * krdma_disconnect() - end a session, or all, when what is under way has ended
+ * krdma_disconnect() - end sessions when what is under way has ended
  * @krdma: the handle
  * @serial: number of the session on this host; 0 for all that the caller may end
- * @timeout_ms: how long that may take; 0 for the default
+ * @peer: with @serial 0: only those with this address, and with this port unless it is 0; may be
+ *	NULL
+ * @timeout_ms: how long that may take, an hour at most; 0 for the default
  *
  * Return: 0; -ETIMEDOUT if something was still under way when they ended; -ENOENT, -EPERM, or
  * another errno.
  */
-int krdma_disconnect(struct krdma *krdma, uint64_t serial, uint32_t timeout_ms);
+int krdma_disconnect(struct krdma *krdma, uint64_t serial, const struct krdma_sockaddr *peer,
+		     uint32_t timeout_ms);
 
 /* ---- Publishing memory ---- */
 

@@ -236,7 +236,8 @@ int krdma_session(struct krdma *krdma, uint32_t session, struct krdma_session_in
 	return krdma__ioctl(krdma, KRDMA_IOC_LIST, &arg);
 }
 
-int krdma_disconnect(struct krdma *krdma, uint64_t serial, uint32_t timeout_ms)
+int krdma_disconnect(struct krdma *krdma, uint64_t serial, const struct krdma_sockaddr *peer,
+		     uint32_t timeout_ms)
 {
 	struct krdma_ioc_disconnect arg = {
 		.size = sizeof(arg),
@@ -244,6 +245,8 @@ int krdma_disconnect(struct krdma *krdma, uint64_t serial, uint32_t timeout_ms)
 		.timeout_ms = timeout_ms,
 	};
 
+	if (peer)
+		arg.peer = *peer;
 	return krdma__ioctl(krdma, KRDMA_IOC_DISCONNECT, &arg);
 }
 

@@ -408,14 +408,16 @@ listens()
 check "listen --allow" listens
 removes() { run 0 listen --remove 0.0.0.0:99 && grep -q '^unlisten port 99' log; }
 check "listen --remove" removes
+closes() { run 0 listen --close 0.0.0.0:99 && grep -qx 'unlisten port 99 close' log; }
+check "listen --close" closes
 
 # ---- disconnect and drain ----
 
-one_session() { run 0 disconnect 3 && [ ! -s out ] && grep -qx 'disconnect 3 timeout 0' log; }
+one_session() { run 0 disconnect 3 && [ ! -s out ] && grep -qx 'disconnect 3 timeout 0 ' log; }
 check "disconnect of a session" one_session
 of_host()
 {
-	run 0 disconnect --timeout 1.5 fd00::2 && grep -qx 'disconnect 3 timeout 1500' log
+	run 0 disconnect --timeout 1.5 fd00::2 && grep -qx 'disconnect 0 timeout 1500 fd00::2' log
 }
 check "disconnect of a host" of_host
 check "disconnect of a host without a session" fails 1 'there is no session with 10.0.0.7' disconnect 10.0.0.7
@@ -424,9 +426,13 @@ cut() { KRDMA_FAKE_CUT=1 fails 1 '1 of 1 sessions were not idle in time' disconn
 check "disconnect that could not wait" cut
 drains()
 {
-	run 0 drain && [ "$(grep -E 'unlisten|disconnect' log)" = "$(printf 'unlisten port 0 close\ndisconnect 0 timeout 0\nunlisten port 0')" ]
+	run 0 drain && [ "$(grep -E 'unlisten|disconnect' log)" = "$(printf 'unlisten port 0 close\ndisconnect 0 timeout 0 \nunlisten port 0')" ]
 }
 check "drain: listeners first" drains
+late() { KRDMA_FAKE_CUT=1 fails 1 'not idle in time' drain && grep -qx 'unlisten port 0' log; }
+check "drain that could not wait: the listeners go all the same" late
+too_long() { fails 2 'has 3600 seconds at most' drain --timeout 3601 && [ ! -s log ]; }
+check "drain for too long: nothing is done" too_long
 check "drain with an operand" fails 2 "'x' is one operand too many" drain x
 waits()
 {

@@ -386,8 +386,13 @@ static int do_unlisten(const struct krdma_ioc_unlisten *arg)
 
 static int do_disconnect(struct krdma_ioc_disconnect *arg)
 {
-	say("disconnect %llu timeout %u\n", (unsigned long long)arg->serial, arg->timeout_ms);
-	if (arg->serial && arg->serial != 3)
+	char text[INET6_ADDRSTRLEN] = "";
+
+	if (arg->peer.family)
+		inet_ntop(arg->peer.family, arg->peer.addr, text, sizeof(text));
+	say("disconnect %llu timeout %u %s\n", (unsigned long long)arg->serial, arg->timeout_ms,
+	    text);
+	if ((arg->serial && arg->serial != 3) || arg->peer.family == AF_INET)
 		return give(ENOENT, "there is no session %llu", (unsigned long long)arg->serial);
 	if (getenv("KRDMA_FAKE_CUT"))
 		return give(ETIMEDOUT, "1 of 1 sessions were not idle in time");
