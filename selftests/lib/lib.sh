@@ -250,6 +250,18 @@ fresh_module() {
 	load_module
 }
 
+# keep_neighbours: the two nodes know each other's link address, however long the wire is cut. Without
+# it rxe of 6.1 can't send a MAD, and then sends none any more (Documentation/debugging.rst).
+keep_neighbours() {
+	local mac
+	mac=$(on -n B cat /sys/class/net/data0/address) &&
+		ip neigh replace "$REMOTE_V4" lladdr "$mac" dev data0 nud permanent &&
+		at_end ip neigh del "$REMOTE_V4" dev data0 &&
+		mac=$(cat /sys/class/net/data0/address) &&
+		on -n B ip neigh replace "$LOCAL_V4" lladdr "$mac" dev data0 nud permanent &&
+		at_end on -n B ip neigh del "$LOCAL_V4" dev data0
+}
+
 # ----------------------------------------------------------- time and cleanup
 
 # wait_for SECONDS COMMAND...: poll until the command succeeds; fails in the end.

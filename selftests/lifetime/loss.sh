@@ -27,6 +27,7 @@ dir=$(mktemp -d)
 at_end rm -rf "$dir"
 head -c 5000000 /dev/urandom >"$dir/data"
 
+keep_neighbours || not_ok "the nodes know each other"
 on_nodes insmod "$KILLER"
 at_end on_nodes rmmod krdma_kill_test
 fresh_module

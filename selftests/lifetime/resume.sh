@@ -13,7 +13,7 @@ MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
-MANY=${MANY:-24}
+MANY=${MANY:-$((TIME_FACTOR > 1 ? 12 : 24))}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev lo root 2>&1) ||
@@ -28,6 +28,7 @@ mend_wire() {
 }
 at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
 
+keep_neighbours || not_ok "the nodes know each other"
 fresh_module
 listen_on B
 export_on B scratch --size 8M
