@@ -296,6 +296,34 @@ static int krdma_ioc_unlisten(struct krdma_call *call)
 
 /* ---- sessions and regions ---- */
 
+/* The paths of a session. Return: 0 or a negative errno */
+static int krdma_connect_routes(struct krdma_call *call, struct krdma_route *routes)
+{
+	struct krdma_ioc_connect *cmd = &call->cmd.connect;
+	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
+	u32 i;
+	int rc;
+
+	if (cmd->npaths >= KRDMA_PATHS_MAX)
+		return krdma_explain(&call->error, -EINVAL, "a session has at most %u paths",
+				     KRDMA_PATHS_MAX);
+	if (copy_from_user(paths, u64_to_user_ptr(cmd->paths), cmd->npaths * sizeof(*paths)))
+		return krdma_explain(&call->error, -EFAULT, "the paths can't be read");
+	rc = krdma_addr_check(&cmd->dst, false, &call->error) ?:
+		     krdma_addr_check(&cmd->src, true, &call->error);
+	routes[0] = (struct krdma_route){ cmd->dst, cmd->src };
+	krdma_addr_default_port(&routes[0].dst);
+	for (i = 0; i < cmd->npaths && !rc; i++) {
+		struct krdma_route *route = &routes[i + 1];
+
+		rc = krdma_addr_from_user(&paths[i].dst, &route->dst, &call->error);
+		if (!rc && memchr_inv(&paths[i].src, 0, sizeof(paths[i].src)))
+			rc = krdma_addr_from_user(&paths[i].src, &route->src, &call->error);
+		krdma_addr_default_port(&route->dst);
+	}
+	return rc;
+}
+
 static int krdma_ioc_connect(struct krdma_call *call)
 {
 	struct krdma_ioc_connect *cmd = &call->cmd.connect;
@@ -303,30 +331,34 @@ static int krdma_ioc_connect(struct krdma_call *call)
 		.flags = cmd->flags,
 		.resume_s = cmd->resume_s,
 		.keepalive_s = cmd->keepalive_s,
+		.policy = cmd->policy,
 	};
-	struct sockaddr_storage dst;
+	struct krdma_route *routes;
 	struct krdma_handle *h;
 	int rc;
 
-	rc = krdma_addr_check(&cmd->dst, false, &call->error);
-	if (!rc)
-		rc = krdma_addr_check(&cmd->src, true, &call->error);
-	if (!rc)
-		rc = krdma_connect_options_check(&options, &call->error);
+	rc = krdma_connect_options_check(&options, &call->error);
 	if (rc)
 		return rc;
-	/* What the user has of the command stays as it is. */
-	dst = cmd->dst;
-	krdma_addr_default_port(&dst);
-
+	routes = krdma_inject(kcalloc(KRDMA_PATHS_MAX, sizeof(*routes), GFP_KERNEL), NULL);
+	if (!routes)
+		return -ENOMEM;
+	rc = krdma_connect_routes(call, routes);
+	if (rc)
+		goto out;
 	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_SESSION, &cmd->id, &call->error);
-	if (IS_ERR(h))
-		return PTR_ERR(h);
-	h->sess = krdma_session_connect(call->ctx->net, call->ctx->user->uid, &dst, &cmd->src,
-					&options, krdma_default_ms(cmd->timeout_ms), &call->error);
+	rc = PTR_ERR_OR_ZERO(h);
+	if (rc)
+		goto out;
+	h->sess = krdma_session_connect(call->ctx->net, call->ctx->user->uid, routes,
+					cmd->npaths + 1, &options,
+					krdma_default_ms(cmd->timeout_ms), &call->error);
 	if (!IS_ERR(h->sess))
 		cmd->serial = h->sess->serial;
-	return krdma_object_end(call, h, PTR_ERR_OR_ZERO(h->sess));
+	rc = krdma_object_end(call, h, PTR_ERR_OR_ZERO(h->sess));
+out:
+	kfree(routes);
+	return rc;
 }
 
 static int krdma_ioc_ping(struct krdma_call *call)
@@ -521,7 +553,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(LIST, list, cursor, 0),
 	KRDMA_IOC(LISTEN, listen, reserved, 0),
 	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_CLOSE),
-	KRDMA_IOC(CONNECT, connect, keepalive_s, KRDMA_CONNECT_FLAGS),
+	KRDMA_IOC(CONNECT, connect, paths, KRDMA_CONNECT_FLAGS),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
 	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),

@@ -214,16 +214,15 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		     sess->drains                    ? KRDMA_SESSION_DRAINING :
 		     sess->resuming                  ? KRDMA_SESSION_RESUMING :
 						       max_t(u32, sess->state, ch->state);
-	if (ch->dev)
-		strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
 	spin_unlock(&ch->lock);
+	strscpy(info.device, ch->path->device, sizeof(info.device));
 	if (sess->inbound)
 		info.flags |= KRDMA_SESSION_INBOUND;
 	else if (!sess->users)
 		info.flags |= KRDMA_SESSION_LINGERING;
 	if (sess->private)
 		info.flags |= KRDMA_SESSION_PRIVATE;
-	krdma_addr_to_user(&sess->local, &info.local);
+	krdma_addr_to_user(&ch->path->local, &info.local);
 	krdma_addr_to_user(&sess->dst, &info.peer);
 	krdma_emit(e, &info);
 }
@@ -242,18 +241,61 @@ static void krdma_emit_channels(struct krdma_emit *e, struct krdma_session *sess
 		};
 
 		spin_lock(&ch->lock);
-		info.state = max_t(u32, sess->state, ch->state);
+		info.state = ch->state;
+		if (sess->state > KRDMA_SESSION_UP)
+			info.state = max_t(u32, sess->state, ch->state);
 		info.qp_num = ch->qp_num;
 		info.port = ch->port;
 		info.slots = ch->slots;
 		info.slots_used = ch->slots_used;
 		info.bytes_read = ch->bytes_read;
 		info.bytes_written = ch->bytes_written;
-		if (ch->dev)
-			strscpy(info.device, dev_name(&ch->dev->ib->dev), sizeof(info.device));
+		info.path = ch->path->index;
 		spin_unlock(&ch->lock);
+		strscpy(info.device, ch->path->device, sizeof(info.device));
 		krdma_emit(e, &info);
 	}
+}
+
+/* Its channels for data, and the first while it is there. */
+static void krdma_emit_path(struct krdma_emit *e, struct krdma_session *sess,
+			    const struct krdma_path *path)
+{
+	struct krdma_path_info info = {
+		.session = sess->serial,
+		.index = path->index,
+		.losses = READ_ONCE(path->losses),
+	};
+	struct krdma_channel *ch;
+	u32 i;
+
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		if (ch->path == path) {
+			info.channels += ch->state == KRDMA_CHANNEL_UP;
+			info.bytes_read += ch->bytes_read;
+			info.bytes_written += ch->bytes_written;
+			info.transfers += ch->ended_transfers;
+			info.failures += ch->failures;
+			info.under_way += ch->ntransfers;
+		}
+		spin_unlock(&ch->lock);
+	}
+	info.state = info.channels ? KRDMA_PATH_UP : KRDMA_PATH_DOWN;
+	strscpy(info.device, path->device, sizeof(info.device));
+	krdma_addr_to_user(&path->local, &info.local);
+	krdma_addr_to_user(&path->dst, &info.peer);
+	krdma_emit(e, &info);
+}
+
+/* At a target those that were used. */
+static void krdma_emit_paths(struct krdma_emit *e, struct krdma_session *sess)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_PATHS_MAX; i++)
+		if (sess->inbound ? sess->paths[i].device[0] : i < sess->npaths)
+			krdma_emit_path(e, sess, &sess->paths[i]);
 }
 
 static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
@@ -268,7 +310,7 @@ static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
 			.rights = region->rights,
 			.flags = region->err ? KRDMA_REGION_STALE : 0,
 			.uid = krdma_uid(sess->uid),
-			.keys = region->nkeys,
+			.keys = krdma_region_nkeys(region),
 			.generation = region->generation,
 		};
 
@@ -469,6 +511,8 @@ static const struct krdma_lister krdma_lists[] = {
 	[KRDMA_LIST_TRANSFERS] = { sizeof(struct krdma_transfer_info), krdma_list_sessions,
 				   krdma_emit_transfers },
 	[KRDMA_LIST_PEER_EXPORTS] = { sizeof(struct krdma_peer_export_info), krdma_list_peer },
+	[KRDMA_LIST_PATHS] = { sizeof(struct krdma_path_info), krdma_list_sessions,
+			       krdma_emit_paths },
 };
 
 static int krdma_list_copy(const struct krdma_emit *e)

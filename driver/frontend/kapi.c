@@ -132,17 +132,53 @@ static int krdma_api_addr(const struct sockaddr_storage *in, struct sockaddr_sto
 	return 0;
 }
 
-struct krdma_session_handle *krdma_connect(struct krdma_client *client,
-					   const struct krdma_connect_param *param)
+static int krdma_api_route(const struct sockaddr_storage *dst, const struct sockaddr_storage *src,
+			   struct krdma_route *route, struct krdma_error *error)
+{
+	int rc = krdma_api_addr(dst, &route->dst, error);
+
+	if (!rc && src)
+		rc = krdma_api_addr(src, &route->src, error);
+	krdma_addr_default_port(&route->dst);
+	return rc;
+}
+
+/* Return: 0 or a negative errno */
+static int krdma_api_connect(struct krdma_session_handle *handle, struct krdma_client *client,
+			     const struct krdma_connect_param *param, struct krdma_route *routes,
+			     struct krdma_error *error)
 {
 	struct krdma_connect_options options = {
 		.flags = param->flags,
 		.resume_s = param->resume_s,
 		.keepalive_s = param->keepalive_s,
+		.policy = param->policy,
 	};
-	struct sockaddr_storage to, from = {};
-	struct krdma_error error = {};
+	u32 i;
+	int rc;
+
+	if (param->npaths >= KRDMA_PATHS_MAX)
+		return krdma_explain(error, -EINVAL, "a session has at most %u paths",
+				     KRDMA_PATHS_MAX);
+	rc = krdma_api_route(param->dst, param->src, &routes[0], error);
+	for (i = 0; i < param->npaths && !rc; i++)
+		rc = krdma_api_route(param->paths[i].dst, param->paths[i].src, &routes[i + 1],
+				     error);
+	rc = rc ?: krdma_connect_options_check(&options, error);
+	if (rc)
+		return rc;
+	handle->sess = krdma_session_connect(client->ctx->net, client->ctx->user->uid, routes,
+					     param->npaths + 1, &options,
+					     krdma_default_ms(param->timeout_ms), error);
+	return PTR_ERR_OR_ZERO(handle->sess);
+}
+
+struct krdma_session_handle *krdma_connect(struct krdma_client *client,
+					   const struct krdma_connect_param *param)
+{
 	struct krdma_session_handle *handle;
+	struct krdma_error error = {};
+	struct krdma_route *routes;
 	int rc;
 
 	if (param->flags & ~KRDMA_CONNECT_FLAGS)
@@ -150,18 +186,11 @@ struct krdma_session_handle *krdma_connect(struct krdma_client *client,
 	handle = krdma_inject(kzalloc(sizeof(*handle), GFP_KERNEL), NULL);
 	if (!handle)
 		return ERR_PTR(-ENOMEM);
-	rc = krdma_api_addr(param->dst, &to, &error);
-	if (!rc && param->src)
-		rc = krdma_api_addr(param->src, &from, &error);
-	if (!rc)
-		rc = krdma_connect_options_check(&options, &error);
+	routes = krdma_inject(kcalloc(KRDMA_PATHS_MAX, sizeof(*routes), GFP_KERNEL), NULL);
+	rc = routes ? krdma_api_connect(handle, client, param, routes, &error) : -ENOMEM;
+	kfree(routes);
 	if (rc)
 		return krdma_api_fail(handle, rc, &error);
-	krdma_addr_default_port(&to);
-	handle->sess = krdma_session_connect(client->ctx->net, client->ctx->user->uid, &to, &from,
-					     &options, krdma_default_ms(param->timeout_ms), &error);
-	if (IS_ERR(handle->sess))
-		return krdma_api_fail(handle, PTR_ERR(handle->sess), &error);
 	handle->client = krdma_client_get(client);
 	return handle;
 }
@@ -268,7 +297,7 @@ EXPORT_SYMBOL_GPL(krdma_close);
 int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits *limits)
 {
 	struct krdma_region *region = handle->region;
-	struct krdma_device *dev = krdma_session_device(region->sess);
+	struct krdma_device *dev = krdma_session_device(region->sess, region->sess->ch);
 
 	if (!dev)
 		return -ENOTCONN;

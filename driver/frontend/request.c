@@ -322,12 +322,12 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 		x->local.n = r->pins.n;
 		return rc;
 	}
-	dev = READ_ONCE(x->region->sess->ch->dev);
+	dev = READ_ONCE(x->ch->path->dev);
 	x->local.map = dev ? krdma_mem_mapped(r->mem, &dev->dma) : NULL;
 	if (likely(x->local.map))
 		return 0;
 	/* The device must not go while its mapping is made. */
-	dev = krdma_session_device(x->region->sess);
+	dev = krdma_session_device(x->region->sess, x->ch);
 	if (!dev)
 		return krdma_session_explain(x->region->sess, x->ch, -ENOTCONN, error);
 	x->local.map = krdma_mem_map(r->mem, &dev->dma, error);

@@ -301,6 +301,19 @@ struct krdma_grace {
 
 struct krdma_key;
 
+/* Keys of a region for a path; session->lock. */
+struct krdma_region_path {
+	struct xarray keys; /* krdma_key by segment index; read without the lock */
+	u32 nkeys;
+	unsigned long forget; /* where to look for a key to forget */
+
+	/* key.c */
+	bool scarce;   /* the target does not give all that is requested */
+	u64 next, end; /* segments to be requested ahead of the transfers */
+	u32 window;    /* how many of them were a guess; 0: none */
+	u64 mark;      /* of them the one at which more are; written under a channel's as well */
+};
+
 /* A region as one channel uses it; that channel's lock. */
 struct krdma_region_channel {
 	struct krdma_key *last_key; /* the one that was used last, or NULL */
@@ -324,26 +337,20 @@ struct krdma_region {
 	bool atomics; /* this host's end could do them */
 
 	/* session->lock */
-	struct list_head node; /* session->regions */
-	u32 users;             /* handles; 0: closing, found by nobody */
-	int err;               /* -ESTALE and the like: no more transfers; read without it */
-	bool replied;          /* the OPEN has its reply */
-	bool revoked;          /* the target closed the grant itself */
-	bool closing;          /* ->grace has begun, and may be over */
-	struct xarray keys;    /* krdma_key by segment index; read without it */
-	u32 nkeys;
-	unsigned long forget;     /* where to look for a key to forget */
+	struct list_head node;    /* session->regions */
+	u32 users;                /* handles; 0: closing, found by nobody */
+	int err;                  /* -ESTALE and the like: no more transfers; read without it */
+	bool replied;             /* the OPEN has its reply */
+	bool revoked;             /* the target closed the grant itself */
+	bool closing;             /* ->grace has begun, and may be over */
 	struct list_head watches; /* krdma_watch.node */
 
+	struct krdma_region_path paths[KRDMA_PATHS_MAX];    /* by the index of the path */
 	struct krdma_region_channel on[KRDMA_CHANNELS_MAX]; /* by the index of the channel */
 	atomic_t wanted_keys; /* keys_work is queued, or waits for a credit */
 	/* key.c, session->lock */
 	struct list_head segs; /* SEGS under way */
-	bool scarce;           /* the target does not give all that is requested */
-	u64 next, end;         /* segments to be requested ahead of the transfers */
-	u32 window;            /* how many of them were a guess; 0: none */
-	u64 mark; /* of them the one at which more are; written under a channel's as well */
-	u32 turn; /* the channel that is asked next; keys_work's */
+	u32 turn;              /* the channel that is asked next; keys_work's */
 
 	/* the lock of the first channel */
 	bool digesting;                    /* digest_work is queued, or a DIGEST under way */
@@ -374,6 +381,9 @@ void krdma_region_put_soft(struct krdma_region *region);
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
+
+/* key.c */
+u32 krdma_region_nkeys(const struct krdma_region *region);
 
 /* transfer.c */
 void krdma_transfers_complete(struct krdma_transfer *x);

@@ -37,6 +37,8 @@ static u64 krdma_region_segments(const struct krdma_region *region)
 struct krdma_segs_rpc {
 	struct list_head node;       /* region->segs, session->lock */
 	struct krdma_region *region; /* holds a reference */
+	u32 path;                    /* index */
+	u8 epoch;                    /* of the path's keys when it was sent */
 	u64 first;
 	u32 needed; /* 1: a transfer waits for the first; 0: all are ahead */
 	u32 count;
@@ -54,22 +56,25 @@ struct krdma_segs_rpc {
 struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdma_channel *ch,
 					u64 index)
 {
+	struct krdma_region_path *rp = &region->paths[ch->path->index];
+
 	lockdep_assert_held(&ch->lock);
-	if (unlikely(index == READ_ONCE(region->mark))) {
-		WRITE_ONCE(region->mark, KRDMA_NO_MARK);
+	if (unlikely(index == READ_ONCE(rp->mark))) {
+		WRITE_ONCE(rp->mark, KRDMA_NO_MARK);
 		krdma_region_want(region);
 	}
-	return region->on[ch->index].last_key = xa_load(&region->keys, index);
+	return region->on[ch->index].last_key = xa_load(&rp->keys, index);
 }
 
-static void krdma_key_free(struct krdma_region *region, struct krdma_key *key)
+static void krdma_key_free(struct krdma_region *region, struct krdma_region_path *rp,
+			   struct krdma_key *key)
 {
 	struct krdma_channel *ch;
 	u32 i;
 
 	lockdep_assert_held(&region->sess->lock);
-	xa_erase(&region->keys, key->index);
-	region->nkeys--;
+	xa_erase(&rp->keys, key->index);
+	rp->nkeys--;
 	/* ORDER: it is not found any more, so it is not remembered again. */
 	krdma_for_each_channel(ch, region->sess, i) {
 		spin_lock(&ch->lock);
@@ -80,87 +85,180 @@ static void krdma_key_free(struct krdma_region *region, struct krdma_key *key)
 	kfree_rcu(key, rcu);
 }
 
+/**
+ * krdma_region_keys_init - a region has no keys yet
+ * @region: region, new
+ *
+ * Context: any.
+ */
+void krdma_region_keys_init(struct krdma_region *region)
+{
+	u32 i;
+
+	INIT_LIST_HEAD(&region->segs);
+	for (i = 0; i < KRDMA_PATHS_MAX; i++) {
+		xa_init_flags(&region->paths[i].keys, XA_FLAGS_LOCK_BH);
+		region->paths[i].mark = KRDMA_NO_MARK;
+	}
+}
+
+/**
+ * krdma_region_keys_free - free the keys of a region
+ * @region: region that nobody uses
+ *
+ * Context: process.
+ */
+void krdma_region_keys_free(struct krdma_region *region)
+{
+	struct krdma_key *key;
+	unsigned long i;
+	u32 p;
+
+	for (p = 0; p < KRDMA_PATHS_MAX; p++) {
+		xa_for_each(&region->paths[p].keys, i, key)
+			kfree(key);
+		xa_destroy(&region->paths[p].keys);
+	}
+}
+
+/**
+ * krdma_region_nkeys - how many keys a region has
+ * @region: region
+ *
+ * Context: session->lock held.
+ * Return: their number, of all paths
+ */
+u32 krdma_region_nkeys(const struct krdma_region *region)
+{
+	u32 p, n = 0;
+
+	for (p = 0; p < KRDMA_PATHS_MAX; p++)
+		n += region->paths[p].nkeys;
+	return n;
+}
+
+/**
+ * krdma_region_keys_void - the keys of a path are dead
+ * @region: region
+ * @path: index of the path, on which nothing is posted
+ *
+ * Context: session->lock held.
+ */
+void krdma_region_keys_void(struct krdma_region *region, u32 path)
+{
+	struct krdma_region_path *rp = &region->paths[path];
+	struct krdma_key *key;
+	unsigned long i;
+
+	xa_for_each(&rp->keys, i, key)
+		krdma_key_free(region, rp, key);
+}
+
+/**
+ * krdma_region_path_changed - a channel is connected anew, perhaps over another path
+ * @region: region
+ * @ch: the first channel
+ *
+ * Context: channel->lock held.
+ */
+void krdma_region_path_changed(struct krdma_region *region, struct krdma_channel *ch)
+{
+	struct krdma_transfer *x, *next;
+
+	lockdep_assert_held(&ch->lock);
+	region->on[ch->index].last_key = NULL;
+	list_for_each_entry_safe(x, next, &region->on[ch->index].waiters, node) {
+		krdma_transfer_ready(x);
+		krdma_transfer_wait(x, KRDMA_WAIT_SLOT, 0);
+	}
+}
+
 /* ---- what is requested ---- */
 
-/* Has it a key, or will it have one? */
-static bool krdma_segment_known(struct krdma_region *region, u64 index)
+/* Has it a key for a path, or will it have one? */
+static bool krdma_segment_known(struct krdma_region *region, u32 path, u64 index)
 {
 	struct krdma_segs_rpc *segs;
 
 	lockdep_assert_held(&region->sess->lock);
-	if (xa_load(&region->keys, index))
+	if (xa_load(&region->paths[path].keys, index))
 		return true;
 	list_for_each_entry(segs, &region->segs, node)
-		if (krdma_range_has(segs->first, segs->count, index))
+		if (segs->path == path && krdma_range_has(segs->first, segs->count, index))
 			return true;
 	return false;
 }
 
-/**
- * krdma_region_ahead_stop - request nothing ahead of the transfers
- * @region: region
- * @at: where transfers that go on in order lack a key next
- *
- * Context: session->lock held, or nobody else knows the region.
- */
-void krdma_region_ahead_stop(struct krdma_region *region, u64 at)
+/* Request nothing ahead of the transfers; those that go on in order lack a key next at @at. */
+static void krdma_region_ahead_stop(struct krdma_region_path *rp, u64 at)
 {
-	region->next = at;
-	region->end = at;
-	region->window = 0;
-	WRITE_ONCE(region->mark, KRDMA_NO_MARK);
+	rp->next = at;
+	rp->end = at;
+	rp->window = 0;
+	WRITE_ONCE(rp->mark, KRDMA_NO_MARK);
 }
 
 /* Guess that transfers go on behind what is requested, and guess more when they have come near. */
-static void krdma_region_guess(struct krdma_region *region, u32 window)
+static void krdma_region_guess(struct krdma_region *region, struct krdma_region_path *rp,
+			       u32 window)
 {
-	region->window = min_t(u32, window, KRDMA_AHEAD_MAX);
-	region->end = min(region->end + region->window, krdma_region_segments(region));
+	rp->window = min_t(u32, window, KRDMA_AHEAD_MAX);
+	rp->end = min(rp->end + rp->window, krdma_region_segments(region));
 	/* There are no more. */
-	if (region->end == krdma_region_segments(region))
-		region->window = 0;
-	WRITE_ONCE(region->mark, region->window ?
-					 region->end - min_t(u64, region->end, region->window / 2) :
-					 KRDMA_NO_MARK);
+	if (rp->end == krdma_region_segments(region))
+		rp->window = 0;
+	WRITE_ONCE(rp->mark,
+		   rp->window ? rp->end - min_t(u64, rp->end, rp->window / 2) : KRDMA_NO_MARK);
 }
 
 /* Have transfers come to the mark? */
-static bool krdma_region_marked(const struct krdma_region *region)
+static bool krdma_region_marked(const struct krdma_region_path *rp)
 {
-	return region->window && READ_ONCE(region->mark) == KRDMA_NO_MARK;
+	return rp->window && READ_ONCE(rp->mark) == KRDMA_NO_MARK;
+}
+
+/* Is there something to be requested ahead? */
+static bool krdma_region_ahead(const struct krdma_region_path *rp)
+{
+	return !rp->scarce && (rp->next < rp->end || krdma_region_marked(rp));
 }
 
 /* A transfer lacks a key: what it goes on with is requested with it. */
-static void krdma_region_lacks(struct krdma_region *region, const struct krdma_transfer *x,
-			       u64 first)
+static void krdma_region_lacks(struct krdma_region *region, struct krdma_region_path *rp,
+			       const struct krdma_transfer *x, u64 first)
 {
 	const struct krdma_vec *range = &x->range[x->far.i];
-	bool goes_on = first == 0 || first == region->end;
+	bool goes_on = first == 0 || first == rp->end;
 
-	if (first >= region->next && first < region->end)
+	if (first >= rp->next && first < rp->end)
 		return;
-	krdma_region_ahead_stop(region, first);
-	region->end = krdma_segment_last(range->addr, range->length, region->segment_shift) + 1;
+	krdma_region_ahead_stop(rp, first);
+	rp->end = krdma_segment_last(range->addr, range->length, region->segment_shift) + 1;
 	if (goes_on)
-		krdma_region_guess(region, KRDMA_AHEAD_MIN);
+		krdma_region_guess(region, rp, KRDMA_AHEAD_MIN);
 }
 
 /* SEGS of what follows a segment, up to the next one that is known. */
-static void krdma_segs_fill(struct krdma_region *region, struct krdma_segs_rpc *segs, u64 first)
+static void krdma_segs_fill(struct krdma_region *region, u32 path, struct krdma_segs_rpc *segs,
+			    u64 first)
 {
+	segs->path = path;
+	segs->epoch = region->sess->paths[path].epoch;
 	segs->first = first;
 	do {
 		segs->count++;
-	} while (segs->count < KRDMA_WIRE_SEGS_MAX && first + segs->count < region->end &&
-		 !krdma_segment_known(region, first + segs->count));
+	} while (segs->count < KRDMA_WIRE_SEGS_MAX &&
+		 first + segs->count < region->paths[path].end &&
+		 !krdma_segment_known(region, path, first + segs->count));
 }
 
 /* The next SEGS that a transfer of a channel waits for. */
 static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel *ch,
 			      struct krdma_segs_rpc *segs)
 {
+	u32 path = ch->path->index, n = 0;
+	struct krdma_region_path *rp = &region->paths[path];
 	struct krdma_transfer *x, *next;
-	u32 n = 0;
 
 	lockdep_assert_held(&ch->lock);
 	list_for_each_entry_safe(x, next, &region->on[ch->index].waiters, node) {
@@ -169,18 +267,18 @@ static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel 
 		/* The replies that so many wait for have the others looked at. */
 		if (++n > KRDMA_TRANSFER_BATCH)
 			break;
-		if (xa_load(&region->keys, first)) {
+		if (xa_load(&rp->keys, first)) {
 			krdma_transfer_advance(x, 0);
 			krdma_channel_later(ch);
 			continue;
 		}
-		if (krdma_segment_known(region, first)) {
+		if (krdma_segment_known(region, path, first)) {
 			krdma_transfer_wait(x, KRDMA_WAIT_KEY, 0);
 			continue;
 		}
-		krdma_region_lacks(region, x, first);
+		krdma_region_lacks(region, rp, x, first);
 		segs->needed = 1;
-		krdma_segs_fill(region, segs, first);
+		krdma_segs_fill(region, path, segs, first);
 		krdma_transfer_wait(x, KRDMA_WAIT_KEY, 0);
 		return true;
 	}
@@ -188,19 +286,20 @@ static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel 
 }
 
 /* The next SEGS ahead of the transfers. */
-static bool krdma_segs_ahead(struct krdma_region *region, struct krdma_segs_rpc *segs)
+static bool krdma_segs_ahead(struct krdma_region *region, u32 path, struct krdma_segs_rpc *segs)
 {
+	struct krdma_region_path *rp = &region->paths[path];
 	u32 n;
 
-	if (krdma_region_marked(region))
-		krdma_region_guess(region, region->window * 2);
-	for (n = 0; region->next < region->end; region->next++, n++) {
+	if (krdma_region_marked(rp))
+		krdma_region_guess(region, rp, rp->window * 2);
+	for (n = 0; rp->next < rp->end; rp->next++, n++) {
 		if (n == KRDMA_AHEAD_BATCH) {
 			krdma_region_want(region);
 			return false;
 		}
-		if (!krdma_segment_known(region, region->next)) {
-			krdma_segs_fill(region, segs, region->next);
+		if (!krdma_segment_known(region, path, rp->next)) {
+			krdma_segs_fill(region, path, segs, rp->next);
 			return true;
 		}
 	}
@@ -231,8 +330,8 @@ static bool krdma_segs_next(struct krdma_region *region, struct krdma_segs_rpc *
 		krdma_channel_unlock_later(ch);
 	}
 	/* One is left to those that wait. */
-	if (!found && n < KRDMA_SEGS_MAX - 1 && !region->err && !region->scarce)
-		found = krdma_segs_ahead(region, segs);
+	for (i = 0; !found && n < KRDMA_SEGS_MAX - 1 && !region->err && i < sess->npaths; i++)
+		found = !region->paths[i].scarce && krdma_segs_ahead(region, i, segs);
 	if (found)
 		list_add_tail(&segs->node, &region->segs);
 	spin_unlock_bh(&sess->lock);
@@ -242,14 +341,14 @@ static bool krdma_segs_next(struct krdma_region *region, struct krdma_segs_rpc *
 /* ---- replies ---- */
 
 /* Too many keys: forget one. The target gives it again. */
-static void krdma_key_forget(struct krdma_region *region)
+static void krdma_key_forget(struct krdma_region *region, struct krdma_region_path *rp)
 {
-	unsigned long i = region->forget;
-	struct krdma_key *key = xa_find(&region->keys, &i, ULONG_MAX, XA_PRESENT);
+	unsigned long i = rp->forget;
+	struct krdma_key *key = xa_find(&rp->keys, &i, ULONG_MAX, XA_PRESENT);
 
 	if (key)
-		krdma_key_free(region, key);
-	region->forget = key ? i + 1 : 0;
+		krdma_key_free(region, rp, key);
+	rp->forget = key ? i + 1 : 0;
 }
 
 static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *msg,
@@ -257,6 +356,7 @@ static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_
 {
 	u64 index = segs->first, end = krdma_region_segments(region);
 	const struct krdma_wire_seg *seg = msg->segs_reply.seg;
+	struct krdma_region_path *rp = &region->paths[segs->path];
 	struct krdma_session *sess = region->sess;
 	u32 i, n = krdma_wire_entries(msg);
 
@@ -272,8 +372,7 @@ static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_
 		    length != krdma_segment_length(index, region->length, region->segment_shift))
 			return -EPROTO;
 		new = krdma_inject(kzalloc(sizeof(*new), GFP_KERNEL), NULL);
-		if (!new ||
-		    krdma_inject(xa_reserve_bh(&region->keys, index, GFP_KERNEL), -ENOMEM)) {
+		if (!new || krdma_inject(xa_reserve_bh(&rp->keys, index, GFP_KERNEL), -ENOMEM)) {
 			kfree(new);
 			/* Those behind the first are requested again when they are needed. */
 			return i ? 0 : -ENOMEM;
@@ -283,16 +382,18 @@ static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_
 		new->length = length;
 		new->rkey = le32_to_cpu(seg->rkey);
 		spin_lock_bh(&sess->lock);
-		key = xa_load(&region->keys, index);
-		if (key) {
+		key = xa_load(&rp->keys, index);
+		if (segs->epoch != sess->paths[segs->path].epoch) {
+			/* It is of a time that is over. */
+		} else if (key) {
 			/* In use: it can only be the same. */
 			ok = key->rkey == new->rkey && key->address == new->address;
 		} else {
-			if (region->nkeys >= KRDMA_REGION_KEYS)
-				krdma_key_forget(region);
+			if (rp->nkeys >= KRDMA_REGION_KEYS)
+				krdma_key_forget(region, rp);
 			/* Its slot is reserved. */
-			xa_store(&region->keys, index, new, 0);
-			region->nkeys++;
+			xa_store(&rp->keys, index, new, 0);
+			rp->nkeys++;
 			new = NULL;
 		}
 		spin_unlock_bh(&sess->lock);
@@ -312,13 +413,18 @@ static void krdma_region_keys_came(struct krdma_region *region, struct krdma_cha
 	struct krdma_transfer *x, *next;
 
 	krdma_channel_lock(ch);
+	if (ch->path->index != segs->path)
+		goto out;
 	list_for_each_entry_safe(x, next, waiters, node) {
 		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
 		if (!krdma_range_has(segs->first, segs->count, first))
 			continue;
+		/* The target has lost that path: the others take its place. */
+		if (err == -EAGAIN && ch->first)
+			krdma_transfer_reroute(x);
 		/* The target's error is about the first; the others request again. */
-		if (!err || !segs->needed || first != segs->first)
+		else if (!err || err == -EAGAIN || !segs->needed || first != segs->first)
 			krdma_transfer_advance(x, 0);
 		else if (msg)
 			krdma_transfer_end(x, err);
@@ -328,6 +434,7 @@ static void krdma_region_keys_came(struct krdma_region *region, struct krdma_cha
 	if (!list_empty(waiters))
 		krdma_region_want(region);
 	krdma_transfer_pump(ch);
+out:
 	krdma_channel_unlock(ch);
 }
 
@@ -337,9 +444,10 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 {
 	struct krdma_segs_rpc *segs = rpc->arg;
 	struct krdma_region *region = segs->region;
+	struct krdma_region_path *rp = &region->paths[segs->path];
 	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch;
-	bool more, lacks;
+	bool more = false, lacks;
 	u32 i;
 
 	if (msg && !READ_ONCE(region->err)) {
@@ -353,12 +461,13 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	list_del(&segs->node);
 	lacks = err || !msg || krdma_wire_entries(msg) < segs->count;
 	if (lacks || segs->needed)
-		region->scarce = lacks;
+		rp->scarce = lacks;
 	if (err || !msg)
-		krdma_region_ahead_stop(region, segs->first);
+		krdma_region_ahead_stop(rp, segs->first);
 	else if (krdma_wire_entries(msg) < segs->count)
-		krdma_region_ahead_stop(region, segs->first + krdma_wire_entries(msg));
-	more = !region->scarce && (region->next < region->end || krdma_region_marked(region));
+		krdma_region_ahead_stop(rp, segs->first + krdma_wire_entries(msg));
+	for (i = 0; i < sess->npaths; i++)
+		more |= krdma_region_ahead(&region->paths[i]);
 	spin_unlock_bh(&sess->lock);
 	krdma_for_each_channel(ch, sess, i)
 		krdma_region_keys_came(region, ch, segs, msg, err);
@@ -380,8 +489,9 @@ static void krdma_region_keys_failed(struct krdma_region *region, int err)
 	krdma_for_each_channel(ch, sess, i) {
 		spin_lock(&ch->lock);
 		list_for_each_entry(x, &region->on[i].waiters, node) {
-			if (krdma_segment_known(region, krdma_segment_of(krdma_transfer_at(x),
-									 region->segment_shift)))
+			if (krdma_segment_known(region, ch->path->index,
+						krdma_segment_of(krdma_transfer_at(x),
+								 region->segment_shift)))
 				continue;
 			krdma_transfer_end(x, err);
 			krdma_region_want(region);
@@ -431,13 +541,14 @@ void krdma_region_keys_work(struct work_struct *work)
 		msg->generation = cpu_to_le32(region->generation);
 		msg->first = cpu_to_le64(segs->first);
 		msg->count = cpu_to_le32(segs->needed);
-		msg->extra = cpu_to_le32(segs->count - segs->needed);
+		msg->extra = cpu_to_le16(segs->count - segs->needed);
+		msg->path = cpu_to_le16(segs->path);
 	}
 	rc = krdma_rpc_post(sess, &region->keys_credit, rpc);
 	if (rc) {
 		spin_lock_bh(&sess->lock);
 		list_del(&segs->node);
-		krdma_region_ahead_stop(region, segs->first);
+		krdma_region_ahead_stop(&region->paths[segs->path], segs->first);
 		spin_unlock_bh(&sess->lock);
 		krdma_region_put(region);
 	} else {
@@ -499,7 +610,7 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 {
 	const struct krdma_wire_recall *msg = &request->recall;
 	/* Segments that it names; 0: all of the grant, which is over. */
-	u32 i, n = krdma_wire_entries(request);
+	u32 i, p, n = krdma_wire_entries(request);
 	struct krdma_recall *recall = krdma_inject(kzalloc(sizeof(*recall), GFP_KERNEL), NULL);
 	struct krdma_region *region;
 	struct krdma_key *key;
@@ -514,11 +625,14 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 	recall->tx = tx;
 	spin_lock_bh(&sess->lock);
 	region = krdma_region_find(sess, le32_to_cpu(msg->grant), le32_to_cpu(msg->generation));
-	for (i = n; region && i--;) {
-		key = xa_load(&region->keys, le64_to_cpu(msg->index[i]));
-		if (key)
-			krdma_key_free(region, key);
-	}
+	for (i = n; region && i--;)
+		for (p = 0; p < sess->npaths; p++) {
+			struct krdma_region_path *rp = &region->paths[p];
+
+			key = xa_load(&rp->keys, le64_to_cpu(msg->index[i]));
+			if (key)
+				krdma_key_free(region, rp, key);
+		}
 	if (region && !n) {
 		WRITE_ONCE(region->revoked, true);
 		krdma_region_fail(region, -ESTALE);

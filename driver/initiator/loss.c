@@ -7,8 +7,8 @@
  * pair here is gone, so nothing fills its memory any more. A WRITE waits for the fence: of what
  * it posted, packets may be on their way as long as the peer has its queue pair, and would
  * overwrite what is written after the WRITE has ended. That queue pair is gone when the peer
- * accepts the channel anew, as each channel has one at a time. The WRITE of another channel than
- * the first waits on the first, and moves to the new connection. An atomic is never repeated.
+ * accepts the channel anew, as each channel has one at a time, or says so (session/path.c). The
+ * WRITE of another channel than the first waits on the first, and moves to one that is up. An atomic is never repeated.
  *
  * What was posted on the first channel is done again there, behind the same fence: nothing is
  * posted on it before it is up again. What was not posted keeps its place. A message is behind the
@@ -185,6 +185,33 @@ void krdma_transfers_fail_rest(struct krdma_channel *ch)
 	krdma_channel_unlock(ch);
 }
 
+/*
+ * Map registered buffers of transfers that have come from a channel on another device: nobody
+ * else has mapped them for this one.
+ */
+static void krdma_transfers_remap(struct krdma_channel *ch) __must_hold(&ch->lock)
+{
+	struct krdma_device *dev = ch->dev;
+	struct krdma_transfer *x;
+	struct krdma_mem *mem;
+	bool ok = true;
+
+	refcount_inc(&dev->refs);
+again:
+	list_for_each_entry(x, &ch->unmapped, node) {
+		if (!ok || !x->local.map || krdma_local_remap(&x->local, &dev->dma))
+			continue;
+		mem = x->local.map->mem;
+		kref_get(&mem->ref);
+		spin_unlock_bh(&ch->lock);
+		ok = !IS_ERR(krdma_mem_map(mem, &dev->dma, NULL));
+		krdma_mem_put(mem);
+		krdma_channel_lock(ch);
+		goto again;
+	}
+	krdma_device_put(dev);
+}
+
 /**
  * krdma_transfers_expire - end transfers whose deadline has passed
  * @ch: channel; may go down meanwhile
@@ -216,6 +243,8 @@ ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 		krdma_transfers_pause(ch);
 	}
 	ch->scan = NULL;
+	if (unlikely(!list_empty(&ch->unmapped)) && ch->state == KRDMA_CHANNEL_UP)
+		krdma_transfers_remap(ch);
 	krdma_transfers_map_again(ch);
 	krdma_transfer_pump(ch);
 	return soonest;
@@ -242,16 +271,20 @@ void krdma_replay_end(struct krdma_transfer *x)
  * as the target may have given their memory to others. Messages that have not arrived wait for the
  * WRITEs that are repeated: krdma_sends_again().
  *
- * Context: channel->lock held; nothing is posted.
+ * Context: session->lock and channel->lock held; nothing is posted.
  * Return: false if what the peer says of messages can't be
  */
 bool krdma_transfers_resume(struct krdma_channel *ch)
 {
 	u16 messages = le16_to_cpu(ch->peer.messages);
 	struct krdma_transfer *x, *next;
+	struct krdma_region *region;
 	bool all;
 
 	lockdep_assert_held(&ch->lock);
+	if (ch->path != ch->last_path)
+		list_for_each_entry(region, &ch->sess->regions, node)
+			krdma_region_path_changed(region, ch);
 	if (!krdma_sends_resume(ch))
 		return false;
 	list_for_each_entry_safe(x, next, &ch->fenced, node) {
@@ -295,30 +328,13 @@ void krdma_transfers_kick(struct krdma_channel *ch)
 	krdma_transfer_pump(ch);
 }
 
-/* The first is up again: what waited for that goes on. */
-static void krdma_transfers_go_on(struct krdma_channel *ch)
-{
-	krdma_channel_lock(ch);
-	krdma_transfers_kick(ch);
-	krdma_channel_unlock(ch);
-}
-
-/**
- * krdma_transfers_connected - a lost channel is connected again
- * @ch: channel; the peer has no queue pair of the old connection
- *
- * Context: process, no lock of the session or the channel held.
- */
-void krdma_transfers_connected(struct krdma_channel *ch)
+/* The fence of a channel for data is over: WRITEs that waited for that go on. */
+static void krdma_transfers_unfence(struct krdma_channel *ch)
 {
 	struct krdma_channel *first = ch->first;
 	struct krdma_transfer *x, *next;
 	u32 n;
 
-	if (!first) {
-		krdma_transfers_go_on(ch);
-		return;
-	}
 	do {
 		n = 0;
 		krdma_channel_lock(first);
@@ -334,6 +350,59 @@ void krdma_transfers_connected(struct krdma_channel *ch)
 		}
 		krdma_channel_unlock(first);
 	} while (n == KRDMA_TRANSFER_BATCH);
+}
+
+/**
+ * krdma_transfers_connected - a lost channel is connected again
+ * @ch: channel; the peer has no queue pair of the old connection
+ *
+ * Context: process, no lock of the session or the channel held.
+ */
+void krdma_transfers_connected(struct krdma_channel *ch)
+{
+	if (ch->first) {
+		krdma_transfers_unfence(ch);
+		return;
+	}
+	krdma_channel_lock(ch);
+	krdma_transfers_kick(ch);
+	krdma_channel_unlock(ch);
+}
+
+/**
+ * krdma_transfers_fenced - the peer has no queue pair of a connection that was lost
+ * @ch: channel for data
+ * @connection: the number of the connection
+ *
+ * Context: process, no lock of the session or the channel held.
+ */
+void krdma_transfers_fenced(struct krdma_channel *ch, u32 connection)
+{
+	krdma_channel_lock(ch);
+	WRITE_ONCE(ch->fenced_connection, connection);
+	krdma_channel_unlock(ch);
+	krdma_transfers_unfence(ch);
+}
+
+/**
+ * krdma_transfer_reroute - the target has lost the path of a transfer that lacks a key for it
+ * @x: transfer of a channel for data
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_reroute(struct krdma_transfer *x)
+{
+	struct krdma_channel *first = x->ch->first;
+
+	/* It asks again; this host will notice the loss, too. */
+	if (x->nwrs || x->posted != x->moved) {
+		krdma_transfer_advance(x, 0);
+		return;
+	}
+	x->moved_on = true;
+	krdma_transfer_leave(x);
+	/* ORDER: krdma_transfer_lock() sees what was done above. */
+	smp_store_release(&x->ch, first);
 }
 
 /**

@@ -411,7 +411,6 @@ const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
  */
 int krdma_sends_setup(struct krdma_channel *ch)
 {
-	int rc;
 	u32 i;
 
 	ch->sends =
@@ -421,19 +420,51 @@ int krdma_sends_setup(struct krdma_channel *ch)
 	for (i = 0; i < KRDMA_MESSAGE_CREDITS; i++) {
 		struct krdma_send *send = &ch->sends[i];
 
-		rc = krdma_buf_map(ch->dev->ib, &send->buf, &send->dma, KRDMA_WIRE_MESSAGE_MAX,
-				   DMA_TO_DEVICE);
-		if (rc)
-			return rc;
+		send->buf = krdma_buf_alloc(KRDMA_WIRE_MESSAGE_MAX);
+		if (!send->buf)
+			return -ENOMEM;
 		INIT_LIST_HEAD(&send->node);
 		send->cqe.done = krdma_send_done;
-		send->sge.lkey = ch->pd->local_dma_lkey;
 		send->wr.wr_cqe = &send->cqe;
 		send->wr.sg_list = &send->sge;
 		send->wr.num_sge = 1;
 		send->wr.opcode = IB_WR_SEND;
 	}
 	return 0;
+}
+
+/**
+ * krdma_sends_map - map what messages are sent from
+ * @ch: channel with a device and a PD
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM; krdma_sends_unmap cleans up in either case
+ */
+int krdma_sends_map(struct krdma_channel *ch)
+{
+	int rc = 0;
+
+	for (; !rc && ch->nsends_mapped < KRDMA_MESSAGE_CREDITS; ch->nsends_mapped += !rc) {
+		struct krdma_send *send = &ch->sends[ch->nsends_mapped];
+
+		rc = krdma_buf_map(ch->dev->ib, send->buf, &send->dma, KRDMA_WIRE_MESSAGE_MAX,
+				   DMA_TO_DEVICE);
+		send->sge.lkey = ch->pd->local_dma_lkey;
+	}
+	return rc;
+}
+
+/**
+ * krdma_sends_unmap - undo krdma_sends_map
+ * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_sends_unmap(struct krdma_channel *ch)
+{
+	while (ch->nsends_mapped)
+		ib_dma_unmap_single(ch->dev->ib, ch->sends[--ch->nsends_mapped].dma,
+				    KRDMA_WIRE_MESSAGE_MAX, DMA_TO_DEVICE);
 }
 
 /**
@@ -474,7 +505,7 @@ void krdma_sends_drop(struct krdma_channel *ch)
 
 /**
  * krdma_sends_free - undo krdma_sends_setup
- * @ch: channel without a queue pair
+ * @ch: channel, after krdma_sends_unmap()
  *
  * Context: process.
  */
@@ -483,8 +514,7 @@ void krdma_sends_free(struct krdma_channel *ch)
 	u32 i;
 
 	for (i = 0; ch->sends && i < KRDMA_MESSAGE_CREDITS; i++)
-		krdma_buf_unmap(ch->dev->ib, ch->sends[i].buf, ch->sends[i].dma,
-				KRDMA_WIRE_MESSAGE_MAX, DMA_TO_DEVICE);
+		kfree(ch->sends[i].buf);
 	kfree(ch->sends);
 	ch->sends = NULL;
 }

@@ -42,12 +42,8 @@ static const char *krdma_rights_text(u32 rights, bool uses, char text[KRDMA_RIGH
 static void krdma_region_release(struct kref *ref)
 {
 	struct krdma_region *region = container_of(ref, struct krdma_region, ref);
-	struct krdma_key *key;
-	unsigned long i;
 
-	xa_for_each(&region->keys, i, key)
-		kfree(key);
-	xa_destroy(&region->keys);
+	krdma_region_keys_free(region);
 	krdma_session_put(region->sess);
 	kfree(region);
 }
@@ -347,13 +343,11 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	region->users = 1;
 	region->wanted = rights;
 	strscpy(region->name, name, sizeof(region->name));
-	xa_init_flags(&region->keys, XA_FLAGS_LOCK_BH);
+	krdma_region_keys_init(region);
 	INIT_LIST_HEAD(&region->node);
 	for (i = 0; i < KRDMA_CHANNELS_MAX; i++)
 		INIT_LIST_HEAD(&region->on[i].waiters);
 	INIT_LIST_HEAD(&region->watches);
-	INIT_LIST_HEAD(&region->segs);
-	krdma_region_ahead_stop(region, 0);
 	INIT_LIST_HEAD(&region->digests);
 	INIT_LIST_HEAD(&region->unsent);
 	INIT_LIST_HEAD(&region->sending);
@@ -614,6 +608,15 @@ static void krdma_regions_drop(struct krdma_session *sess)
 	}
 }
 
+/* The target has registered anew what was registered for a path. */
+static void krdma_regions_keys_void(struct krdma_session *sess, u32 path)
+{
+	struct krdma_region *region;
+
+	list_for_each_entry(region, &sess->regions, node)
+		krdma_region_keys_void(region, path);
+}
+
 /* ---- what a session needs of the initiator ---- */
 
 const struct krdma_role_ops krdma_initiator_ops = {
@@ -621,6 +624,7 @@ const struct krdma_role_ops krdma_initiator_ops = {
 	.established = krdma_sends_begin,
 	.drop = krdma_regions_drop,
 	.lost = krdma_regions_lost,
+	.keys_void = krdma_regions_keys_void,
 	.request = krdma_region_recall,
 	.message = krdma_sends_replied,
 	.replies_due = krdma_region_recalls_reply,

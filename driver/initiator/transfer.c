@@ -110,6 +110,12 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 	} else {
 		krdma_stat_inc(KRDMA_STAT_ATOMICS);
 	}
+	if (unlikely(ch->measures)) {
+		u32 took = min_t(u64, (u64)(ktime_get() - x->submitted) >> 4, U32_MAX);
+
+		/* Of the last eight or so. */
+		WRITE_ONCE(ch->latency, ch->latency - ch->latency / 8 + took / 8);
+	}
 	trace_krdma_transfer_end(ch->serial, x, x->status);
 	x->ended = true;
 	/* The reply finds nobody any more. */
@@ -436,8 +442,8 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
  * @x: transfer, with its region, opcode and flags; not submitted yet
  *
  * The channel of this processor's data. The first channel has messages, whose order is the order of
- * its queue pair; WRITEs of a region that may send messages, as those have to come behind them; and
- * digests.
+ * its queue pair; WRITEs of a region that may send messages, as those have to come behind them;
+ * digests; and atomics where there are several paths, as a device's are not atomic for another.
  *
  * Context: any.
  */
@@ -445,13 +451,14 @@ void krdma_transfer_route(struct krdma_transfer *x)
 {
 	struct krdma_session *sess = x->region->sess;
 	bool told = x->opcode == KRDMA_OP_WRITE && (x->region->rights & KRDMA_RIGHT_MESSAGE);
+	bool once = sess->npaths > 1 && krdma_opcode_atomic(x->opcode);
 
-	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told ?
+	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told || once ?
 			sess->ch :
 			krdma_session_channel(sess);
 }
 
-/* The channel of a transfer, locked: the first takes the place of one that is not up. */
+/* The channel of a transfer, locked: another takes the place of one that is not up. */
 static struct krdma_channel *krdma_transfer_lock(struct krdma_transfer *x) __acquires(&x->ch->lock)
 {
 	struct krdma_channel *ch;
@@ -506,7 +513,7 @@ void krdma_transfers_submit(struct krdma_queue *batch)
 		krdma_channel_lock(ch);
 		if (unlikely(ch->first && ch->state != KRDMA_CHANNEL_UP))
 			/* krdma_transfer_lock() may have seen the other. */
-			WRITE_ONCE(x->ch, ch->first);
+			WRITE_ONCE(x->ch, x->fence ? ch->first : krdma_session_channel(ch->sess));
 		else
 			x = krdma_transfers_begin(ch, x, now);
 		/* ORDER: a channel is there as long as something of it is under way. */
@@ -586,6 +593,8 @@ static int krdma_transfers_setup(struct krdma_channel *ch)
 
 	if (!rc && ch->messages && !ch->sends)
 		rc = krdma_sends_setup(ch);
+	if (!rc && ch->sends)
+		rc = krdma_sends_map(ch);
 	if (!rc)
 		rc = krdma_void_setup(ch);
 	return !rc && ch->iwarp ? krdma_sinks_setup(ch) : rc;
@@ -595,6 +604,7 @@ static void krdma_transfers_teardown(struct krdma_channel *ch)
 {
 	krdma_sinks_free(ch);
 	krdma_void_free(ch);
+	krdma_sends_unmap(ch);
 	krdma_wrs_free(ch);
 }
 
@@ -610,6 +620,7 @@ const struct krdma_data_ops krdma_transfer_ops = {
 	.expire = krdma_transfers_expire,
 	.complete = krdma_transfers_complete,
 	.connected = krdma_transfers_connected,
+	.fenced = krdma_transfers_fenced,
 };
 
 /* What was to come when all its bytes were moved; NULL if they were not. */

@@ -306,6 +306,10 @@ struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer 
 	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
 	if (sink)
 		bytes = krdma_split_short(bytes, at);
+	/* Its path is over another device. */
+	if (x->local.map && unlikely(x->local.map->dev != &ch->dev->dma) &&
+	    !krdma_local_remap(&x->local, &ch->dev->dma))
+		return ERR_PTR(-EAGAIN);
 	w->at = x->local.at;
 	w->bytes = bytes;
 	w->transfer = x;

@@ -101,7 +101,10 @@ void krdma_region_recalls_reply(struct krdma_session *sess);
 struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdma_channel *ch,
 					u64 index);
 void krdma_region_want(struct krdma_region *region);
-void krdma_region_ahead_stop(struct krdma_region *region, u64 at);
+void krdma_region_keys_init(struct krdma_region *region);
+void krdma_region_keys_free(struct krdma_region *region);
+void krdma_region_keys_void(struct krdma_region *region, u32 path);
+void krdma_region_path_changed(struct krdma_region *region, struct krdma_channel *ch);
 
 /**
  * krdma_region_key - the key of a byte
@@ -140,7 +143,8 @@ void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *
 /* Can nothing of what it posted on a lost channel arrive any more? */
 static inline bool krdma_fence_over(struct krdma_transfer *x)
 {
-	if (READ_ONCE(x->fence->connections) == x->fence_connections)
+	if (READ_ONCE(x->fence->connections) == x->fence_connections &&
+	    READ_ONCE(x->fence->fenced_connection) != x->fence_connections)
 		return false;
 	x->fence = NULL;
 	return true;
@@ -204,6 +208,8 @@ void krdma_transfers_fail(struct krdma_channel *ch);
 void krdma_transfers_fail_rest(struct krdma_channel *ch);
 ktime_t krdma_transfers_expire(struct krdma_channel *ch);
 void krdma_transfers_connected(struct krdma_channel *ch);
+void krdma_transfers_fenced(struct krdma_channel *ch, u32 connection);
+void krdma_transfer_reroute(struct krdma_transfer *x);
 bool krdma_transfers_resume(struct krdma_channel *ch);
 void krdma_transfers_kick(struct krdma_channel *ch);
 void krdma_replay_end(struct krdma_transfer *x);
@@ -235,6 +241,8 @@ const char *krdma_sends_replied(struct krdma_session *sess, struct krdma_rx *rx,
 bool krdma_sends_resume(struct krdma_channel *ch);
 void krdma_sends_again(struct krdma_channel *ch);
 int krdma_sends_setup(struct krdma_channel *ch);
+int krdma_sends_map(struct krdma_channel *ch);
+void krdma_sends_unmap(struct krdma_channel *ch);
 void krdma_sends_begin(struct krdma_session *sess);
 void krdma_sends_drop(struct krdma_channel *ch);
 void krdma_sends_free(struct krdma_channel *ch);

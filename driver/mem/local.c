@@ -113,6 +113,23 @@ void krdma_local_sync_mapped(const struct krdma_local *l, struct krdma_cursor at
 }
 
 /**
+ * krdma_local_remap - go on with the mapping for another device
+ * @l: local memory, ranges of a registered buffer
+ * @dev: the device
+ *
+ * Context: any; nothing of it is posted.
+ * Return: false if there is none
+ */
+bool krdma_local_remap(struct krdma_local *l, const struct krdma_dma_device *dev)
+{
+	struct krdma_mapping *map = krdma_mem_mapped(l->map->mem, dev);
+
+	if (map)
+		l->map = map;
+	return map;
+}
+
+/**
  * krdma_local_seek - go to a byte
  * @l: local memory
  * @from: where to count from

@@ -151,8 +151,7 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_devi
  * @mem: the memory; the caller holds it
  * @dev: the device; only compared, it may be gone
  *
- * A device that goes is used by no session any more before its mappings are undone: they are
- * good for a session that is up, and no transfer begins on another.
+ * When a device is gone its mappings are of none.
  *
  * Context: any.
  * Return: the mapping, or NULL
@@ -387,6 +386,7 @@ static inline void krdma_local_sync(const struct krdma_local *l, struct krdma_cu
 		krdma_local_sync_mapped(l, at, bytes, to_device);
 }
 
+bool krdma_local_remap(struct krdma_local *l, const struct krdma_dma_device *dev);
 void krdma_local_seek(struct krdma_local *l, struct krdma_cursor from, u64 bytes);
 struct page *krdma_local_page(const struct krdma_local *l, struct krdma_cursor *at, u32 *offset,
 			      u64 *rest);

@@ -87,13 +87,15 @@ void krdma_channel_set_state(struct krdma_channel *ch, enum krdma_channel_state 
 /**
  * krdma_channel_begin - begin with a connection of a channel
  * @ch: channel that has none yet, or was taken apart: no work or tasklet of it but ->kick runs
+ * @path: over which
  *
  * Context: session->lock held.
  */
-void krdma_channel_begin(struct krdma_channel *ch)
+void krdma_channel_begin(struct krdma_channel *ch, struct krdma_path *path)
 {
 	spin_lock(&ch->lock);
 	memset_startat(ch, 0, beginning);
+	WRITE_ONCE(ch->path, path);
 	ch->beginning = true;
 	ch->bye = -1;
 	ch->last_wc = jiffies;
@@ -386,9 +388,21 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
 /* ---- set-up ---- */
 
 /**
- * krdma_buf_map - a buffer that is sent from or received into
+ * krdma_buf_alloc - a buffer that is sent from or received into
+ * @size: bytes
+ *
+ * Context: process.
+ * Return: the buffer, zeroed; NULL on failure
+ */
+void *krdma_buf_alloc(u32 size)
+{
+	return krdma_inject(kzalloc(size, GFP_KERNEL), NULL);
+}
+
+/**
+ * krdma_buf_map - map such a buffer; ib_dma_unmap_single() undoes it
  * @ib: device
- * @buf: out: the buffer, zeroed; NULL on failure
+ * @buf: the buffer
  * @dma: out: its address for the device
  * @size: bytes
  * @dir: direction
@@ -396,37 +410,10 @@ void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc)
  * Context: process.
  * Return: 0 or -ENOMEM
  */
-int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, u32 size, enum dma_data_direction dir)
+int krdma_buf_map(struct ib_device *ib, void *buf, u64 *dma, u32 size, enum dma_data_direction dir)
 {
-	*buf = krdma_inject(kzalloc(size, GFP_KERNEL), NULL);
-	if (!*buf)
-		return -ENOMEM;
-	*dma = ib_dma_map_single(ib, *buf, size, dir);
-	if (krdma_inject(ib_dma_mapping_error(ib, *dma), -ENOMEM)) {
-		kfree(*buf);
-		*buf = NULL;
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-/**
- * krdma_buf_unmap - undo krdma_buf_map
- * @ib: device
- * @buf: the buffer, or NULL
- * @dma: its address
- * @size: bytes
- * @dir: direction
- *
- * Context: process.
- */
-void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
-		     enum dma_data_direction dir)
-{
-	if (!buf)
-		return;
-	ib_dma_unmap_single(ib, dma, size, dir);
-	kfree(buf);
+	*dma = ib_dma_map_single(ib, buf, size, dir);
+	return krdma_inject(ib_dma_mapping_error(ib, *dma), -ENOMEM);
 }
 
 /**
@@ -445,6 +432,9 @@ int krdma_post_setup(struct krdma_channel *ch)
 	if (rc)
 		return rc;
 	ch->set_up = true;
+	rc = krdma_control_map(ch);
+	if (rc)
+		return rc;
 	ch->posted_at = krdma_inject(
 		kvcalloc(ch->posted_mask + 1, sizeof(*ch->posted_at), GFP_KERNEL), NULL);
 	if (!ch->posted_at)
@@ -453,7 +443,7 @@ int krdma_post_setup(struct krdma_channel *ch)
 }
 
 /**
- * krdma_post_rest - free what a channel posts, except for control messages
+ * krdma_post_rest - free what a channel posts, except for messages, and unmap those
  * @ch: channel without a queue pair
  *
  * Context: process.
@@ -465,18 +455,18 @@ void krdma_post_rest(struct krdma_channel *ch)
 	ch->set_up = false;
 	if (ch->data)
 		ch->data->teardown(ch);
+	krdma_control_unmap(ch);
 	kvfree(ch->posted_at);
 }
 
 /**
- * krdma_post_teardown - free what a channel posts
- * @ch: channel without a queue pair
+ * krdma_post_teardown - free the messages of a channel
+ * @ch: channel, after krdma_post_rest()
  *
  * Context: process.
  */
 void krdma_post_teardown(struct krdma_channel *ch)
 {
-	krdma_post_rest(ch);
 	if (ch->data)
 		ch->data->release(ch);
 	krdma_control_teardown(ch);

@@ -5,6 +5,27 @@
 
 struct krdma_channel;
 
+/*
+ * A way to the peer: an address and a device here, an address there. Memory is registered for
+ * each path that uses it, in its protection domain.
+ */
+struct krdma_path {
+	u32 index;                     /* in the session */
+	struct sockaddr_storage src;   /* as requested: AF_UNSPEC for any */
+	struct sockaddr_storage dst;   /* the peer */
+	struct sockaddr_storage local; /* as connected; AF_UNSPEC: not yet */
+	struct mutex lock;             /* who sets up the first channel */
+	struct krdma_device *dev;      /* holds a reference; NULL: no channel so far */
+	char device[64];               /* its name */
+	u32 losses;                    /* channels that were lost on it */
+	struct ib_pd *pd;
+	u8 epoch; /* of the keys that are of ->pd; 0: there are none so far */
+
+	/* target: where its channels come from */
+	union ib_gid host;
+	u64 listener; /* serial of the listener */
+};
+
 /* A buffer that a message is received into. */
 struct krdma_rx {
 	struct ib_cqe cqe;
@@ -46,6 +67,7 @@ struct krdma_channel_ops {
 	void (*tx_free)(struct krdma_channel *ch);
 	void (*received)(struct krdma_channel *ch, struct krdma_rx *rx); /* softirq */
 	/* no lock of the session or the channel held */
+	const char *(*unfit)(const struct krdma_channel *ch); /* why its device is, or NULL */
 	void (*settle)(struct krdma_channel *ch, u32 events);
 	void (*established)(struct krdma_channel *ch); /* inbound; rdma_cm's handler */
 	void (*beat)(struct krdma_channel *ch);        /* iWARP: ask for a sign of life */
@@ -70,6 +92,8 @@ struct krdma_data_ops {
 	void (*complete)(struct krdma_transfer *first);
 	void (*connected)(
 		struct krdma_channel *ch); /* it is, and it is not the session's beginning */
+	/* Nothing of that connection can arrive at the peer any more. */
+	void (*fenced)(struct krdma_channel *ch, u32 connection);
 };
 
 enum krdma_channel_state {
@@ -93,8 +117,10 @@ struct krdma_channel {
 	struct krdma_session *sess;        /* whose reference it is part of */
 	u64 serial;                        /* of the session */
 	u32 index;                         /* in the session */
-	struct krdma_channel *first; /* whose device and PD it shares; NULL: it is the first */
+	struct krdma_channel *first; /* NULL: it is the first, which has all that is no data */
 	bool inbound;
+	struct krdma_path *path;      /* of its connection, or of the last attempt */
+	struct krdma_path *last_path; /* over which it was up last */
 
 	spinlock_t lock; /* all below that moves */
 	enum krdma_channel_state state;
@@ -103,6 +129,8 @@ struct krdma_channel {
 	struct tasklet_struct kick; /* posts, and completes, what others have left to it */
 	const char *lost_cause;     /* what ended it, or its connection before this one */
 	u32 connections;            /* that were up so far, this one included */
+	u32 fenced_connection;      /* the last of them that is known to be gone at the peer */
+	u32 latency;                /* of operations, 16 ns; KRDMA_POLICY_LATENCY */
 
 	/* transfers */
 	struct hlist_head transfers; /* all under way, the last first */
@@ -124,14 +152,13 @@ struct krdma_channel {
 	u32 timeout_scale; /* the same, not less than iWARP's */
 
 	/* What the first keeps when its connection is lost, where the session outlives that. */
-	bool resumes;             /* it does */
-	struct krdma_device *dev; /* holds a reference */
-	struct ib_pd *pd;         /* the first channel's */
+	bool resumes; /* it does */
 	struct krdma_wire_hello peer;
 
 	/* control messages; likewise */
 	struct krdma_tx *tx;
 	u32 ntx;
+	u32 ntx_mapped;
 	struct list_head tx_free;
 	struct list_head tx_sent;  /* the peer may not have them; in order */
 	u32 tx_busy;               /* not in tx_free */
@@ -140,6 +167,7 @@ struct krdma_channel {
 	wait_queue_head_t tx_wait; /* a buffer came back */
 	struct krdma_rx *rx;
 	u32 nrx;
+	u32 nrx_mapped;
 	u32 rx_size;
 	struct list_head rx_list; /* received, not handled yet */
 	bool rx_busy;             /* one handles what was received */
@@ -151,6 +179,7 @@ struct krdma_channel {
 	bool messages;            /* the initiator may send them */
 	bool sends_held;          /* not before those of ->replays are through */
 	struct krdma_send *sends; /* KRDMA_MESSAGE_CREDITS of them */
+	u32 nsends_mapped;
 	u32 message_credits;
 	u32 message_credits_used;
 	struct list_head sends_free;
@@ -161,9 +190,13 @@ struct krdma_channel {
 	u16 messages_received;
 
 	/* From here a connection's: krdma_channel_begin() makes it new. */
-	bool beginning; /* it is being connected or accepted; session->lock */
-	bool attached;  /* ->dev counts it in ->beginning; session->lock */
-	bool set_up;    /* krdma_post_setup() has begun */
+	bool beginning;           /* it is being connected or accepted; session->lock */
+	bool attached;            /* ->dev counts it in ->beginning; session->lock */
+	bool set_up;              /* krdma_post_setup() has begun */
+	bool beats;               /* idle it shows that it is alive */
+	bool measures;            /* ->latency */
+	struct krdma_device *dev; /* the path's, with a reference of its own */
+	struct ib_pd *pd;         /* the path's */
 	ktime_t up_at;
 	int err;      /* what ended it */
 	int lost_bye; /* the same as a reason for the peer */
@@ -171,6 +204,7 @@ struct krdma_channel {
 	struct ib_qp *qp;
 	struct ib_cq *cq;
 	u32 qp_num;
+	u32 peer_qp_num; /* inbound */
 	u32 port;
 
 	/* connection set-up, rdma/cm.c */

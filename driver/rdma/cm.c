@@ -254,6 +254,36 @@ static int krdma_conn_create_qp(struct krdma_channel *ch, struct rdma_cm_id *id,
 	return rc;
 }
 
+/* Have the device and the PD of the path, or make them. Return: 0 or a negative errno */
+static int krdma_path_attach(struct krdma_channel *ch, struct ib_device *ib)
+{
+	struct krdma_path *path = ch->path;
+	struct ib_pd *pd;
+	int rc = 0;
+
+	if (!krdma_device_attach(ib, ch)) {
+		struct krdma_device *dev = READ_ONCE(path->dev);
+
+		ch->cause = dev && dev->ib != ib ? "its route is over another RDMA device" :
+						   "the RDMA device is being removed";
+		return -ENOTCONN;
+	}
+	mutex_lock(&path->lock);
+	if (!path->pd) {
+		pd = krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
+		rc = PTR_ERR_OR_ZERO(pd);
+		if (!rc)
+			path->pd = pd;
+		if (!rc && ch->inbound)
+			path->epoch = path->epoch % U8_MAX + 1;
+	}
+	ch->pd = path->pd;
+	mutex_unlock(&path->lock);
+	if (rc)
+		ch->cause = "a queue pair could not be made";
+	return rc;
+}
+
 static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 {
 	struct ib_qp_init_attr attr = {};
@@ -262,18 +292,13 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	struct ib_device *ib = id->device;
 	int rc;
 
-	if (!krdma_device_attach(ib, ch)) {
-		ch->cause = ch->dev && ch->dev->ib != ib ? "its route is over another RDMA device" :
-							   "the RDMA device is being removed";
-		return -ENOTCONN;
-	}
-	ch->cause = krdma_device_unusable(ch->dev, id->port_num, &port);
+	rc = krdma_path_attach(ch, ib);
+	if (rc)
+		return rc;
+	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
+	ch->cause = krdma_device_unusable(ch->dev, id->port_num, &port) ?: ch->ops->unfit(ch);
 	if (ch->cause)
 		return -EOPNOTSUPP;
-	if (ch->first && ch->dev != ch->first->dev) {
-		ch->cause = "its route is over another RDMA device";
-		return -EOPNOTSUPP;
-	}
 
 	/* Only data goes over another channel than the first. */
 	if (!ch->first && !ch->rx) {
@@ -289,7 +314,6 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	ch->max_sge = ch->dev->policy.max_sge;
 	ch->max_sge_rd = ch->dev->policy.max_sge_rd;
 
-	ch->iwarp = rdma_protocol_iwarp(ib, id->port_num);
 	ch->timeout_scale = max_t(u32, ch->peer_scale, ch->iwarp ? KRDMA_IWARP_TIMEOUT_SCALE : 0);
 	rc = krdma_channel_size(ch, &ib->attrs, &attr.cap);
 	if (rc) {
@@ -298,13 +322,6 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	}
 	ch->posted_mask = roundup_pow_of_two(attr.cap.max_send_wr) - 1;
 
-	/* Keys outlive the connection, and are of the PD. */
-	if (IS_ERR_OR_NULL(ch->pd))
-		ch->pd = ch->first ? ch->first->pd :
-				     krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
-	rc = PTR_ERR_OR_ZERO(ch->pd);
-	if (rc)
-		goto out;
 	/* Drivers spread vectors over processors in order: one that submits has its completions. */
 	ch->cq = krdma_inject(
 		ib_alloc_cq(ib, ch, attr.cap.max_send_wr + attr.cap.max_recv_wr,
@@ -395,8 +412,6 @@ static int krdma_conn_error(struct krdma_channel *ch, int rc)
  * krdma_conn_connect - connect a channel
  * @ch: channel, connecting; ->peer is the peer's greeting on success
  * @net: network namespace
- * @src: local address, AF_UNSPEC for any
- * @dst: the peer
  * @hello: the greeting of this host
  * @limit_ms: how long it may take; siw's rdma_connect() has no limit
  *
@@ -407,10 +422,10 @@ static int krdma_conn_error(struct krdma_channel *ch, int rc)
  * Return: 0 or a negative errno
  */
 int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
-		       const struct sockaddr_storage *src, const struct sockaddr_storage *dst,
 		       const struct krdma_wire_hello *hello, u32 limit_ms)
 {
 	unsigned long until = jiffies + msecs_to_jiffies(limit_ms);
+	struct sockaddr_storage src = ch->path->src, dst = ch->path->dst;
 	struct rdma_conn_param param;
 	struct rdma_cm_id *id;
 	int rc;
@@ -424,9 +439,14 @@ int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
 		return PTR_ERR(id);
 	ch->id = id;
 
+	/* From the same address as before, whatever the route; port 0 is any. */
+	if (ch->path->local.ss_family) {
+		src = ch->path->local;
+		((struct sockaddr_in *)&src)->sin_port = 0;
+	}
 	ch->cause = "no route over an RDMA device";
-	rc = krdma_inject(rdma_resolve_addr(id, src->ss_family ? (struct sockaddr *)src : NULL,
-					    (struct sockaddr *)dst, limit_ms / 2),
+	rc = krdma_inject(rdma_resolve_addr(id, src.ss_family ? (struct sockaddr *)&src : NULL,
+					    (struct sockaddr *)&dst, limit_ms / 2),
 			  -ENOMEM);
 	if (rc)
 		return krdma_conn_error(ch, rc);
@@ -460,14 +480,14 @@ int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
  * krdma_conn_accept - accept a channel
  * @ch: channel, connecting; ->peer is the initiator's greeting
  * @id: its new id; stays rdma_cm's on failure
- * @hello: the greeting of this host
+ * @hello: the greeting of this host; the epoch of the path's keys is set here
  * @peer: the initiator's connection parameters
  *
  * Context: rdma_cm handler of @id.
  * Return: 0 or a negative errno
  */
 int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
-		      const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer)
+		      struct krdma_wire_hello *hello, const struct rdma_conn_param *peer)
 {
 	struct rdma_conn_param param;
 	int rc;
@@ -475,6 +495,8 @@ int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
 	rc = krdma_channel_setup(ch, id);
 	if (rc)
 		return rc;
+	hello->path = ch->path->epoch;
+	ch->peer_qp_num = peer->qp_num;
 
 	/* Events of the id are the channel's from here. */
 	id->context = ch;
@@ -602,36 +624,58 @@ static bool krdma_conn_tx_idle(struct krdma_channel *ch)
 
 /**
  * krdma_conn_rest - give back what a channel had for a connection
- * @ch: channel without a queue pair; the first of a session that goes on
+ * @ch: channel without a queue pair; the messages of one that resumes stay
  *
  * Context: process.
  */
 void krdma_conn_rest(struct krdma_channel *ch)
 {
-	if (ch->dev)
-		krdma_post_rest(ch);
+	struct krdma_device *dev = ch->dev;
+
+	if (!dev)
+		return;
+	krdma_channel_lock(ch);
+	/* ORDER: the device has no message from here on. */
+	ch->rx_ready = false;
+	krdma_channel_unlock(ch);
+	krdma_post_rest(ch);
+	krdma_channel_lock(ch);
+	WRITE_ONCE(ch->dev, NULL);
+	krdma_channel_unlock(ch);
+	krdma_device_put(dev);
 }
 
 /**
- * krdma_conn_release - give back what a channel stood on
- * @ch: channel without a queue pair, and without a key of a peer
+ * krdma_conn_release - give back all that a channel had
+ * @ch: channel without a queue pair
  *
  * Context: process.
  */
 void krdma_conn_release(struct krdma_channel *ch)
 {
-	struct krdma_device *dev = ch->dev;
-
-	if (!dev)
-		return;
 	/* Messages on their way to a post that will be refused. */
 	wait_event(ch->tx_wait, krdma_conn_tx_idle(ch));
+	krdma_conn_rest(ch);
 	krdma_post_teardown(ch);
-	if (!ch->first && !IS_ERR_OR_NULL(ch->pd))
-		ib_dealloc_pd(ch->pd);
-	ch->pd = NULL;
-	krdma_channel_lock(ch);
-	WRITE_ONCE(ch->dev, NULL);
-	krdma_channel_unlock(ch);
-	krdma_device_put(dev);
+}
+
+/**
+ * krdma_path_release - give back the protection domain and the device of a path
+ * @path: path without a channel that is set up, and without a registration
+ *
+ * Context: process.
+ */
+void krdma_path_release(struct krdma_path *path)
+{
+	struct krdma_device *dev;
+
+	mutex_lock(&path->lock);
+	if (path->pd)
+		ib_dealloc_pd(path->pd);
+	path->pd = NULL;
+	dev = path->dev;
+	WRITE_ONCE(path->dev, NULL);
+	mutex_unlock(&path->lock);
+	if (dev)
+		krdma_device_put(dev);
 }

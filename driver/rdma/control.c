@@ -58,11 +58,11 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 void krdma_post_rx_later(struct krdma_channel *ch, struct krdma_rx *rx)
 {
 	lockdep_assert_held(&ch->lock);
-	ib_dma_sync_single_for_device(ch->dev->ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
 	rx->busy = false;
 	/* Else it is posted when there is a queue pair. */
 	if (!ch->rx_ready)
 		return;
+	ib_dma_sync_single_for_device(ch->dev->ib, rx->dma, ch->rx_size, DMA_FROM_DEVICE);
 	rx->wr.next = ch->rx_again;
 	ch->rx_again = &rx->wr;
 }
@@ -400,13 +400,13 @@ bool krdma_control_resume(struct krdma_channel *ch)
  * krdma_control_setup - allocate what control messages are sent from and received into
  * @ch: channel; ntx, nrx and rx_size are set
  *
+ * They are mapped for each connection: the next one may be over another device.
+ *
  * Context: process.
  * Return: 0 or -ENOMEM; krdma_control_teardown cleans up in either case
  */
 int krdma_control_setup(struct krdma_channel *ch)
 {
-	struct ib_device *ib = ch->dev->ib;
-	int rc;
 	u32 i;
 
 	ch->tx = krdma_inject(kcalloc(ch->ntx, sizeof(*ch->tx), GFP_KERNEL), NULL);
@@ -414,24 +414,17 @@ int krdma_control_setup(struct krdma_channel *ch)
 	if (!ch->tx || !ch->rx)
 		return -ENOMEM;
 	for (i = 0; i < ch->ntx; i++) {
-		rc = krdma_buf_map(ib, &ch->tx[i].buf, &ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
-				   DMA_TO_DEVICE);
-		if (rc)
-			return rc;
+		ch->tx[i].buf = krdma_buf_alloc(KRDMA_WIRE_MSG_MAX);
+		if (!ch->tx[i].buf)
+			return -ENOMEM;
 		ch->tx[i].cqe.done = krdma_tx_done;
 		list_add_tail(&ch->tx[i].node, &ch->tx_free);
 	}
 	for (i = 0; i < ch->nrx; i++) {
-		rc = krdma_buf_map(ib, &ch->rx[i].buf, &ch->rx[i].dma, ch->rx_size,
-				   DMA_FROM_DEVICE);
-		if (rc)
-			return rc;
+		ch->rx[i].buf = krdma_buf_alloc(ch->rx_size);
+		if (!ch->rx[i].buf)
+			return -ENOMEM;
 		ch->rx[i].cqe.done = krdma_rx_done;
-		ch->rx[i].sge = (struct ib_sge){
-			.addr = ch->rx[i].dma,
-			.length = ch->rx_size,
-			.lkey = ch->pd->local_dma_lkey,
-		};
 		ch->rx[i].wr = (struct ib_recv_wr){
 			.wr_cqe = &ch->rx[i].cqe,
 			.sg_list = &ch->rx[i].sge,
@@ -442,21 +435,62 @@ int krdma_control_setup(struct krdma_channel *ch)
 }
 
 /**
- * krdma_control_teardown - free what control messages are sent from and received into
+ * krdma_control_map - map what control messages are sent from and received into
+ * @ch: channel with a device and a PD
+ *
+ * Context: process.
+ * Return: 0 or -ENOMEM; krdma_control_unmap cleans up in either case
+ */
+int krdma_control_map(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->dev->ib;
+	int rc = 0;
+
+	for (; !rc && ch->ntx_mapped < ch->ntx; ch->ntx_mapped += !rc) {
+		struct krdma_tx *tx = &ch->tx[ch->ntx_mapped];
+
+		rc = krdma_buf_map(ib, tx->buf, &tx->dma, KRDMA_WIRE_MSG_MAX, DMA_TO_DEVICE);
+	}
+	for (; !rc && ch->nrx_mapped < ch->nrx; ch->nrx_mapped += !rc) {
+		struct krdma_rx *rx = &ch->rx[ch->nrx_mapped];
+
+		rc = krdma_buf_map(ib, rx->buf, &rx->dma, ch->rx_size, DMA_FROM_DEVICE);
+		rx->sge = (struct ib_sge){ rx->dma, ch->rx_size, ch->pd->local_dma_lkey };
+	}
+	return rc;
+}
+
+/**
+ * krdma_control_unmap - undo krdma_control_map
  * @ch: channel without a queue pair
+ *
+ * Context: process.
+ */
+void krdma_control_unmap(struct krdma_channel *ch)
+{
+	struct ib_device *ib = ch->dev->ib;
+
+	while (ch->ntx_mapped)
+		ib_dma_unmap_single(ib, ch->tx[--ch->ntx_mapped].dma, KRDMA_WIRE_MSG_MAX,
+				    DMA_TO_DEVICE);
+	while (ch->nrx_mapped)
+		ib_dma_unmap_single(ib, ch->rx[--ch->nrx_mapped].dma, ch->rx_size, DMA_FROM_DEVICE);
+}
+
+/**
+ * krdma_control_teardown - free what control messages are sent from and received into
+ * @ch: channel, after krdma_control_unmap()
  *
  * Context: process.
  */
 void krdma_control_teardown(struct krdma_channel *ch)
 {
-	struct ib_device *ib = ch->dev->ib;
 	u32 i;
 
 	for (i = 0; ch->tx && i < ch->ntx; i++)
-		krdma_buf_unmap(ib, ch->tx[i].buf, ch->tx[i].dma, KRDMA_WIRE_MSG_MAX,
-				DMA_TO_DEVICE);
+		kfree(ch->tx[i].buf);
 	for (i = 0; ch->rx && i < ch->nrx; i++)
-		krdma_buf_unmap(ib, ch->rx[i].buf, ch->rx[i].dma, ch->rx_size, DMA_FROM_DEVICE);
+		kfree(ch->rx[i].buf);
 	kfree(ch->tx);
 	kfree(ch->rx);
 	ch->tx = NULL;

@@ -103,23 +103,28 @@ static struct ib_client krdma_client = {
 /**
  * krdma_device_attach - let a channel use a device
  * @ib: the device
- * @ch: the channel; ->dev is set, with a reference, unless it has that from the connection before
+ * @ch: the channel; ->dev is set, with a reference, and that of the path if it has none
  *
  * Set under the lock under which a removal begins, so that either the removal
  * finds the session or the session finds the device gone.
  *
  * Context: process.
- * Return: false if the device is unknown or going, or not that of the connection before
+ * Return: false if the device is unknown or going, or not that of the path
  */
 bool krdma_device_attach(struct ib_device *ib, struct krdma_channel *ch)
 {
+	struct krdma_path *path = ch->path;
 	struct krdma_device *dev;
 
 	mutex_lock(&krdma_devices_lock);
 	list_for_each_entry(dev, &krdma_devices, node) {
-		if (dev->ib == ib && !dev->removing && (!ch->dev || ch->dev == dev)) {
-			if (!ch->dev)
+		if (dev->ib == ib && !dev->removing && (!path->dev || path->dev == dev)) {
+			refcount_inc(&dev->refs);
+			if (!path->dev) {
 				refcount_inc(&dev->refs);
+				WRITE_ONCE(path->dev, dev);
+				strscpy(path->device, dev_name(&ib->dev), sizeof(path->device));
+			}
 			atomic_inc(&dev->beginning);
 			ch->attached = true;
 			krdma_channel_lock(ch);

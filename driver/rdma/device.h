@@ -18,7 +18,7 @@ struct krdma_channel;
 struct krdma_device {
 	struct ib_device *ib;
 	struct list_head node;  /* krdma_devices */
-	refcount_t refs;        /* 1 for the ib_client, 1 for each channel or walk */
+	refcount_t refs;        /* 1 for the ib_client, 1 for each path, channel or walk */
 	struct completion gone; /* refs is 0 */
 	atomic_t beginning;     /* channels that are being connected on it */
 	struct mutex goodbye;   /* policy.lone_mads: one DREQ or DREP at a time */

@@ -170,8 +170,8 @@ static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life", KRDMA_BYE_LOST);
 	else if (ch->iwarp)
 		*ask = !ch->heartbeat;
-	/* One is enough for the path, and for the peer. */
-	else if (!ch->first)
+	/* One is enough for a session of one path, and for the peer. */
+	else if (ch->beats)
 		krdma_post_heartbeat(ch);
 	return jiffies + msecs_to_jiffies(krdma_channel_beat_ms(ch));
 }

@@ -3,10 +3,8 @@
 #ifndef KRDMA_POST_H
 #define KRDMA_POST_H
 
-int krdma_buf_map(struct ib_device *ib, void **buf, u64 *dma, u32 size,
-		  enum dma_data_direction dir);
-void krdma_buf_unmap(struct ib_device *ib, void *buf, u64 dma, u32 size,
-		     enum dma_data_direction dir);
+void *krdma_buf_alloc(u32 size);
+int krdma_buf_map(struct ib_device *ib, void *buf, u64 *dma, u32 size, enum dma_data_direction dir);
 
 /**
  * krdma_post_good - may what is posted now complete?
@@ -100,6 +98,8 @@ void krdma_post_teardown(struct krdma_channel *ch);
 
 /* control.c */
 int krdma_control_setup(struct krdma_channel *ch);
+int krdma_control_map(struct krdma_channel *ch);
+void krdma_control_unmap(struct krdma_channel *ch);
 void krdma_control_teardown(struct krdma_channel *ch);
 int krdma_control_receive(struct krdma_channel *ch);
 bool krdma_control_resume(struct krdma_channel *ch);

@@ -77,7 +77,7 @@
 void krdma_channel_init(struct krdma_channel *ch, struct krdma_session *sess,
 			const struct krdma_channel_ops *ops);
 void krdma_channel_set_state(struct krdma_channel *ch, enum krdma_channel_state state);
-void krdma_channel_begin(struct krdma_channel *ch);
+void krdma_channel_begin(struct krdma_channel *ch, struct krdma_path *path);
 void krdma_channel_close(struct krdma_channel *ch);
 void krdma_channel_fail(struct krdma_channel *ch, int err, const char *cause, int bye);
 void krdma_channel_lost(struct krdma_channel *ch, const char *cause);
@@ -194,16 +194,16 @@ void krdma_channel_tick_by(struct krdma_channel *ch, ktime_t when);
 
 /* cm.c: rdma_cm */
 int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
-		       const struct sockaddr_storage *src, const struct sockaddr_storage *dst,
 		       const struct krdma_wire_hello *hello, u32 limit_ms);
 int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
-		      const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
+		      struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
 void krdma_conn_qp_work(struct work_struct *work);
 void krdma_conn_stop(struct krdma_channel *ch);
 void krdma_conn_drain(struct krdma_channel *ch);
 void krdma_conn_destroy(struct krdma_channel *ch);
 void krdma_conn_rest(struct krdma_channel *ch);
 void krdma_conn_release(struct krdma_channel *ch);
+void krdma_path_release(struct krdma_path *path);
 bool krdma_conn_endless(const struct rdma_conn_param *param);
 
 #include "rdma/post.h"

@@ -56,16 +56,37 @@ MODULE_PARM_DESC(
 	"most queue pairs of a session, 1 to 9; 0: one, and one for each of several processors, up to 8 (0)");
 
 /**
- * krdma_channels_wanted - how many channels a session of this host has at most
+ * krdma_channels_wanted - how many channels a session of this host is to have
+ * @npaths: over so many paths
  *
  * Context: any.
- * Return: 1 to KRDMA_CHANNELS_MAX
+ * Return: 1 to KRDMA_CHANNELS_MAX: the first, and as many for each path
  */
-u32 krdma_channels_wanted(void)
+u32 krdma_channels_wanted(u32 npaths)
 {
-	u32 cpus = num_online_cpus();
+	u32 cpus = num_online_cpus(), most = READ_ONCE(krdma_channels) ?: KRDMA_CHANNELS_MAX;
 
-	return min_t(u32, READ_ONCE(krdma_channels) ?: cpus > 1 ? cpus + 1 : 1, KRDMA_CHANNELS_MAX);
+	if (cpus == 1 && npaths == 1 && !READ_ONCE(krdma_channels))
+		return 1;
+	if (!READ_ONCE(krdma_channels))
+		most = min_t(u32, most, cpus * npaths + 1);
+	/* Else a path would have none. */
+	return 1 + max((most - 1) / npaths, npaths > 1) * npaths;
+}
+
+/**
+ * krdma_channels_granted - how many channels a session of a peer may have
+ * @wanted: by the peer
+ *
+ * Context: any.
+ * Return: 1 to KRDMA_CHANNELS_MAX; one for each path in any case, unless the parameter says less
+ */
+u32 krdma_channels_granted(u32 wanted)
+{
+	u32 most = max_t(u32, num_online_cpus(), KRDMA_PATHS_MAX) + 1;
+
+	return clamp_t(u32, wanted, 1,
+		       min_t(u32, READ_ONCE(krdma_channels) ?: most, KRDMA_CHANNELS_MAX));
 }
 
 /* Let krdma_channels_work() come, on the initiator's side. */
@@ -119,9 +140,12 @@ void krdma_channels_lost(struct krdma_channel *ch)
 
 	spin_lock_bh(&sess->lock);
 	/* Not what goes with the session, whose end may not be handled yet. */
-	noted = sess->state == KRDMA_SESSION_UP && (!ch->first || krdma_post_good(sess->ch));
+	noted = sess->state == KRDMA_SESSION_UP &&
+		(!ch->first || krdma_post_good(sess->ch) || READ_ONCE(sess->ch->resumes));
 	/* WRITEs may wait for it, whatever the others wait for. */
 	sess->pause_ms = 0;
+	if (noted)
+		ch->path->losses++;
 	if (sess->state == KRDMA_SESSION_UP) {
 		/* It may be up again by now. */
 		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
@@ -156,8 +180,13 @@ void krdma_channel_stop(struct krdma_channel *ch)
 	tasklet_kill(&ch->reply_tasklet);
 }
 
-/* A channel is taken apart; it may begin anew. */
-static void krdma_channel_end(struct krdma_channel *ch)
+/**
+ * krdma_channel_end - take a channel apart, which may begin anew
+ * @ch: channel, down; of a session that goes on
+ *
+ * Context: work, one at a time for a session.
+ */
+void krdma_channel_end(struct krdma_channel *ch)
 {
 	krdma_channel_stop(ch);
 	krdma_conn_drain(ch);
@@ -167,9 +196,14 @@ static void krdma_channel_end(struct krdma_channel *ch)
 		krdma_conn_release(ch);
 	else
 		krdma_conn_rest(ch);
+	if (ch->first && !ch->inbound && ch->connections)
+		krdma_fence_ask(ch);
 	krdma_channel_lock(ch);
 	krdma_channel_set_state(ch, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
+	/* ORDER: whoever asks from here on finds it dead. */
+	krdma_fence_reply(ch);
+	wake_up_all(&ch->sess->wait);
 }
 
 /* Is there something to take apart? Not what another still sets up. */
@@ -186,7 +220,8 @@ static bool krdma_channel_gone(struct krdma_channel *ch)
 }
 
 /* Begin to connect or to accept. Return: the channel; NULL if it is in use, or the session ends */
-static struct krdma_channel *krdma_channels_begin(struct krdma_session *sess, u32 index)
+static struct krdma_channel *krdma_channels_begin(struct krdma_session *sess, u32 index,
+						  struct krdma_path *path)
 {
 	struct krdma_channel *ch, *new = NULL;
 	bool begun;
@@ -200,7 +235,7 @@ static struct krdma_channel *krdma_channels_begin(struct krdma_session *sess, u3
 	ch = sess->channels[index] ?: new;
 	begun = sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DEAD;
 	if (begun)
-		krdma_session_begin(sess, ch);
+		krdma_session_begin(sess, ch, path);
 	if (begun && ch == new) {
 		/* ORDER: under the lock, so that whoever kills a key sees all that may use it. */
 		smp_store_release(&sess->channels[index], new);
@@ -219,6 +254,7 @@ static struct krdma_wire_hello krdma_channel_hello(const struct krdma_channel *c
 	return (struct krdma_wire_hello){
 		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
 		.version = KRDMA_WIRE_VERSION,
+		.path = ch->path->index,
 		.channel = cpu_to_le16(ch->index),
 		.incarnation = cpu_to_le64(krdma_incarnation),
 		.session = in ? ch->peer.session : cpu_to_le64(sess->serial),
@@ -235,7 +271,7 @@ static int krdma_channel_greeted(struct krdma_channel *ch)
 {
 	const struct krdma_wire_hello *peer = &ch->peer;
 
-	if (le16_to_cpu(peer->channel) == ch->index && !peer->uid && !peer->secret &&
+	if (le16_to_cpu(peer->channel) == ch->index && peer->path && !peer->uid && !peer->secret &&
 	    !peer->features && !peer->channels && !peer->resume &&
 	    le64_to_cpu(peer->session) == ch->sess->serial &&
 	    le64_to_cpu(peer->incarnation) == ch->sess->peer_incarnation)
@@ -244,20 +280,32 @@ static int krdma_channel_greeted(struct krdma_channel *ch)
 	return -EPROTO;
 }
 
+/* A channel is connected: so is its path. */
+static void krdma_path_adopt(struct krdma_channel *ch, u8 epoch)
+{
+	struct krdma_path *path = ch->path;
+
+	spin_lock_bh(&ch->sess->lock);
+	/* Its device is another one since: nothing registered there is known any more. */
+	if (path->epoch != epoch)
+		ch->sess->role->keys_void(ch->sess, path->index);
+	path->epoch = epoch;
+	memcpy(&path->local, &ch->id->route.addr.src_addr, sizeof(path->local));
+	spin_unlock_bh(&ch->sess->lock);
+}
+
 /* Return: false if it has to be tried again */
 static bool krdma_channel_connect(struct krdma_channel *ch)
 {
 	struct krdma_session *sess = ch->sess;
 	struct krdma_wire_hello hello = krdma_channel_hello(ch);
-	struct sockaddr_storage from = sess->local;
 	int rc;
 
-	/* From the same address as the first, whatever the route; port 0 is any. */
-	((struct sockaddr_in *)&from)->sin_port = 0;
-	rc = krdma_conn_connect(ch, sess->net, &from, &sess->dst, &hello,
-				krdma_session_connect_ms(sess));
+	rc = krdma_conn_connect(ch, sess->net, &hello, krdma_session_connect_ms(sess));
 	if (!rc)
 		rc = krdma_channel_greeted(ch);
+	if (!rc)
+		krdma_path_adopt(ch, ch->peer.path);
 	if (!rc)
 		krdma_session_up(ch);
 	if (rc && READ_ONCE(sess->state) == KRDMA_SESSION_UP)
@@ -305,24 +353,31 @@ void krdma_channels_work(struct work_struct *work)
 	bool again = false, deferred = false;
 	struct krdma_channel *ch;
 	atomic_t *attempts;
-	u32 i, pause, most;
+	u32 i, pause, most, lost = 0;
 
 	/* The others behind the first: without that there is no path. */
 	for (i = 0; i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
+		struct krdma_path *path = krdma_path_choose(sess, i);
+
 		ch = krdma_session_slot(sess, i);
-		if (ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
+		/* One attempt for a path: the others on it would fail likewise. */
+		if ((ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) || (lost & BIT(path->index)))
 			continue;
 		attempts = krdma_attempt_begin(sess);
 		deferred = !attempts;
 		if (deferred)
 			break;
-		ch = krdma_channels_begin(sess, i);
-		again |= !ch || !krdma_channel_connect(ch);
+		ch = krdma_channels_begin(sess, i, path);
+		if (!ch || !krdma_channel_connect(ch)) {
+			again = true;
+			lost |= BIT(path->index);
+		}
 		atomic_dec(attempts);
 	}
 	again |= deferred;
 	spin_lock_bh(&sess->lock);
-	most = sess->resuming || deferred ? KRDMA_RESUME_PAUSE_MS : KRDMA_CHANNEL_PAUSE_MS;
+	most = sess->resuming || deferred || sess->npaths > 1 ? KRDMA_RESUME_PAUSE_MS :
+								KRDMA_CHANNEL_PAUSE_MS;
 	pause = clamp_t(u32, 2 * sess->pause_ms, KRDMA_CHANNEL_AGAIN_MS, most);
 	sess->pause_ms = again ? pause : 0;
 	if (again)
@@ -352,6 +407,25 @@ void krdma_channels_ends_work(struct work_struct *work)
 	spin_unlock_bh(&sess->lock);
 }
 
+/* A path leads from one address, by one listener, for as long as the session lasts. */
+static bool krdma_path_admits(struct krdma_path *path, const struct rdma_cm_id *id,
+			      const struct krdma_path *from)
+{
+	bool admits;
+
+	mutex_lock(&path->lock);
+	if (!path->listener) {
+		path->listener = from->listener;
+		path->host = from->host;
+		memcpy(&path->dst, &id->route.addr.dst_addr, sizeof(path->dst));
+		memcpy(&path->local, &id->route.addr.src_addr, sizeof(path->local));
+	}
+	admits = path->listener == from->listener &&
+		 !memcmp(&path->host, &from->host, sizeof(path->host));
+	mutex_unlock(&path->lock);
+	return admits;
+}
+
 /* The peer connects it anew: it knows that the last connection is lost. */
 static void krdma_channels_replaced(struct krdma_session *sess, u32 index)
 {
@@ -365,6 +439,7 @@ static void krdma_channels_replaced(struct krdma_session *sess, u32 index)
  * krdma_channels_accept - accept a channel of an inbound session that there is
  * @sess: session
  * @id: its new id; stays rdma_cm's on failure
+ * @from: where it comes from: ->host, ->listener
  * @hello: the initiator's greeting; its secret is right
  * @peer: its connection parameters
  *
@@ -372,15 +447,20 @@ static void krdma_channels_replaced(struct krdma_session *sess, u32 index)
  * Return: NULL, or why it is not accepted
  */
 const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+				  const struct krdma_path *from,
 				  const struct krdma_wire_hello *hello,
 				  const struct rdma_conn_param *peer)
 {
+	struct krdma_path *path = &sess->paths[array_index_nospec(hello->path, KRDMA_PATHS_MAX)];
 	u32 index = array_index_nospec(le16_to_cpu(hello->channel), KRDMA_CHANNELS_MAX);
-	struct krdma_channel *ch = krdma_channels_begin(sess, index);
 	struct krdma_wire_hello mine;
+	struct krdma_channel *ch;
 	const char *cause;
 	int rc;
 
+	if (!krdma_path_admits(path, id, from))
+		return "its path is another one";
+	ch = krdma_channels_begin(sess, index, path);
 	if (!ch) {
 		krdma_channels_replaced(sess, index);
 		return "the channel is not free yet";

@@ -101,6 +101,8 @@ int krdma_connect_options_check(const struct krdma_connect_options *options,
 	if (options->keepalive_s > KRDMA_KEEPALIVE_MAX)
 		return krdma_explain(error, -EINVAL, "a keepalive has at most %u s",
 				     KRDMA_KEEPALIVE_MAX);
+	if (options->policy > KRDMA_POLICY_LATENCY)
+		return krdma_explain(error, -EINVAL, "there is no policy %u", options->policy);
 	return 0;
 }
 

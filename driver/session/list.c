@@ -174,15 +174,13 @@ int krdma_session_wait_gone(struct krdma_session *sess)
 
 /**
  * krdma_session_joined - the session that a channel is for, which is not its beginning
- * @listener: serial of the listener
- * @host: where the peer is
- * @hello: its greeting
+ * @net: network namespace of the listener
+ * @hello: the peer's greeting
  *
  * Context: process.
  * Return: the session, with a reference; NULL if there is none with that secret
  */
-struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *host,
-					   const struct krdma_wire_hello *hello)
+struct krdma_session *krdma_session_joined(struct net *net, const struct krdma_wire_hello *hello)
 {
 	struct krdma_session *sess, *found = NULL;
 
@@ -191,10 +189,9 @@ struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *hos
 		if (!sess->inbound || READ_ONCE(sess->state) != KRDMA_SESSION_UP ||
 		    le16_to_cpu(hello->channel) >= sess->nchannels ||
 		    (!hello->channel && !sess->resume_s) ||
-		    sess->secret != le64_to_cpu(hello->secret) || sess->listener != listener ||
+		    sess->secret != le64_to_cpu(hello->secret) || sess->net != net ||
 		    sess->ch->peer.session != hello->session || sess->ch->peer.uid != hello->uid ||
-		    sess->ch->peer.incarnation != hello->incarnation ||
-		    memcmp(&sess->host, host, sizeof(*host)))
+		    sess->ch->peer.incarnation != hello->incarnation)
 			continue;
 		kref_get(&sess->ref);
 		found = sess;
@@ -209,13 +206,25 @@ static bool krdma_connect_alike(const struct krdma_connect_options *a,
 				const struct krdma_connect_options *b)
 {
 	return !((a->flags ^ b->flags) & KRDMA_CONNECT_FAIL_FAST) && a->resume_s == b->resume_s &&
-	       a->keepalive_s == b->keepalive_s;
+	       a->keepalive_s == b->keepalive_s && a->policy == b->policy;
+}
+
+/* Does it go there, by these paths? */
+static bool krdma_session_goes(const struct krdma_session *sess, const struct krdma_route *routes,
+			       u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n && n == sess->npaths; i++)
+		if (!krdma_addr_equal(&sess->paths[i].dst, &routes[i].dst) ||
+		    !krdma_addr_equal(&sess->paths[i].src, &routes[i].src))
+			return false;
+	return n == sess->npaths;
 }
 
 /* A session to share, with a user and a reference. */
 static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
-						 const struct sockaddr_storage *dst,
-						 const struct sockaddr_storage *src,
+						 const struct krdma_route *routes, u32 n,
 						 const struct krdma_connect_options *options)
 {
 	struct krdma_session *sess;
@@ -231,7 +240,7 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 		    (READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP &&
 		     !READ_ONCE(sess->ch->resumes)) ||
 		    ((options->flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||
-		    !krdma_addr_equal(&sess->dst, dst) || !krdma_addr_equal(&sess->src, src))
+		    !krdma_session_goes(sess, routes, n))
 			continue;
 		sess->users++;
 		kref_get(&sess->ref);
@@ -241,11 +250,11 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 }
 
 static struct krdma_session *krdma_session_outbound(struct net *net, kuid_t uid,
-						    const struct sockaddr_storage *dst,
-						    const struct sockaddr_storage *src,
+						    const struct krdma_route *routes, u32 n,
 						    const struct krdma_connect_options *options)
 {
 	struct krdma_session *sess = krdma_session_new(false);
+	u32 i;
 
 	if (!sess)
 		return NULL;
@@ -260,8 +269,12 @@ static struct krdma_session *krdma_session_outbound(struct net *net, kuid_t uid,
 	sess->messages = options->flags & KRDMA_CONNECT_MESSAGES;
 	sess->ch->messages = sess->messages;
 	sess->uid = uid;
-	sess->dst = *dst;
-	sess->src = *src;
+	sess->dst = routes->dst;
+	for (i = 0; i < n; i++) {
+		sess->paths[i].dst = routes[i].dst;
+		sess->paths[i].src = routes[i].src;
+	}
+	sess->npaths = n;
 	sess->users = 1;
 	sess->net = get_net(net);
 	return sess;
@@ -269,25 +282,25 @@ static struct krdma_session *krdma_session_outbound(struct net *net, kuid_t uid,
 
 /* A session to share, or a new one that connects; with a user and a reference. */
 static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
-						const struct sockaddr_storage *dst,
-						const struct sockaddr_storage *src,
+						const struct krdma_route *routes, u32 n,
 						const struct krdma_connect_options *options)
 {
 	struct krdma_session *sess, *new;
 
 	mutex_lock(&krdma_sessions_lock);
-	sess = krdma_session_share(net, uid, dst, src, options);
+	sess = krdma_session_share(net, uid, routes, n, options);
 	mutex_unlock(&krdma_sessions_lock);
 	if (sess)
 		return sess;
 	/* ORDER: not under the lock, which connect requests need: memory may be had by I/O only. */
-	new = krdma_session_outbound(net, uid, dst, src, options);
+	new = krdma_session_outbound(net, uid, routes, n, options);
 	if (!new)
 		return ERR_PTR(-ENOMEM);
 
 	mutex_lock(&krdma_sessions_lock);
 	/* Another may have been made meanwhile. */
-	sess = krdma_session_share(net, uid, dst, src, options) ?: ERR_PTR(krdma_session_list(new));
+	sess = krdma_session_share(net, uid, routes, n, options) ?:
+								   ERR_PTR(krdma_session_list(new));
 	if (!sess) {
 		sess = new;
 		kref_get(&new->ref);
@@ -308,8 +321,8 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
  * krdma_session_connect - get a session with a peer
  * @net: network namespace
  * @uid: user that it is for
- * @dst: the peer
- * @src: local address, AF_UNSPEC for any
+ * @routes: its paths
+ * @n: their number, 1 to KRDMA_PATHS_MAX
  * @options: how it is to be, checked
  * @timeout_ms: how long to wait
  * @error: explanation
@@ -319,8 +332,7 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
  *	krdma_session_leave; or an ERR_PTR
  */
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
-					    const struct sockaddr_storage *dst,
-					    const struct sockaddr_storage *src,
+					    const struct krdma_route *routes, u32 n,
 					    const struct krdma_connect_options *options,
 					    u32 timeout_ms, struct krdma_error *error)
 {
@@ -329,7 +341,7 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 	long left;
 	int rc;
 
-	sess = krdma_session_find(net, uid, dst, src, options);
+	sess = krdma_session_find(net, uid, routes, n, options);
 	if (sess == ERR_PTR(-EDQUOT))
 		krdma_explain(error, -EDQUOT,
 			      "there are too many sessions: a user may have %u, a host %u",
@@ -346,7 +358,8 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 	spin_unlock_bh(&sess->lock);
 	if (!rc)
 		return sess;
-	krdma_explain(error, rc, "can't connect to %pISpc: %s", dst, reason ?: "it failed");
+	krdma_explain(error, rc, "can't connect to %pISpc: %s", &routes->dst,
+		      reason ?: "it failed");
 	krdma_session_leave(sess);
 	return ERR_PTR(rc);
 }
@@ -387,6 +400,19 @@ void krdma_session_leave(struct krdma_session *sess)
 	krdma_session_put(sess);
 }
 
+/* Has it a path by a device, or by a listener? Or by any, where there is none given. */
+static bool krdma_session_uses(const struct krdma_session *sess, const struct krdma_device *dev,
+			       u64 listener)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_PATHS_MAX; i++)
+		if ((!dev || READ_ONCE(sess->paths[i].dev) == dev) &&
+		    (!listener || READ_ONCE(sess->paths[i].listener) == listener))
+			return true;
+	return false;
+}
+
 /**
  * krdma_sessions_fail - end all sessions, or those on a device, or of a listener
  * @dev: the device, or NULL for any
@@ -401,8 +427,7 @@ void krdma_sessions_fail(const struct krdma_device *dev, u64 listener, const cha
 
 	mutex_lock(&krdma_sessions_lock);
 	list_for_each_entry(sess, &krdma_sessions, node)
-		if ((!dev || READ_ONCE(sess->ch->dev) == dev) &&
-		    (!listener || sess->listener == listener))
+		if (krdma_session_uses(sess, dev, listener))
 			krdma_session_fail(sess, -ENOTCONN, cause, KRDMA_WIRE_REASON_SHUTDOWN);
 	mutex_unlock(&krdma_sessions_lock);
 }

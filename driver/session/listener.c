@@ -6,6 +6,7 @@
  * and comes back when the address is on a device again.
  */
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
@@ -94,13 +95,14 @@ static int krdma_join_request(struct krdma_listener *l, struct rdma_cm_id *id,
 			      const union ib_gid *host, const struct krdma_wire_hello *hello,
 			      const struct rdma_conn_param *param)
 {
-	struct krdma_session *sess = krdma_session_joined(l->serial, host, hello);
+	const struct krdma_path from = { .listener = l->serial, .host = *host };
+	struct krdma_session *sess = krdma_session_joined(l->net, hello);
 	const char *cause;
 
 	if (!sess)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_NOT_ADMITTED,
 				    "a channel of no session");
-	cause = krdma_channels_accept(sess, id, hello, param);
+	cause = krdma_channels_accept(sess, id, &from, hello, param);
 	krdma_session_put(sess);
 	if (!cause)
 		return 0;
@@ -134,6 +136,8 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		krdma_wire_versions(hello.version, text, sizeof(text));
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_VERSION, text);
 	}
+	if (!cause && hello.path >= KRDMA_PATHS_MAX)
+		cause = "a path that can't be";
 	if (!cause && hello.message_credits)
 		cause = "message credits in a request";
 	if (!cause && (hello.channel || hello.received || hello.messages) && !hello.secret)
@@ -152,6 +156,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	sess = krdma_session_new(true);
 	if (!sess)
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "no memory");
+	sess->ch->path = &sess->paths[array_index_nospec(hello.path, KRDMA_PATHS_MAX)];
 	sess->net = l->net;
 	sess->listener = l->serial;
 	sess->host = host;

@@ -137,6 +137,8 @@ static bool krdma_ctl_request(struct krdma_session *sess, struct krdma_rx *rx, s
 	/* The target's; all others are the initiator's. */
 	if (!cause && sess->inbound == recall)
 		cause = "a request of the other role";
+	if (!cause && msg->hdr.type == KRDMA_WIRE_FENCE)
+		return krdma_fence_serve(sess, rx, tx, &msg->fence);
 	if (!cause)
 		return sess->role->request(sess, rx, tx, msg);
 	krdma_session_protocol(sess, cause);

@@ -104,12 +104,16 @@ void krdma_session_up(struct krdma_channel *ch)
 			sess->resuming = false;
 		if (!begins && !ch->first && !krdma_session_again(ch))
 			krdma_session_protocol_locked(sess, "it has received what can't be");
+		ch->last_path = ch->path;
 		/* Lost between the last step of the connect and here. */
 		if (ch->broken)
 			krdma_channel_lost(ch, ch->broken);
 	}
 	lost = ch->state == KRDMA_CHANNEL_DOWN && !ch->resumes;
 	krdma_channel_unlock_later(ch);
+	/* The service may wait for it. */
+	if (up)
+		wake_up_all(&sess->wait);
 	if (up && begins) {
 		krdma_session_set_state(sess, KRDMA_SESSION_UP);
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
@@ -131,15 +135,17 @@ void krdma_session_up(struct krdma_channel *ch)
  * krdma_session_begin - begin to connect or to accept a channel of a session that is up
  * @sess: session
  * @ch: channel, dead; krdma_session_begun() follows
+ * @path: over which
  *
  * Context: session->lock held.
  */
-void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch)
+void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch,
+			 struct krdma_path *path)
 {
 	lockdep_assert_held(&sess->lock);
 	sess->beginning++;
 	krdma_sessions_begin();
-	krdma_channel_begin(ch);
+	krdma_channel_begin(ch, path);
 }
 
 /*
@@ -309,18 +315,14 @@ int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel
 
 /**
  * krdma_session_rights - the rights that the transport can have
- * @sess: session with a device and a channel
- *
- * Some adapters tell of atomics, and do iWARP, which has none.
+ * @sess: session that was up
  *
  * Return: KRDMA_RIGHT_*
  */
 u32 krdma_session_rights(const struct krdma_session *sess)
 {
-	u32 rights = READ_ONCE(sess->ch->dev->policy.rights);
+	u32 rights = READ_ONCE(sess->rights);
 
-	if (sess->ch->iwarp)
-		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
 	return sess->ch->messages ? rights | KRDMA_RIGHT_MESSAGE : rights;
 }
 
@@ -341,20 +343,22 @@ u32 krdma_session_shown(const struct krdma_session *sess)
 }
 
 /**
- * krdma_session_device - the device of a session that is up
+ * krdma_session_device - the device of a channel of a session that is up
  * @sess: session
+ * @ch: channel
  *
  * Context: any.
  * Return: the device, to be put by krdma_device_put; NULL if not up
  */
-struct krdma_device *krdma_session_device(struct krdma_session *sess)
+struct krdma_device *krdma_session_device(struct krdma_session *sess,
+					  const struct krdma_channel *ch)
 {
 	struct krdma_device *dev = NULL;
 
 	spin_lock_bh(&sess->lock);
 	/* ORDER: it has one as long as it is up: down_work comes after that. */
 	if (sess->state == KRDMA_SESSION_UP) {
-		dev = sess->ch->dev;
+		dev = ch->path->dev;
 		refcount_inc(&dev->refs);
 	}
 	spin_unlock_bh(&sess->lock);
@@ -478,10 +482,10 @@ static void krdma_session_down_work(struct work_struct *work)
 	/* A grace period may have ended on another channel than the first. */
 	cancel_work_sync(&sess->rx_work);
 	sess->role->drop(sess);
-	/* ORDER: the first last, whose PD it is. */
-	for (i = KRDMA_CHANNELS_MAX; i--;)
-		if (sess->channels[i])
-			krdma_conn_release(sess->channels[i]);
+	krdma_fences_drop(sess);
+	krdma_for_each_channel(ch, sess, i)
+		krdma_conn_release(ch);
+	krdma_paths_release(sess);
 
 	spin_lock_bh(&sess->lock);
 	krdma_session_set_state(sess, KRDMA_SESSION_DEAD);
@@ -531,7 +535,7 @@ static void krdma_session_adopt(struct krdma_session *sess, const struct rdma_cm
 	spin_lock_bh(&sess->lock);
 	sess->peer_incarnation = le64_to_cpu(peer->incarnation);
 	sess->credits.size = min_t(u32, le16_to_cpu(peer->credits), KRDMA_CREDITS);
-	memcpy(&sess->local, &id->route.addr.src_addr, sizeof(sess->local));
+	memcpy(&sess->ch->path->local, &id->route.addr.src_addr, sizeof(sess->ch->path->local));
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -547,13 +551,16 @@ static int krdma_session_greeted(struct krdma_session *sess)
 	    features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
 	    !features != !ch->peer.message_credits || channels > sess->nchannels ||
 	    !ch->peer.secret != one || (ch->iwarp && !one) || resume > sess->resume_s ||
-	    ch->peer.received || ch->peer.messages) {
+	    ch->peer.received || ch->peer.messages || !ch->peer.path) {
 		ch->cause = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
 	ch->cause = NULL;
 	ch->messages = features & KRDMA_WIRE_MESSAGES;
-	sess->nchannels = max_t(u32, channels, 1);
+	/* As many for each path; or the first alone, which goes over any. */
+	channels = max_t(u32, channels, 1) - 1;
+	sess->nchannels = 1 + channels - channels % sess->npaths;
+	ch->path->epoch = ch->peer.path;
 	sess->secret = le64_to_cpu(ch->peer.secret);
 	sess->resume_s = resume;
 	sess->role->established(sess);
@@ -575,14 +582,17 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer)
 {
 	struct krdma_channel *ch = sess->ch;
+	struct krdma_path *path = ch->path;
 	struct krdma_wire_hello mine;
 
+	path->listener = sess->listener;
+	path->host = sess->host;
+	path->dst = sess->dst;
 	ch->peer = *hello;
 	ch->messages = sess->messages;
 	/* On iWARP the fence of a dead key is that of one stream, krdma_rpc_fence(). */
 	if (!rdma_protocol_iwarp(id->device, id->port_num)) {
-		sess->nchannels =
-			clamp_t(u32, le16_to_cpu(hello->channels), 1, krdma_channels_wanted());
+		sess->nchannels = krdma_channels_granted(le16_to_cpu(hello->channels));
 		sess->resume_s =
 			min_t(u32, le16_to_cpu(hello->resume), krdma_session_resume_wanted(sess));
 	}
@@ -593,17 +603,46 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	return krdma_conn_accept(ch, id, &mine, peer);
 }
 
+/* The first channel is not connected: begin anew over the next path. Return: false: no more */
+static bool krdma_session_next_path(struct krdma_session *sess)
+{
+	struct krdma_channel *ch = sess->ch;
+	u32 next = ch->path->index + 1;
+	bool begun;
+
+	if (next == sess->npaths || ch->rejected)
+		return false;
+	spin_lock_bh(&sess->lock);
+	if (ch->attached)
+		atomic_dec(&ch->dev->beginning);
+	ch->attached = false;
+	spin_unlock_bh(&sess->lock);
+	krdma_channel_lock(ch);
+	krdma_channel_close(ch);
+	krdma_channel_unlock(ch);
+	krdma_channel_end(ch);
+	spin_lock_bh(&sess->lock);
+	begun = sess->state == KRDMA_SESSION_CONNECTING;
+	if (begun)
+		krdma_channel_begin(ch, &sess->paths[next]);
+	spin_unlock_bh(&sess->lock);
+	return begun;
+}
+
 static void krdma_session_connect_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, connect_work);
+	u32 limit_ms = krdma_session_connect_ms(sess) / sess->npaths;
 	struct krdma_wire_hello hello;
 	int rc;
 
-	sess->nchannels = krdma_channels_wanted();
+	sess->nchannels = krdma_channels_wanted(sess->npaths);
 	sess->resume_s = krdma_session_resume_wanted(sess);
 	hello = krdma_session_hello(sess);
-	rc = krdma_conn_connect(sess->ch, sess->net, &sess->src, &sess->dst, &hello,
-				krdma_session_connect_ms(sess));
+	do {
+		hello.path = sess->ch->path->index;
+		rc = krdma_conn_connect(sess->ch, sess->net, &hello, limit_ms);
+	} while (rc && krdma_session_next_path(sess));
 	if (!rc)
 		rc = krdma_session_greeted(sess);
 	if (!rc)
@@ -617,8 +656,32 @@ static void krdma_session_channel_begin(struct krdma_channel *ch)
 {
 	tasklet_setup(&ch->reply_tasklet, krdma_ctl_replies);
 	ch->drains = ch->sess->drains;
+	/* Each path has to be watched. */
+	ch->beats = !ch->first || ch->sess->npaths > 1;
+	ch->measures = ch->sess->npaths > 1 && ch->sess->options.policy == KRDMA_POLICY_LATENCY;
 	ch->peer_scale = ch->sess->timeout_scale;
 	ch->keepalive_s = ch->sess->keepalive_s;
+}
+
+/* Can a session go on with a channel's device as with the one that it began on? */
+static const char *krdma_session_unfit(const struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+	u32 rights = READ_ONCE(ch->dev->policy.rights);
+
+	/* Some adapters tell of atomics, and do iWARP, which has none. */
+	if (ch->iwarp)
+		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
+	if (!ch->first && !ch->connections) {
+		sess->segment_shift = ch->dev->segment_shift;
+		sess->rights = rights;
+		return NULL;
+	}
+	if (ch->iwarp != sess->ch->iwarp)
+		return "its transport is another one";
+	if (ch->dev->segment_shift < sess->segment_shift || (sess->rights & ~rights))
+		return "its RDMA device can do less than the session's first one";
+	return NULL;
 }
 
 static void krdma_session_hold(struct krdma_channel *ch)
@@ -643,6 +706,7 @@ static void krdma_session_settle(struct krdma_channel *ch, u32 events)
 
 static const struct krdma_channel_ops krdma_session_channel_ops = {
 	.begin = krdma_session_channel_begin,
+	.unfit = krdma_session_unfit,
 	.hold = krdma_session_hold,
 	.tx_free = krdma_ctl_rx_kick,
 	.received = krdma_ctl_rx_came,
@@ -722,8 +786,9 @@ struct krdma_session *krdma_session_new(bool inbound)
 	sess->credits.size = KRDMA_CREDITS;
 	sess->last_reply = jiffies;
 	sess->generation = get_random_u32();
+	krdma_paths_init(sess);
 	spin_lock_bh(&sess->lock);
-	krdma_channel_begin(sess->ch);
+	krdma_channel_begin(sess->ch, &sess->paths[0]);
 	spin_unlock_bh(&sess->lock);
 	if (sess->role->init)
 		sess->role->init(sess);

@@ -21,11 +21,13 @@
 
 #include "rdma/rdma.h"
 #include "session/credit.h"
+#include "session/path.h"
 #include "session/rpc.h"
 
 #define KRDMA_SESSIONS_MAX 4096
 /* Of a session: the first, and those for data. */
-#define KRDMA_CHANNELS_MAX 9
+#define KRDMA_CHANNELS_MAX KRDMA_WIRE_CHANNELS_MAX
+static_assert(KRDMA_PATHS_MAX == KRDMA_WIRE_PATHS_MAX);
 /*
  * Inbound sessions: of all, of one peer address, and not established yet. Those of an
  * address are shared by its users: krdma_share_ok().
@@ -66,7 +68,8 @@ struct krdma_role_ops {
 	void (*drop)(struct krdma_session *sess);        /* its queue pairs are gone */
 	void (*serve)(struct krdma_session *sess);       /* svc_work, which may wait for the peer */
 	/* session->lock held */
-	void (*lost)(struct krdma_session *sess); /* it is going down */
+	void (*lost)(struct krdma_session *sess);                /* it is going down */
+	void (*keys_void)(struct krdma_session *sess, u32 path); /* the target's, of a path */
 	/* rx_work. @tx: for the reply. Return: false if that is not used: the session ends */
 	bool (*request)(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 			const union krdma_wire_msg *msg);
@@ -85,6 +88,7 @@ struct krdma_connect_options {
 	u32 flags;
 	u32 resume_s;
 	u32 keepalive_s;
+	u32 policy; /* KRDMA_POLICY_* */
 };
 
 /* The relation with one peer. */
@@ -101,18 +105,21 @@ struct krdma_session {
 	unsigned long idle_since; /* jiffies, when users became 0 */
 	struct net *net;          /* compared only; the cm id holds it */
 	kuid_t uid;
-	struct sockaddr_storage src; /* as requested: AF_UNSPEC for any */
-	struct sockaddr_storage dst;
-	struct sockaddr_storage local; /* as connected */
-	union ib_gid host;             /* inbound: the peer's address that limits count by */
-	u64 listener;                  /* serial of the listener it came through, or 0 */
-	u32 timeout_scale;             /* factor of the times that the peer has */
+	struct sockaddr_storage dst; /* the peer, by the first path */
+	union ib_gid host;           /* inbound: the peer's address that limits count by */
+	u64 listener;                /* serial of the listener it came through, or 0 */
+	u32 timeout_scale;           /* factor of the times that the peer has */
 	u32 keepalive_s;
 
 	struct krdma_channel *ch;                           /* the first */
 	struct krdma_channel *channels[KRDMA_CHANNELS_MAX]; /* by index; NULL: not needed so far */
 	u32 nchannels; /* that there may be; does not change when the session is up */
 	u64 secret;    /* that each of them has to say */
+	struct krdma_path paths[KRDMA_PATHS_MAX];
+	u32 npaths;        /* outbound: that it was made with */
+	u32 segment_shift; /* of the device it began on; others have to do as well */
+	u32 rights;        /* likewise */
+	struct krdma_fence fences[KRDMA_CHANNELS_MAX];
 	/* So long it outlives its first channel; 0: not at all, KRDMA_RESUME_ALWAYS; likewise. */
 	u32 resume_s;
 
@@ -242,19 +249,25 @@ static inline struct krdma_channel *krdma_session_next(const struct krdma_sessio
 static inline struct krdma_channel *krdma_session_channel(const struct krdma_session *sess)
 {
 	u32 n = READ_ONCE(sess->nchannels) - 1, cpu = raw_smp_processor_id();
-	struct krdma_channel *ch = krdma_session_slot(sess, n ? 1 + cpu % n : 0);
+	struct krdma_channel *ch;
 
+	if (unlikely(sess->npaths > 1))
+		return krdma_path_channel(sess);
+	ch = krdma_session_slot(sess, n ? 1 + cpu % n : 0);
 	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
 }
 
 /* channels.c: channels that come and go */
-u32 krdma_channels_wanted(void);
+u32 krdma_channels_wanted(u32 npaths);
+u32 krdma_channels_granted(u32 wanted);
 void krdma_channels_begun(struct krdma_channel *ch);
 void krdma_channels_lost(struct krdma_channel *ch);
 void krdma_channel_stop(struct krdma_channel *ch);
+void krdma_channel_end(struct krdma_channel *ch);
 void krdma_channels_work(struct work_struct *work);
 void krdma_channels_ends_work(struct work_struct *work);
 const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+				  const struct krdma_path *from,
 				  const struct krdma_wire_hello *hello,
 				  const struct rdma_conn_param *peer);
 
@@ -306,13 +319,11 @@ extern struct list_head krdma_sessions;
 extern const struct krdma_device_ops krdma_session_device_ops;
 void krdma_sessions_begin(void);
 void krdma_sessions_begun(void);
-struct krdma_session *krdma_session_joined(u64 listener, const union ib_gid *host,
-					   const struct krdma_wire_hello *hello);
+struct krdma_session *krdma_session_joined(struct net *net, const struct krdma_wire_hello *hello);
 void krdma_sessions_del(struct krdma_session *sess);
 int krdma_session_wait_gone(struct krdma_session *sess);
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
-					    const struct sockaddr_storage *dst,
-					    const struct sockaddr_storage *src,
+					    const struct krdma_route *routes, u32 n,
 					    const struct krdma_connect_options *options,
 					    u32 timeout_ms, struct krdma_error *error);
 bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b);
@@ -333,7 +344,8 @@ struct krdma_session *krdma_session_new(bool inbound);
 int krdma_session_queue(struct krdma_session *sess);
 int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
-void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch);
+void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch,
+			 struct krdma_path *path);
 void krdma_session_up(struct krdma_channel *ch);
 void krdma_session_begun(struct krdma_channel *ch, int rc, const char *cause);
 void krdma_session_put(struct krdma_session *sess);
@@ -341,7 +353,8 @@ void krdma_session_fail(struct krdma_session *sess, int err, const char *cause, 
 void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *cause, int bye);
 bool krdma_session_is_up(struct krdma_session *sess);
 void krdma_session_serve(struct krdma_session *sess);
-struct krdma_device *krdma_session_device(struct krdma_session *sess);
+struct krdma_device *krdma_session_device(struct krdma_session *sess,
+					  const struct krdma_channel *ch);
 void krdma_session_protocol_locked(struct krdma_session *sess, const char *cause);
 void krdma_session_protocol(struct krdma_session *sess, const char *cause);
 int krdma_session_explain(struct krdma_session *sess, const struct krdma_channel *ch, int err,

@@ -50,7 +50,7 @@ u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u
 	list_for_each_entry(seg, &grant->sess->segs, node) {
 		if (n == most)
 			break;
-		if (seg->grant == grant && seg->valid && !seg->busy && !seg->recalled)
+		if (seg->grant == grant && krdma_seg_valid(seg) && !seg->busy && !seg->recalled)
 			segs[n++] = seg;
 	}
 	return n;
@@ -414,13 +414,15 @@ static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
  * krdma_segment_get - a segment of a grant, registered or prepared
  * @grant: grant
  * @index: segment, of the export
+ * @path: path that it is for, with a device
  * @needed: make room for it, if that is what it takes
  *
  * Context: the session's service. Waits for the peer, and for others.
  * Return: the segment, NULL if it is not @needed and there is no room, or an
  *	ERR_PTR
  */
-struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed)
+struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, struct krdma_path *path,
+				    bool needed)
 {
 	struct krdma_seg *seg = xa_load(&grant->segs, index);
 	/* Longer than a RECALL that gets no reply, which ends the other session. */
@@ -440,7 +442,8 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 	}
 	if (seg) {
 		list_move_tail(&seg->node, &grant->sess->segs);
-		return seg;
+		rc = seg->keys[path->index] ? 0 : krdma_seg_key_prepare(seg, path);
+		return !rc ? seg : needed ? ERR_PTR(rc) : NULL;
 	}
 	for (;;) {
 		krdma_error_init(&grant->error);
@@ -453,7 +456,7 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool n
 			return NULL;
 		}
 		released = krdma_segments_released(grant->export);
-		seg = krdma_seg_prepare(grant, index);
+		seg = krdma_seg_prepare(grant, index, path);
 		if (!IS_ERR(seg))
 			return seg;
 		/* Reported to nobody: what was refused here is refused there, and back again. */

@@ -18,18 +18,41 @@ struct krdma_seg {
 	struct krdma_grant *grant;
 	struct list_head node; /* session->segs, coldest first */
 	u64 index;
-	struct ib_mr *mr;    /* NULL: has ended before the segment */
-	bool valid;          /* registered: the key may be alive */
 	bool busy;           /* needed by the request in work */
 	bool recalled;       /* a RECALL of it is under way */
 	struct page **pages; /* of a file: pages taken; else NULL */
 	unsigned int npages;
-	u32 room; /* pages that ->mr can have */
-	struct sg_table sgt;
 	u32 length;
+	struct krdma_seg_key *keys[KRDMA_PATHS_MAX]; /* by path; NULL: none */
+};
+
+/* A segment as it is registered for a path. */
+struct krdma_seg_key {
+	struct krdma_seg *seg;
+	struct krdma_path *path;
+	struct ib_mr *mr; /* NULL: has ended before */
+	bool valid;       /* registered: the key may be alive */
+	u32 room;         /* pages that ->mr can have */
+	struct sg_table sgt;
 	struct ib_cqe cqe;
 	struct ib_reg_wr wr; /* the latest: a registration, or only ->wr.wr, an invalidation */
 };
+
+/**
+ * krdma_seg_valid - may a key of a segment be alive?
+ * @seg: segment
+ *
+ * Return: true if so
+ */
+static inline bool krdma_seg_valid(const struct krdma_seg *seg)
+{
+	u32 p;
+
+	for (p = 0; p < KRDMA_PATHS_MAX; p++)
+		if (seg->keys[p] && seg->keys[p]->valid)
+			return true;
+	return false;
+}
 
 /**
  * krdma_rights_change - do these rights allow a change of memory?
@@ -55,15 +78,19 @@ void krdma_backing_release(struct krdma_export *export, struct page **pages, uns
 void krdma_backing_end(struct krdma_export *export);
 
 /* segment.c: keys for a peer */
-struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index);
-int krdma_segs_register(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
+struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index, struct krdma_path *path);
+int krdma_seg_key_prepare(struct krdma_seg *seg, struct krdma_path *path);
+int krdma_segs_register(struct krdma_session *sess, struct krdma_path *path,
+			struct krdma_seg_key **keys, u32 n);
+void krdma_seg_unregistered(struct krdma_seg *seg, struct krdma_path *path);
 int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
 int krdma_segs_fence(struct krdma_session *sess);
 void krdma_seg_free(struct krdma_seg *seg);
 
 /* grant.c: exports opened by a session, and their segments */
 void krdma_segments_wake(void);
-struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, bool needed);
+struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, struct krdma_path *path,
+				    bool needed);
 u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u32 most);
 int krdma_grant_end(struct krdma_grant *grant);
 void krdma_grant_free(struct krdma_grant *grant);

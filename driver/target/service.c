@@ -3,6 +3,7 @@
  * The service of a session: replies to requests about exports, one after the other, and does
  * what others have left a note for (grant.c, reclaim.c).
  */
+#include <linux/nospec.h>
 #include <linux/slab.h>
 
 #include "target/grant.h"
@@ -145,13 +146,13 @@ static int krdma_serve_open(struct krdma_session *sess, const struct krdma_wire_
 
 	rights = grant->rights;
 	if (rights & KRDMA_RIGHT_ATOMIC)
-		rights |= sess->ch->dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU;
+		rights |= krdma_session_rights(sess) & KRDMA_RIGHT_ATOMIC_CPU;
 	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_OPEN, sizeof(*reply), 0);
 	reply->length = cpu_to_le64(grant->export->length);
 	reply->rights = cpu_to_le32(rights);
 	reply->grant = cpu_to_le32(grant->id);
 	reply->generation = cpu_to_le32(grant->generation);
-	reply->segment_shift = cpu_to_le32(sess->ch->dev->segment_shift);
+	reply->segment_shift = cpu_to_le32(sess->segment_shift);
 	return 0;
 }
 
@@ -160,10 +161,13 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 				 void *buf)
 {
 	struct krdma_session *sess = grant->sess;
-	u32 shift = sess->ch->dev->segment_shift, count = le32_to_cpu(msg->count);
-	struct krdma_seg *segs[KRDMA_WIRE_SEGS_MAX], *fresh[KRDMA_WIRE_SEGS_MAX];
+	u32 p = array_index_nospec(le16_to_cpu(msg->path), KRDMA_PATHS_MAX);
+	struct krdma_seg_key *fresh[KRDMA_WIRE_SEGS_MAX];
+	u32 shift = sess->segment_shift, count = le32_to_cpu(msg->count);
+	struct krdma_seg *segs[KRDMA_WIRE_SEGS_MAX];
+	struct krdma_path *path = &sess->paths[p];
 	u64 first = le64_to_cpu(msg->first), total;
-	u32 extra = le32_to_cpu(msg->extra);
+	u32 extra = le16_to_cpu(msg->extra);
 	struct krdma_wire_segs_reply *reply;
 	u32 i, n = 0, nfresh = 0;
 	int rc = 0;
@@ -171,6 +175,9 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	/* Of messages alone. */
 	if (!(grant->rights & ~KRDMA_RIGHT_MESSAGE))
 		return -EACCES;
+	/* No channel was ever on it. */
+	if (!READ_ONCE(path->pd))
+		return -EOPNOTSUPP;
 	total = krdma_segments(grant->export->length, shift);
 	if (!krdma_range_ok(first, count, total))
 		return -ERANGE;
@@ -179,7 +186,7 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	extra = min_t(u64, extra, total - first - count);
 
 	for (i = 0; i < count + extra; i++) {
-		struct krdma_seg *seg = krdma_segment_get(grant, first + i, i < count);
+		struct krdma_seg *seg = krdma_segment_get(grant, first + i, path, i < count);
 
 		if (IS_ERR(seg) && i < count)
 			rc = PTR_ERR(seg);
@@ -187,17 +194,17 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 			break;
 		seg->busy = true;
 		segs[n++] = seg;
-		if (!seg->valid)
-			fresh[nfresh++] = seg;
+		if (!seg->keys[p]->valid)
+			fresh[nfresh++] = seg->keys[p];
 	}
 	for (i = 0; i < n; i++)
 		segs[i]->busy = false;
 	if (!rc && nfresh)
-		rc = krdma_segs_register(sess, fresh, nfresh);
+		rc = krdma_segs_register(sess, path, fresh, nfresh);
 	if (rc) {
-		for (i = 0; i < nfresh; i++)
-			if (!fresh[i]->valid)
-				krdma_seg_free(fresh[i]);
+		for (i = 0; i < n; i++)
+			if (!segs[i]->keys[p]->valid)
+				krdma_seg_unregistered(segs[i], path);
 		if (rc != -EAGAIN)
 			krdma_grant_lacks(grant);
 		return rc;
@@ -207,23 +214,26 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 				 n * sizeof(*reply->seg));
 	for (i = 0; i < n; i++)
 		reply->seg[i] = (struct krdma_wire_seg){
-			.address = cpu_to_le64(segs[i]->mr->iova),
+			.address = cpu_to_le64(segs[i]->keys[p]->mr->iova),
 			.length = cpu_to_le32(segs[i]->length),
-			.rkey = cpu_to_le32(segs[i]->mr->rkey),
+			.rkey = cpu_to_le32(segs[i]->keys[p]->mr->rkey),
 		};
 	return 0;
 }
 
 static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_segs *msg, void *buf)
 {
+	const struct krdma_path *path =
+		&grant->sess->paths[array_index_nospec(le16_to_cpu(msg->path), KRDMA_PATHS_MAX)];
 	u32 tries = 0;
 	int rc;
 
 	/* Perhaps it is the registration that the connection does not bear. */
 	do {
 		rc = krdma_serve_segs_once(grant, msg, buf);
-	} while (rc == -EAGAIN && ++tries < KRDMA_REGISTER_TRIES);
-	return rc == -EAGAIN ? -EIO : rc;
+	} while (rc == -EAGAIN && krdma_path_up(grant->sess, path) &&
+		 ++tries < KRDMA_REGISTER_TRIES);
+	return tries == KRDMA_REGISTER_TRIES ? -EIO : rc;
 }
 
 static int krdma_serve_digest(struct krdma_grant *grant, const struct krdma_wire_digest *msg,

@@ -67,7 +67,7 @@ static const char *krdma_wire_check_open_reply(const union krdma_wire_msg *msg, 
 static const char *krdma_wire_check_segs(const union krdma_wire_msg *msg, u32 n)
 {
 	u32 count = le32_to_cpu(msg->segs.count);
-	u32 extra = le32_to_cpu(msg->segs.extra);
+	u32 extra = le16_to_cpu(msg->segs.extra);
 
 	if (count > KRDMA_WIRE_SEGS_MAX)
 		return "count outside its limits";
@@ -77,6 +77,8 @@ static const char *krdma_wire_check_segs(const union krdma_wire_msg *msg, u32 n)
 		return "no segments";
 	if (!krdma_range_ok(le64_to_cpu(msg->segs.first), count + extra, U64_MAX))
 		return "segment indexes wrap around";
+	if (le16_to_cpu(msg->segs.path) >= KRDMA_WIRE_PATHS_MAX)
+		return "path outside its limits";
 	return krdma_wire_check_grant(msg->segs.grant, msg->segs.generation);
 }
 
@@ -133,6 +135,13 @@ static const char *krdma_wire_check_message(const union krdma_wire_msg *msg, u32
 	return krdma_wire_check_grant(msg->message.grant, msg->message.generation);
 }
 
+static const char *krdma_wire_check_fence(const union krdma_wire_msg *msg, u32 n)
+{
+	u32 channel = le32_to_cpu(msg->fence.channel);
+
+	return channel && channel < KRDMA_WIRE_CHANNELS_MAX ? NULL : "channel outside its limits";
+}
+
 static const char *krdma_wire_check_message_reply(const union krdma_wire_msg *msg, u32 n)
 {
 	const struct krdma_wire_taken *taken = msg->message_reply.taken;
@@ -170,7 +179,7 @@ struct krdma_wire_kind {
 };
 
 /* By type; requests, then replies. */
-static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_MESSAGE + 1] = {
+static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FENCE + 1] = {
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
 		[KRDMA_WIRE_LIST] = { sizeof(struct krdma_wire_list) },
@@ -187,6 +196,8 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_MESSAGE + 1] 
 					.check = krdma_wire_check_digest },
 		[KRDMA_WIRE_MESSAGE] = { sizeof(struct krdma_wire_message), 1, 0,
 					 KRDMA_WIRE_DATA_MAX, krdma_wire_check_message },
+		[KRDMA_WIRE_FENCE] = { sizeof(struct krdma_wire_fence),
+				       .check = krdma_wire_check_fence },
 	},
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
@@ -206,6 +217,7 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_MESSAGE + 1] 
 					 sizeof(struct krdma_wire_taken), 1,
 					 KRDMA_WIRE_MESSAGE_CREDITS_MAX,
 					 krdma_wire_check_message_reply },
+		[KRDMA_WIRE_FENCE] = { sizeof(struct krdma_wire_hdr) },
 	},
 };
 
@@ -395,9 +407,6 @@ int krdma_wire_check_hello(const void *buf, u32 len, struct krdma_wire_hello *he
 	*cause = "another version of the protocol";
 	if (in.version != KRDMA_WIRE_VERSION)
 		return -EPROTONOSUPPORT;
-	*cause = "reserved bytes of the hello are not zero";
-	if (in.reserved0)
-		return -EPROTO;
 	*cause = "credits outside their limits";
 	if (le16_to_cpu(in.credits) < KRDMA_WIRE_CREDITS_MIN ||
 	    le16_to_cpu(in.credits) > KRDMA_WIRE_CREDITS_MAX ||
@@ -512,6 +521,7 @@ static const struct {
 	[KRDMA_WIRE_NOMEM] = { -ENOMEM, "target is out of memory" },
 	[KRDMA_WIRE_UNSUPPORTED] = { -EOPNOTSUPP, "not supported by the target" },
 	[KRDMA_WIRE_IO] = { -EIO, "target can't reach its memory" },
+	[KRDMA_WIRE_AWAY] = { -EAGAIN, "the path is lost there" },
 };
 
 static_assert(ARRAY_SIZE(krdma_wire_statuses) == KRDMA_WIRE_STATUS_LAST + 1);

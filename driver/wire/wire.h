@@ -41,6 +41,9 @@
 #define KRDMA_WIRE_RECALL_MAX  64
 #define KRDMA_WIRE_PING_MAX    512
 #define KRDMA_WIRE_DIGEST_MAX  (4U << 20)
+/* Channels and paths that a session may have. */
+#define KRDMA_WIRE_CHANNELS_MAX 9
+#define KRDMA_WIRE_PATHS_MAX    4
 /* The bytes of a MESSAGE, and the credits that there may be for them. */
 #define KRDMA_WIRE_DATA_MAX            4096U
 #define KRDMA_WIRE_MESSAGE_CREDITS_MAX 64
@@ -64,7 +67,7 @@
 struct krdma_wire_hello {
 	__le32 magic;
 	__u8 version;
-	__u8 reserved0;
+	__u8 path;              /* request: index of the path; accept: epoch of its keys, from 1 */
 	__le16 channel;         /* index in the session, 0 for the first */
 	__le64 features;        /* request: wanted; accept: those of them that are used */
 	__le64 incarnation;     /* of the sender's module */
@@ -119,6 +122,7 @@ enum krdma_wire_type {
 	KRDMA_WIRE_BYE = 0x07,     /* either side; has no reply */
 	KRDMA_WIRE_DIGEST = 0x08,  /* initiator */
 	KRDMA_WIRE_MESSAGE = 0x09, /* initiator */
+	KRDMA_WIRE_FENCE = 0x0a,   /* initiator */
 };
 
 #define KRDMA_WIRE_REPLY 0x80 /* set in the type of a reply */
@@ -134,9 +138,10 @@ enum krdma_wire_status {
 	KRDMA_WIRE_NOMEM = 6,       /* the target lacks memory */
 	KRDMA_WIRE_UNSUPPORTED = 7, /* a right that the session or the device lacks */
 	KRDMA_WIRE_IO = 8,          /* the target's memory can't be reached */
+	KRDMA_WIRE_AWAY = 9,        /* the path is lost there */
 };
 
-#define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_IO
+#define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_AWAY
 
 struct krdma_wire_hdr {
 	__u8 type; /* enum krdma_wire_type, in replies with KRDMA_WIRE_REPLY */
@@ -201,7 +206,7 @@ static_assert(sizeof(struct krdma_wire_open) == 88);
 static_assert(sizeof(struct krdma_wire_open_reply) == 40);
 
 /*
- * SEGS: keys of segments first to first + count - 1, and of up to extra more behind
+ * SEGS: keys, for a path, of segments first to first + count - 1, and of up to extra more behind
  * them if they cost the target no RECALL. The reply has an entry for each, in order.
  */
 struct krdma_wire_segs {
@@ -210,7 +215,8 @@ struct krdma_wire_segs {
 	__le32 generation;
 	__le64 first;
 	__le32 count;
-	__le32 extra; /* count + extra: 1 to KRDMA_WIRE_SEGS_MAX */
+	__le16 extra; /* count + extra: 1 to KRDMA_WIRE_SEGS_MAX */
+	__le16 path;
 };
 
 struct krdma_wire_seg {
@@ -235,6 +241,15 @@ struct krdma_wire_close {
 };
 
 static_assert(sizeof(struct krdma_wire_close) == 24);
+
+/* FENCE; its reply, a header alone, comes when the target has no such queue pair any more. */
+struct krdma_wire_fence {
+	struct krdma_wire_hdr hdr;
+	__le32 channel; /* not the first */
+	__le32 qp_num;  /* the initiator's queue pair, of the connection that is lost */
+};
+
+static_assert(sizeof(struct krdma_wire_fence) == 24);
 
 /*
  * RECALL: stop using the keys of these segments; without any, those of the whole grant,
@@ -320,6 +335,7 @@ union krdma_wire_msg {
 	struct krdma_wire_segs segs;
 	struct krdma_wire_segs_reply segs_reply;
 	struct krdma_wire_close close;
+	struct krdma_wire_fence fence;
 	struct krdma_wire_recall recall;
 	struct krdma_wire_bye bye;
 	struct krdma_wire_digest digest;

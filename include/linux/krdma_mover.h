@@ -180,6 +180,16 @@ struct krdma_client *krdma_client_create(struct net *net);
 void krdma_client_destroy(struct krdma_client *client);
 
 /**
+ * struct krdma_path_param - a path to another host
+ * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
+ * @src: local address to connect from; NULL for any
+ */
+struct krdma_path_param {
+	const struct sockaddr_storage *dst;
+	const struct sockaddr_storage *src;
+};
+
+/**
  * struct krdma_connect_param - another host, and how the session with it is to be
  * @dst: its address, AF_INET or AF_INET6; port 0 stands for 7471
  * @src: local address to connect from; NULL for any
@@ -191,9 +201,12 @@ void krdma_client_destroy(struct krdma_client *client);
  *	KRDMA_RESUME_ALWAYS; the peer may allow less. 0 for the parameter resume
  * @keepalive_s: seconds after which a dead path is noticed, up to KRDMA_KEEPALIVE_MAX; 0 for
  *	the parameter keepalive
+ * @policy: enum krdma_path_policy: which of its paths it uses
+ * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
+ * @paths: the array of these
  *
- * A session is shared by those alone who want the same @resume_s, @keepalive_s and
- * KRDMA_CONNECT_FAIL_FAST.
+ * A session is shared by those alone who want the same @resume_s, @keepalive_s, @policy, @paths
+ * and KRDMA_CONNECT_FAIL_FAST.
  */
 struct krdma_connect_param {
 	const struct sockaddr_storage *dst;
@@ -202,6 +215,9 @@ struct krdma_connect_param {
 	unsigned int timeout_ms;
 	unsigned int resume_s;
 	unsigned int keepalive_s;
+	unsigned int policy;
+	unsigned int npaths;
+	const struct krdma_path_param *paths;
 };
 
 /**

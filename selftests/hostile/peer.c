@@ -132,11 +132,11 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void request(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, requests and replies. */
-	static const u8 sizes[2][10] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40 },
-					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24 } };
+	static const u8 sizes[2][11] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24 },
+					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16 } };
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= MESSAGE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= FENCE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case REPLY | PING:
@@ -211,7 +211,7 @@ static const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][10] = {
+	} sizes[2][11] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -220,7 +220,8 @@ static const char *sane(const struct msg *m)
 		  [RECALL] = { 24, 8, 0, 64 },
 		  [BYE] = { 24 },
 		  [DIGEST] = { 40 },
-		  [MESSAGE] = { 40, 1, 0, 4096 } },
+		  [MESSAGE] = { 40, 1, 0, 4096 },
+		  [FENCE] = { 24 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -228,7 +229,8 @@ static const char *sane(const struct msg *m)
 		  [CLOSE] = { 16 },
 		  [RECALL] = { 16 },
 		  [DIGEST] = { 24 },
-		  [MESSAGE] = { 16, 8, 1, 64 } },
+		  [MESSAGE] = { 16, 8, 1, 64 },
+		  [FENCE] = { 16 } },
 	};
 	u32 type = m->b[0] & 0x7f, reply = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
 
@@ -236,11 +238,11 @@ static const char *sane(const struct msg *m)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 12, 4))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > MESSAGE || !sizes[reply][type].fixed)
+	if (type > FENCE || !sizes[reply][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));
-	if ((status && !reply) || status > IO)
+	if ((status && !reply) || status > AWAY)
 		return bad("type %#x with status %u", m->b[0], status);
 	if (status)
 		return m->len == HEADER ? NULL : bad("type %#x failed, with a payload", m->b[0]);
@@ -468,8 +470,8 @@ static const char *check_accept(struct conn *c)
 		return "the accept is no hello";
 	if (iwarp && c->priv_len != HELLO)
 		return bad("the accept has %u bytes", c->priv_len);
-	if (c->priv[5] || get_bytes(c->priv + 32, 4) || memcmp(c->priv + 6, c->hello + 6, 2))
-		return "the accept has another channel, an uid or reserved bytes";
+	if (!c->priv[5] || get_bytes(c->priv + 32, 4) || memcmp(c->priv + 6, c->hello + 6, 2))
+		return "the accept has another channel, an uid or no epoch";
 	if (channels > (wanted ?: 1) ||
 	    (channels > 1 || resume) != (get_bytes(c->priv + 40, 8) != 0))
 		return "the accept has channels that were not wanted, or a secret without any";

@@ -50,6 +50,7 @@ enum {
 	BYE,
 	DIGEST,
 	MESSAGE,
+	FENCE,
 	REPLY = 0x80
 };
 enum {
@@ -61,7 +62,8 @@ enum {
 	RANGE,
 	NOMEM,
 	UNSUPPORTED,
-	IO
+	IO,
+	AWAY
 };
 enum {
 	NONE,

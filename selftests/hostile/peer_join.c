@@ -18,6 +18,7 @@ static const struct join {
 	{ "channel 5", 6, 2, 1 ^ 5, NOT_ADMITTED },
 	{ "channel 65535", 6, 2, 1 ^ 65535, NOT_ADMITTED },
 	{ "a feature", 8, 8, 1, MALFORMED },
+	{ "a path that can't be", 5, 1, 4, MALFORMED },
 	{ "channels", 48, 2, 2, MALFORMED },
 	{ "seconds to resume", 50, 2, 2, MALFORMED },
 	{ "messages received", 52, 2, 1, MALFORMED },
@@ -86,8 +87,54 @@ static const char *replace_join(const struct conn *first, struct conn *old, stru
 	return why ?: join_again(first, c);
 }
 
+/* A FENCE on the first channel. Return: NULL after a reply that is OK */
+static const char *fence(struct conn *first, u32 channel, u32 qp_num)
+{
+	struct msg q, a;
+
+	request(first, &q, FENCE);
+	put(&q, 16, 4, channel);
+	put(&q, 20, 4, qp_num);
+	if (send_msg(first, &q) || !receive(first, &a, SOON))
+		return "there is no reply";
+	if (a.b[0] != (REPLY | FENCE) || get(&a, 8, 4) != first->tag || get(&a, 2, 2))
+		return "another reply";
+	return NULL;
+}
+
+/* Of another connection it ends nothing; of that which there is, the reply says that it is gone. */
+static const char *fence_join(struct conn *first, struct conn *c)
+{
+	static const struct join again = { "nothing wrong", 0, 0, 0, 0 };
+	const char *why = fence(first, 1, c->qp->qp_num ^ 1) ?: fence(first, 3, 5);
+
+	pump(c, now_ms() + 200);
+	if (!why && c->down)
+		why = "the FENCE of another connection has ended it";
+	why = why ?: fence(first, 1, c->qp->qp_num) ?: fence(first, 1, c->qp->qp_num);
+	if (why)
+		return why;
+	conn_end(c);
+	conn_init(c);
+	/* At once: there is none in its place. */
+	return try_join(first, c, &again);
+}
+
+/* Of a channel that can't be. */
+static const char *fence_wrong(struct conn *c, const void *channel)
+{
+	struct msg q;
+
+	put_bytes(c->hello + 48, 2, 4);
+	return conn_connect(c) ?:
+		       (request(c, &q, FENCE), put(&q, 16, 4, *(const u32 *)channel), send_msg(c, &q)) ?:
+		       ends(c, PROTOCOL, SOON);
+}
+
 void try_joins(void)
 {
+	static const u32 none = 0, many = 9;
+
 	struct conn first, other, conns[ARRAY_SIZE(joins)];
 	const char *why;
 	u32 i;
@@ -108,8 +155,12 @@ void try_joins(void)
 	conn_init(&other);
 	why = why ?: replace_join(&first, &conns[i - 1], &other);
 	result(why, "a channel that is joined again replaces the last one");
+	why = why ?: fence_join(&first, &other);
+	result(why, "a FENCE ends the connection that it names, and the reply says so");
 	conn_end(&other);
 	result(ping(&first, 1), "the session goes on");
+	result(attempt(fence_wrong, &none), "a FENCE of the first channel: PROTOCOL");
+	result(attempt(fence_wrong, &many), "a FENCE of channel 9: PROTOCOL");
 	while (i--)
 		conn_end(&conns[i]);
 	conn_end(&first);

@@ -361,7 +361,7 @@ static const struct target_case cases[] = {
 	  "it speaks version 1 of the protocol, this host version 2",
 	  ENDED,
 	  { "", ACCEPT, 4, 1, 1 } },
-	ACCEPTS("reserved", 5, 1, 1),
+	ACCEPTS("no-epoch", 5, 1, 0),
 	ACCEPTS("channel-1", 6, 2, 1),
 	ACCEPTS("feature", 8, 8, 1),
 	ACCEPTS("other-feature", 8, 8, 2),
@@ -394,7 +394,7 @@ static const struct target_case cases[] = {
 	BAD_LIST("type-unknown", 0, 1, 0xc2),
 	BAD_LIST("reserved", 1, 1, 1),
 	BAD_LIST("reserved-last", 15, 1, 1),
-	BAD_LIST("status-9", 2, 2, 9, HEADER, true),
+	BAD_LIST("status-10", 2, 2, 10, HEADER, true),
 	BAD_LIST("failed-payload", 2, 2, NOMEM),
 	BAD_LIST("length", 4, 4, 103),
 	BAD_LIST("cut", 0, 0, 0, 40),
@@ -493,7 +493,7 @@ static const struct target_case cases[] = {
 	{ "accept-no-messages", "send", 1, QUICK, ".", ENDED, { "", ACCEPT, 8, 8, 0 } },
 	BAD_MESSAGE("tag", 8, 4, 2),
 	BAD_MESSAGE("entry-tag-0", 16, 4, 0),
-	BAD_MESSAGE("entry-status-9", 20, 2, 9),
+	BAD_MESSAGE("entry-status-10", 20, 2, 10),
 	BAD_MESSAGE("entry-reserved", 22, 2, 1),
 	BAD_MESSAGE("no-entry", 0, 0, 0, 16, true),
 	BAD_MESSAGE("failed", 2, 2, NOMEM, HEADER, true),
@@ -764,6 +764,7 @@ static const char *greet(struct served *s)
 	c->no_receives = is->how == NO_RECEIVES;
 	if (is->how == ENDLESS)
 		c->rnr = 7;
+	c->hello[5] = 1;
 	memcpy(c->hello + 24, s->request + 24, 8);
 	c->credits = get_bytes(s->request + 36, 2);
 	if (s->again) {

@@ -82,7 +82,7 @@ static int list(struct krdma_ioc_list *cmd)
 
 TEST_F(values, list_values)
 {
-	static const __u32 kinds[] = { 0, KRDMA_LIST_PEER_EXPORTS + 1, 0x7fffffff, ~0U };
+	static const __u32 kinds[] = { 0, KRDMA_LIST_PATHS + 1, 0x7fffffff, ~0U };
 	static __u64 room[8192];
 	const struct krdma_ioc_list good = {
 		.kind = KRDMA_LIST_EXPORTS,

@@ -250,16 +250,17 @@ fresh_module() {
 	load_module
 }
 
-# keep_neighbours: the two nodes know each other's link address, however long the wire is cut. Without
-# it rxe of 6.1 can't send a MAD, and then sends none any more (Documentation/debugging.rst).
+# keep_neighbours [DEVICE LOCAL REMOTE]: the two nodes know each other's link address, however long the
+# wire is cut. Without it rxe of 6.1 can't send a MAD, and then sends none any more
+# (Documentation/debugging.rst).
 keep_neighbours() {
-	local mac
-	mac=$(on -n B cat /sys/class/net/data0/address) &&
-		ip neigh replace "$REMOTE_V4" lladdr "$mac" dev data0 nud permanent &&
-		at_end ip neigh del "$REMOTE_V4" dev data0 &&
-		mac=$(cat /sys/class/net/data0/address) &&
-		on -n B ip neigh replace "$LOCAL_V4" lladdr "$mac" dev data0 nud permanent &&
-		at_end on -n B ip neigh del "$LOCAL_V4" dev data0
+	local mac device=${1:-data0} here=${2:-$LOCAL_V4} there=${3:-$REMOTE_V4}
+	mac=$(on -n B cat "/sys/class/net/$device/address") &&
+		ip neigh replace "$there" lladdr "$mac" dev "$device" nud permanent &&
+		at_end ip neigh del "$there" dev "$device" &&
+		mac=$(cat "/sys/class/net/$device/address") &&
+		on -n B ip neigh replace "$here" lladdr "$mac" dev "$device" nud permanent &&
+		at_end on -n B ip neigh del "$here" dev "$device"
 }
 
 # ----------------------------------------------------------- time and cleanup

@@ -134,7 +134,7 @@ static void build_segs(union krdma_wire_msg *msg)
 	GRANT(&msg->segs);
 	msg->segs.first = cpu_to_le64(0x1233);
 	msg->segs.count = cpu_to_le32(2);
-	msg->segs.extra = cpu_to_le32(6);
+	msg->segs.extra = cpu_to_le16(6);
 }
 
 static void build_segs_reply(union krdma_wire_msg *msg)
@@ -184,6 +184,18 @@ static void build_bye(union krdma_wire_msg *msg)
 {
 	BEGIN(msg, KRDMA_WIRE_BYE, krdma_wire_bye, 0, 0);
 	msg->bye.reason = cpu_to_le32(KRDMA_WIRE_REASON_SHUTDOWN);
+}
+
+static void build_fence(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, KRDMA_WIRE_FENCE, krdma_wire_fence, 0, 11);
+	msg->fence.channel = cpu_to_le32(3);
+	msg->fence.qp_num = cpu_to_le32(0x1234);
+}
+
+static void build_fence_reply(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, REPLY | KRDMA_WIRE_FENCE, krdma_wire_hdr, 0, 11);
 }
 
 static void build_digest(union krdma_wire_msg *msg)
@@ -301,6 +313,8 @@ static struct example {
 	{ "bye", build_bye },
 	{ "digest", build_digest },
 	{ "digest-reply", build_digest_reply },
+	{ "fence", build_fence },
+	{ "fence-reply", build_fence_reply },
 	{ "message", build_message },
 	{ "message-written", build_message_written },
 	{ "message-reply", build_message_reply },
@@ -495,6 +509,8 @@ static const struct shape shapes[] = {
 	{ REPLY | KRDMA_WIRE_DIGEST, 24 },
 	{ KRDMA_WIRE_MESSAGE, 40, 1, 0, 4096 },
 	{ REPLY | KRDMA_WIRE_MESSAGE, 16, 8, 1, 64 },
+	{ KRDMA_WIRE_FENCE, 24 },
+	{ REPLY | KRDMA_WIRE_FENCE, 16 },
 };
 
 #define for_each_shape(s) for (s = shapes; s < shapes + ARRAY_SIZE(shapes); s++)
@@ -502,8 +518,9 @@ static const struct shape shapes[] = {
 /* For messages about a failure: of a type in shapes[]. */
 static const char *type_name(u8 type)
 {
-	static const char *const types[] = { "unknown", "PING",   "LIST", "OPEN",   "SEGS",
-					     "CLOSE",   "RECALL", "BYE",  "DIGEST", "MESSAGE" };
+	static const char *const types[] = { "unknown", "PING",    "LIST",   "OPEN",
+					     "SEGS",    "CLOSE",   "RECALL", "BYE",
+					     "DIGEST",  "MESSAGE", "FENCE" };
 
 	return types[type & ~REPLY];
 }
@@ -595,7 +612,8 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 		count = 1 + random32() % 32;
 		put(m + 24, 8, random64() >> 1);
 		put(m + 32, 4, count);
-		put(m + 36, 4, random32() % (33 - count));
+		put(m + 36, 2, random32() % (33 - count));
+		put(m + 38, 2, random32() % 4);
 		break;
 	case REPLY | KRDMA_WIRE_SEGS:
 		for (i = 0; i < n; i++, at += 16) {
@@ -606,6 +624,9 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 	case KRDMA_WIRE_BYE:
 		put(m + 16, 4, random32() % 10);
 		put(m + 20, 4, random32() % 2 * random32());
+		break;
+	case KRDMA_WIRE_FENCE:
+		put(m + 16, 4, 1 + random32() % 8);
 		break;
 	case KRDMA_WIRE_DIGEST:
 		put(m + 24, 8, random64() >> 1);
@@ -675,15 +696,15 @@ static void test_failed_replies(void **state)
 	{
 		if (!(s->type & REPLY))
 			continue;
-		for (status = 1; status <= 9; status++) {
+		for (status = 1; status <= 10; status++) {
 			memset(bytes, 0, sizeof(bytes));
 			put(bytes, 4, s->type | status << 16);
 			put(bytes + 4, 4, HDR);
 			put(bytes + 8, 4, 9);
-			if (status == 9 || s->type == (REPLY | KRDMA_WIRE_MESSAGE)) {
+			if (status == 10 || s->type == (REPLY | KRDMA_WIRE_MESSAGE)) {
 				refuse(bytes, HDR,
-				       status == 9 ? "unknown status" :
-						     "status in the reply to messages",
+				       status == 10 ? "unknown status" :
+						      "status in the reply to messages",
 				       "failed reply");
 				continue;
 			}
@@ -785,7 +806,7 @@ static const struct {
 	{ "segs", 0x06 },          { "recall", 0x04 },
 	{ "message", 0x01 },       { "message-written", 0x08 },
 	{ "message-reply", 0x81 }, { "close-reply", 0x84 },
-	{ "recall-reply", 0x84 },
+	{ "recall-reply", 0x84 },  { "fence", 0x02 },
 };
 
 static bool type_flip_right(const struct example *e, u8 type)
@@ -961,7 +982,8 @@ static const struct field {
 	{ "segs", 2, 2, 9, "status in a request" },
 	{ "bye", 2, 2, 1, "status in a request" },
 	{ "open-failed", 2, 2, 8, NULL },
-	{ "open-failed", 2, 2, 9, "unknown status" },
+	{ "open-failed", 2, 2, 9, NULL },
+	{ "open-failed", 2, 2, 10, "unknown status" },
 	{ "open-failed", 2, 2, 0x100, "unknown status" },
 	{ "open-failed", 2, 2, 0xffff, "unknown status" },
 	{ "open-failed", 2, 2, 0, "shorter than its type" },
@@ -1032,8 +1054,11 @@ static const struct field {
 	{ "segs", 36, 4, 30, NULL },
 	{ "segs", 36, 4, 31, "too many extra segments" },
 	{ "segs", 32, 8, 0, "no segments" },
-	{ "segs", 36, 4, U32_MAX, "too many extra segments" },
-	{ "segs", 36, 4, U32_MAX - 1, "too many extra segments" },
+	{ "segs", 36, 2, 0xffff, "too many extra segments" },
+	{ "segs", 36, 2, 0xfffe, "too many extra segments" },
+	{ "segs", 38, 2, 3, NULL },
+	{ "segs", 38, 2, 4, "path outside its limits" },
+	{ "segs", 38, 2, 0xffff, "path outside its limits" },
 	{ "segs-reply", 16, 8, 0, NULL },
 	{ "segs-reply", 16, 8, U64_MAX - 0x100000, NULL },
 	{ "segs-reply", 16, 8, U64_MAX - 0xfffff, "segment address wraps around" },
@@ -1052,6 +1077,14 @@ static const struct field {
 	{ "recall", 32, 8, 0, NULL },
 	{ "recall-grant", 16, 4, 0, "grant 0" },
 	{ "recall-grant", 20, 4, 0, "generation 0" },
+
+	/* FENCE */
+	{ "fence", 16, 4, 0, "channel outside its limits" },
+	{ "fence", 16, 4, 8, NULL },
+	{ "fence", 16, 4, 9, "channel outside its limits" },
+	{ "fence", 16, 4, U32_MAX, "channel outside its limits" },
+	{ "fence", 20, 4, 0, NULL },
+	{ "fence", 20, 4, U32_MAX, NULL },
 
 	/* BYE */
 	{ "bye", 16, 4, 0, NULL },
@@ -1091,7 +1124,8 @@ static const struct field {
 	{ "message-reply", 24, 4, 0, "tag 0" },
 	{ "message-reply", 24, 4, U32_MAX, NULL },
 	{ "message-reply", 20, 2, 8, NULL },
-	{ "message-reply", 20, 2, 9, "unknown status" },
+	{ "message-reply", 20, 2, 9, NULL },
+	{ "message-reply", 20, 2, 10, "unknown status" },
 	{ "message-reply", 28, 2, 0xffff, "unknown status" },
 };
 
@@ -1337,7 +1371,7 @@ static const struct hello_field hello_fields[] = {
 	{ 4, 1, 1, OTHER },
 	{ 4, 1, 3, OTHER },
 	{ 4, 1, 255, OTHER },
-	{ 5, 1, 1, NOT_RESERVED },
+	{ 5, 1, 255, 0 },
 	{ 6, 2, 0xffff, MORE },
 	{ 8, 8, U64_MAX, 0 },
 	{ 16, 8, 0, 0 },
@@ -1407,7 +1441,7 @@ static void test_hello_bit_flips(void **state)
 	for (bit = 0; bit < 56 * 8; bit++) {
 		at = bit / 8;
 		bytes[at] ^= 1 << bit % 8;
-		expected = at < 4 || (at >= 5 && at < 8) ? -EPROTO : 0;
+		expected = at < 4 || (at >= 6 && at < 8) ? -EPROTO : 0;
 		value = get(bytes + (at & ~1), 2);
 		if (at == 4)
 			expected = -EPROTONOSUPPORT;
@@ -1498,7 +1532,7 @@ static void test_status_and_errno(void **state)
 		int err;
 	} pairs[] = {
 		{ 0, 0 },       { 1, -ENOENT }, { 2, -EACCES },     { 3, -ESTALE }, { 4, -EDQUOT },
-		{ 5, -ERANGE }, { 6, -ENOMEM }, { 7, -EOPNOTSUPP }, { 8, -EIO },
+		{ 5, -ERANGE }, { 6, -ENOMEM }, { 7, -EOPNOTSUPP }, { 8, -EIO },    { 9, -EAGAIN },
 	};
 	u32 i;
 

@@ -307,6 +307,26 @@ struct krdma_ioc_export {
  */
 #define KRDMA_CONNECT_FAIL_FAST (1U << 2)
 
+/* Paths of a session, the first one included. */
+#define KRDMA_PATHS_MAX 4
+
+/**
+ * struct krdma_path_addr - a path
+ * @dst: address of the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @src: local address; all zero lets routing choose
+ */
+struct krdma_path_addr {
+	struct krdma_sockaddr dst;
+	struct krdma_sockaddr src;
+};
+
+/* Which of its paths a session uses for an operation, of those that are up. */
+enum krdma_path_policy {
+	KRDMA_POLICY_IN_FLIGHT = 0,   /* the one with the fewest operations under way */
+	KRDMA_POLICY_ROUND_ROBIN = 1, /* each in turn */
+	KRDMA_POLICY_LATENCY = 2,     /* the one whose operations end soonest */
+};
+
 /* Most seconds of resume_s; and in place of seconds: no limit on this host. */
 #define KRDMA_RESUME_MAX    3600
 #define KRDMA_RESUME_ALWAYS 65535
@@ -329,10 +349,13 @@ struct krdma_ioc_export {
  *	module's parameter resume. Must be 0 with KRDMA_CONNECT_FAIL_FAST
  * @keepalive_s: up to KRDMA_KEEPALIVE_MAX: a dead path is noticed within so many seconds
  *	and one more, times the parameter timeout_scale. 0 means the parameter keepalive
+ * @policy: enum krdma_path_policy; of no effect with one path
+ * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
+ * @paths: pointer to an array of @npaths struct krdma_path_addr
  *
  * A session that the same user already has with the peer, with the same
  * addresses and in the same network namespace, is shared, if it was made with the same
- * KRDMA_CONNECT_FAIL_FAST, @resume_s and @keepalive_s. With KRDMA_CONNECT_MESSAGES only
+ * KRDMA_CONNECT_FAIL_FAST, @resume_s, @keepalive_s, @policy and @paths. With KRDMA_CONNECT_MESSAGES only
  * a session that was made with the flag is shared.
  */
 struct krdma_ioc_connect {
@@ -345,6 +368,9 @@ struct krdma_ioc_connect {
 	__aligned_u64 serial;
 	__u32 resume_s;
 	__u32 keepalive_s;
+	__u32 policy;
+	__u32 npaths;
+	__aligned_u64 paths;
 };
 
 /* Most seconds that KRDMA_IOC_DISCONNECT waits for what is under way. */
@@ -740,6 +766,7 @@ enum krdma_list_kind {
 	KRDMA_LIST_REGIONS = 6,      /* struct krdma_region_info */
 	KRDMA_LIST_TRANSFERS = 7,    /* struct krdma_transfer_info */
 	KRDMA_LIST_PEER_EXPORTS = 8, /* struct krdma_peer_export_info */
+	KRDMA_LIST_PATHS = 9,        /* struct krdma_path_info */
 };
 
 /**
@@ -926,6 +953,8 @@ struct krdma_session_info {
  * @bytes_read: bytes that READs have moved on it
  * @bytes_written: the same of WRITEs
  * @device: RDMA device
+ * @path: its path, an index
+ * @reserved: 0
  */
 struct krdma_channel_info {
 	__aligned_u64 session;
@@ -939,6 +968,49 @@ struct krdma_channel_info {
 	__u32 requests;
 	__aligned_u64 bytes_read;
 	__aligned_u64 bytes_written;
+	char device[64];
+	__u32 path;
+	__u32 reserved;
+};
+
+enum krdma_path_state {
+	KRDMA_PATH_UP = 1,   /* a channel on it is */
+	KRDMA_PATH_DOWN = 2, /* none is */
+};
+
+/**
+ * struct krdma_path_info - a path of a session
+ * @session: serial of the session
+ * @index: number of the path in its session
+ * @state: enum krdma_path_state
+ * @channels: channels on it that are up
+ * @under_way: operations under way on it
+ * @losses: how often a channel on it was lost
+ * @reserved: 0
+ * @bytes_read: bytes that READs have moved on its channels
+ * @bytes_written: the same of WRITEs
+ * @transfers: operations that succeeded
+ * @failures: operations that failed
+ * @local: local address; all zero: it was not connected so far
+ * @peer: address of the peer
+ * @device: RDMA device
+ *
+ * The first channel, which has no path of its own, counts where it is now.
+ */
+struct krdma_path_info {
+	__aligned_u64 session;
+	__u32 index;
+	__u32 state;
+	__u32 channels;
+	__u32 under_way;
+	__u32 losses;
+	__u32 reserved;
+	__aligned_u64 bytes_read;
+	__aligned_u64 bytes_written;
+	__aligned_u64 transfers;
+	__aligned_u64 failures;
+	struct krdma_sockaddr local;
+	struct krdma_sockaddr peer;
 	char device[64];
 };
 

@@ -133,6 +133,14 @@ int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_
 /* The value of --resume: seconds or "always", 0 for not at all. Return: 0, or the exit status. */
 int resume_option(const char *text, struct krdma_connect_options *options);
 
+/* The values of --path and --policy. Return: 0, or the exit status. */
+int path_option(const char *text, struct krdma_connect_options *options);
+int policy_option(const char *text, struct krdma_connect_options *options);
+#define PATH_HELP                                                                                   \
+	"  --path HOST       one more path to the peer: another address of it; up to three\n"       \
+	"  --policy NAME     which path an operation takes: 'in-flight', the one with the fewest\n" \
+	"                    (default), 'round-robin' or 'latency'\n"
+
 /**
  * struct range - a range of a peer's export, opened
  * @krdma: handle, closed by range_close()
@@ -157,7 +165,7 @@ int range_open(struct range *range, const struct region_spec *spec, uint32_t rig
 	       struct krdma_connect_options options);
 /* The same export once more, over another private session. Return: the exit status. */
 int range_open_again(const struct range *range, const struct region_spec *spec, uint32_t rights,
-		     uint64_t timeout_ns, uint32_t *region);
+		     struct krdma_connect_options options, uint32_t *region);
 void range_close(struct range *range);
 
 /* output.c */
@@ -229,8 +237,8 @@ struct list {
 	void (*fill)(struct json_object *object, const void *entry);
 };
 
-extern const struct list list_devices, list_listeners, list_sessions, list_channels, list_exports,
-	list_regions, list_transfers, list_peer_exports;
+extern const struct list list_devices, list_listeners, list_sessions, list_paths, list_channels,
+	list_exports, list_regions, list_transfers, list_peer_exports;
 
 /* Add what the kernel lists to the object as an array. Return: 0 or -1. */
 int list_fetch(struct krdma *krdma, const struct list *list, uint32_t session,

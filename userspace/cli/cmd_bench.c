@@ -28,6 +28,8 @@ enum {
 	OPT_LATENCY,
 	OPT_PINNED,
 	OPT_TIMEOUT,
+	OPT_PATH,
+	OPT_POLICY,
 	OPT_UNPLACED,
 	OPT_PLACED,
 	OPT_VERIFY
@@ -51,6 +53,7 @@ struct bench_options {
 	bool pinned;
 	uint16_t flags; /* of the operations */
 	uint64_t timeout_ns;
+	struct krdma_connect_options connect;
 };
 
 struct bench {
@@ -268,6 +271,8 @@ static const struct engine *engine_find(const char *name)
 /* Return: -1 to go on, else the exit status. */
 static int bench_option(struct bench_options *opts, char **argv, int c)
 {
+	int rc;
+
 	switch (c) {
 	case 's':
 		if (parse_size(optarg, &opts->size))
@@ -330,6 +335,12 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 		if (parse_seconds(optarg, &opts->timeout_ns))
 			return usage_error("'%s' is not a time in seconds", optarg);
 		return -1;
+	case OPT_PATH:
+		rc = path_option(optarg, &opts->connect);
+		return rc ? rc : -1;
+	case OPT_POLICY:
+		rc = policy_option(optarg, &opts->connect);
+		return rc ? rc : -1;
 	default:
 		return common_option(&cmd_bench, argv, c);
 	}
@@ -356,6 +367,8 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		{ "placed", no_argument, NULL, OPT_PLACED },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		{ "path", required_argument, NULL, OPT_PATH },
+		{ "policy", required_argument, NULL, OPT_POLICY },
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -379,6 +392,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 static int bench_regions(struct bench *bench, const struct region_spec *spec)
 {
 	const struct bench_options *opts = &bench->opts;
+	struct krdma_connect_options connect = opts->connect;
 	uint32_t rights = opts->right;
 	unsigned int i;
 	int rc;
@@ -387,13 +401,12 @@ static int bench_regions(struct bench *bench, const struct region_spec *spec)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
 	if (opts->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
 		rights |= KRDMA_RIGHT_READ;
-	rc = range_open(&bench->range, spec, rights,
-			connect_options(opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0,
-					opts->timeout_ns));
+	connect.timeout_ms = timeout_to_ms(opts->timeout_ns);
+	connect.flags = opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0;
+	rc = range_open(&bench->range, spec, rights, connect);
 	bench->regions[0] = bench->range.region.id;
 	for (i = 1; !rc && i < opts->sessions; i++)
-		rc = range_open_again(&bench->range, spec, rights, opts->timeout_ns,
-				      &bench->regions[i]);
+		rc = range_open_again(&bench->range, spec, rights, connect, &bench->regions[i]);
 	return rc;
 }
 
@@ -537,6 +550,6 @@ const struct command cmd_bench = {
 		"  --unplaced        a WRITE may end before its bytes are in the peer's memory (iWARP)\n"
 		"  --placed          post a READ behind each WRITE, on any transport\n"
 		"  --verify          compare the CRC32C of the moved bytes at both ends\n"
-		"  --timeout SECONDS deadline of each operation (default 30)\n",
+		"  --timeout SECONDS deadline of each operation (default 30)\n" PATH_HELP,
 	.run = bench_run,
 };

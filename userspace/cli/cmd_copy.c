@@ -16,6 +16,8 @@ enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
 	OPT_RESUME,
+	OPT_PATH,
+	OPT_POLICY,
 	OPT_VERIFY,
 	OPT_PLACED
 };
@@ -29,13 +31,13 @@ struct copy_options {
 	struct krdma_connect_options connect;
 };
 
-#define COPY_HELP                                                                                 \
-	"  -q, --quiet       print no summary and no progress bar\n"                              \
-	"  -Q, --depth N     operations under way (default 8)\n"                                  \
-	"  --progress        show the bar even if stderr is no terminal\n"                        \
-	"  --timeout SECONDS deadline of each operation (default 30 and the time of --resume)\n"  \
-	"  --resume SECONDS  wait so long for a lost connection to come back; 0: fail at once;\n" \
-	"                    'always': no limit (default: the module's parameter, 60)\n"          \
+#define COPY_HELP                                                                                  \
+	"  -q, --quiet       print no summary and no progress bar\n"                               \
+	"  -Q, --depth N     operations under way (default 8)\n"                                   \
+	"  --progress        show the bar even if stderr is no terminal\n"                         \
+	"  --timeout SECONDS deadline of each operation (default 30 and the time of --resume)\n"   \
+	"  --resume SECONDS  wait so long for a lost connection to come back; 0: fail at once;\n"  \
+	"                    'always': no limit (default: the module's parameter, 60)\n" PATH_HELP \
 	"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 
 #define PUT_HELP "  --placed          post a READ behind each WRITE, on any transport\n"
@@ -50,6 +52,8 @@ static int copy_options(const struct command *command, int argc, char **argv,
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "resume", required_argument, NULL, OPT_RESUME },
+		{ "path", required_argument, NULL, OPT_PATH },
+		{ "policy", required_argument, NULL, OPT_POLICY },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "placed", no_argument, NULL, OPT_PLACED },
 		COMMON_LONG,
@@ -84,6 +88,16 @@ static int copy_options(const struct command *command, int argc, char **argv,
 			break;
 		case OPT_RESUME:
 			rc = resume_option(optarg, &opts->connect);
+			if (rc)
+				return rc;
+			break;
+		case OPT_PATH:
+			rc = path_option(optarg, &opts->connect);
+			if (rc)
+				return rc;
+			break;
+		case OPT_POLICY:
+			rc = policy_option(optarg, &opts->connect);
 			if (rc)
 				return rc;
 			break;

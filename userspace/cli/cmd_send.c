@@ -12,6 +12,8 @@ enum {
 	OPT_LINES = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
 	OPT_RESUME,
+	OPT_PATH,
+	OPT_POLICY,
 	OPT_VALUE
 };
 
@@ -33,6 +35,8 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 		{ "value", required_argument, NULL, OPT_VALUE },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "resume", required_argument, NULL, OPT_RESUME },
+		{ "path", required_argument, NULL, OPT_PATH },
+		{ "policy", required_argument, NULL, OPT_POLICY },
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -52,6 +56,16 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 			break;
 		case OPT_RESUME:
 			rc = resume_option(optarg, &opts->connect);
+			if (rc)
+				return rc;
+			break;
+		case OPT_PATH:
+			rc = path_option(optarg, &opts->connect);
+			if (rc)
+				return rc;
+			break;
+		case OPT_POLICY:
+			rc = policy_option(optarg, &opts->connect);
 			if (rc)
 				return rc;
 			break;
@@ -166,6 +180,6 @@ const struct command cmd_send = {
 		"  --value NUMBER    number of 64 bits that goes with each message (default 0)\n"
 		"  --timeout SECONDS give up after this time (default 30)\n"
 		"  --resume SECONDS  wait so long for a lost connection to come back, but not longer than\n"
-		"                    --timeout; 0: fail at once; 'always': no limit\n",
+		"                    --timeout; 0: fail at once; 'always': no limit\n" PATH_HELP,
 	.run = send_run,
 };

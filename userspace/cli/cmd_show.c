@@ -158,7 +158,7 @@ static int module_fetch(struct krdma *krdma, struct json_object *root)
 /* ---- status ---- */
 
 static const struct list *const status_lists[] = {
-	&list_listeners, &list_exports, &list_sessions, &list_channels, &list_regions,
+	&list_listeners, &list_exports, &list_sessions, &list_paths, &list_channels, &list_regions,
 };
 
 static int counters_fetch(struct json_object *root)
@@ -248,7 +248,7 @@ static int status_run(int argc, char **argv)
 const struct command cmd_status = {
 	.name = "status",
 	.usage = "krdma status [--transfers] [OPTIONS]",
-	.summary = "show listeners, exports, sessions, channels, regions and counters",
+	.summary = "show listeners, exports, sessions, paths, channels, regions and counters",
 	.help = "  --transfers       show unfinished transfers, what each waits for, and how long\n",
 	.run = status_run,
 };

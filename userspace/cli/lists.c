@@ -176,7 +176,7 @@ const struct list list_listeners = {
 	ARRAY_SIZE(listener_fields), listener_fill,
 };
 
-/* ---- Sessions and channels ---- */
+/* ---- Sessions, paths and channels ---- */
 
 static const char *const state_names[] = {
 	[KRDMA_SESSION_CONNECTING] = "connecting", [KRDMA_SESSION_UP] = "up",
@@ -236,6 +236,40 @@ const struct list list_sessions = {
 	ARRAY_SIZE(session_fields), session_fill,
 };
 
+static const struct field path_fields[] = {
+	{ "path", FIELD_COUNT, false },          { "session", FIELD_COUNT, false },
+	{ "state", FIELD_TEXT, false },          { "device", FIELD_TEXT, false },
+	{ "local", FIELD_TEXT, false },          { "peer", FIELD_TEXT, false },
+	{ "channels", FIELD_COUNT, false },      { "under_way", FIELD_COUNT, false },
+	{ "losses", FIELD_COUNT, false },        { "transfers", FIELD_COUNT, false },
+	{ "failures", FIELD_COUNT, false },      { "bytes_read", FIELD_COUNT, false },
+	{ "bytes_written", FIELD_COUNT, false },
+};
+
+static void path_fill(struct json_object *object, const void *entry)
+{
+	static const char *const states[] = { "", "up", "down" };
+	const struct krdma_path_info *info = entry;
+
+	json_add_count(object, "path", info->index);
+	json_add_count(object, "session", info->session);
+	json_add_text(object, "state", NAME_OF(states, info->state));
+	json_add_text(object, "device", info->device);
+	json_add_addr(object, "local", &info->local);
+	json_add_addr(object, "peer", &info->peer);
+	json_add_count(object, "channels", info->channels);
+	json_add_count(object, "under_way", info->under_way);
+	json_add_count(object, "losses", info->losses);
+	json_add_count(object, "transfers", info->transfers);
+	json_add_count(object, "failures", info->failures);
+	json_add_count(object, "bytes_read", info->bytes_read);
+	json_add_count(object, "bytes_written", info->bytes_written);
+}
+
+const struct list list_paths = {
+	KRDMA_LIST_PATHS, "paths", "path", path_fields, ARRAY_SIZE(path_fields), path_fill,
+};
+
 static const struct field channel_fields[] = {
 	{ "channel", FIELD_COUNT, false },      { "session", FIELD_COUNT, false },
 	{ "state", FIELD_TEXT, false },         { "device", FIELD_TEXT, false },
@@ -243,6 +277,7 @@ static const struct field channel_fields[] = {
 	{ "slots", FIELD_COUNT, false },        { "slots_used", FIELD_COUNT, false },
 	{ "requests_max", FIELD_COUNT, false }, { "requests", FIELD_COUNT, false },
 	{ "bytes_read", FIELD_COUNT, false },   { "bytes_written", FIELD_COUNT, false },
+	{ "path", FIELD_COUNT, false },
 };
 
 static void channel_fill(struct json_object *object, const void *entry)
@@ -261,6 +296,7 @@ static void channel_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "requests", info->requests);
 	json_add_count(object, "bytes_read", info->bytes_read);
 	json_add_count(object, "bytes_written", info->bytes_written);
+	json_add_count(object, "path", info->path);
 }
 
 const struct list list_channels = {

@@ -32,6 +32,38 @@ int resume_option(const char *text, struct krdma_connect_options *options)
 	return DONE;
 }
 
+int path_option(const char *text, struct krdma_connect_options *options)
+{
+	static struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
+	const unsigned int most = KRDMA_PATHS_MAX - 1;
+
+	if (options->npaths == most)
+		return usage_error("there are at most %u --path", most);
+	if (krdma_resolve(text, &paths[options->npaths].dst, 1) != 1)
+		return fail_krdma();
+	options->npaths++;
+	options->paths = paths;
+	return DONE;
+}
+
+int policy_option(const char *text, struct krdma_connect_options *options)
+{
+	static const char *const names[] = {
+		[KRDMA_POLICY_IN_FLIGHT] = "in-flight",
+		[KRDMA_POLICY_ROUND_ROBIN] = "round-robin",
+		[KRDMA_POLICY_LATENCY] = "latency",
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(text, names[i]) != 0)
+			continue;
+		options->policy = i;
+		return DONE;
+	}
+	return usage_error("'%s' is no policy: in-flight, round-robin or latency", text);
+}
+
 int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,
 		    uint32_t *session, struct krdma_sockaddr *peer)
 {
@@ -92,13 +124,13 @@ int range_open(struct range *range, const struct region_spec *spec, uint32_t rig
 }
 
 int range_open_again(const struct range *range, const struct region_spec *spec, uint32_t rights,
-		     uint64_t timeout_ns, uint32_t *region)
+		     struct krdma_connect_options options, uint32_t *region)
 {
 	struct krdma_region again;
 	uint32_t session;
 
-	if (open_region(range->krdma, spec, rights,
-			connect_options(KRDMA_CONNECT_PRIVATE, timeout_ns), &session, &again))
+	options.flags |= KRDMA_CONNECT_PRIVATE;
+	if (open_region(range->krdma, spec, rights, options, &session, &again))
 		return FAILED;
 	if (again.length != range->region.length)
 		return fail("'%s' has changed its length meanwhile", spec->name);

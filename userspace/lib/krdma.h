@@ -366,12 +366,19 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
  * @timeout_ms: give up after this many milliseconds
  * @resume_s: seconds that it goes on when its connection is lost, or KRDMA_RESUME_ALWAYS
  * @keepalive_s: seconds after which a dead path is noticed
+ * @policy: enum krdma_path_policy: which of its paths an operation takes
+ * @npaths: paths beside the one to the address that is connected to, up to
+ *	KRDMA_PATHS_MAX - 1
+ * @paths: these
  */
 struct krdma_connect_options {
 	uint32_t flags;
 	uint32_t timeout_ms;
 	uint32_t resume_s;
 	uint32_t keepalive_s;
+	uint32_t policy;
+	uint32_t npaths;
+	const struct krdma_path_addr *paths;
 };
 
 /**
@@ -399,7 +406,7 @@ int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
 static inline int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst,
 				      uint32_t flags, uint32_t timeout_ms, uint32_t *session)
 {
-	const struct krdma_connect_options options = { flags, timeout_ms, 0, 0 };
+	const struct krdma_connect_options options = { flags, timeout_ms, 0, 0, 0, 0, 0 };
 
 	return krdma_connect_with(krdma, dst, &options, session);
 }

@@ -204,6 +204,9 @@ int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
 		.timeout_ms = options->timeout_ms,
 		.resume_s = options->resume_s,
 		.keepalive_s = options->keepalive_s,
+		.policy = options->policy,
+		.npaths = options->npaths,
+		.paths = (uintptr_t)options->paths,
 	};
 	int rc;
 

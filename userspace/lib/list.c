@@ -35,6 +35,7 @@ static const uint32_t strides[] = {
 	[KRDMA_LIST_LISTENERS] = sizeof(struct krdma_listener_info),
 	[KRDMA_LIST_SESSIONS] = sizeof(struct krdma_session_info),
 	[KRDMA_LIST_CHANNELS] = sizeof(struct krdma_channel_info),
+	[KRDMA_LIST_PATHS] = sizeof(struct krdma_path_info),
 	[KRDMA_LIST_EXPORTS] = sizeof(struct krdma_export_info),
 	[KRDMA_LIST_REGIONS] = sizeof(struct krdma_region_info),
 	[KRDMA_LIST_TRANSFERS] = sizeof(struct krdma_transfer_info),

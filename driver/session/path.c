@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The paths of a session, and the fence of a channel that is lost.
+ *
+ * Each channel for data has its path, for good: if that is lost, so is the channel until the path
+ * is back, and the others do the work. The first channel goes where there is a way: when its
+ * connection is lost, it is connected again over another path on which a channel is up, or over
+ * one after the other. So control needs no path of its own.
+ *
+ * The initiator tells the target which connection it has lost (FENCE). The reply comes when the
+ * target has destroyed its queue pair, so that nothing of what was posted there can arrive any
+ * more: then WRITEs are done again elsewhere, though the path may be away for long.
+ */
+#include <linux/nospec.h>
+#include <linux/percpu.h>
+
+#include "session/session.h"
+
+/* A latency that is older than so many operations is measured anew; a power of two. */
+#define KRDMA_LATENCY_AGAIN 32
+
+static DEFINE_PER_CPU(u32, krdma_path_turn);
+
+/**
+ * krdma_paths_init - begin with the paths of a session
+ * @sess: session, new
+ *
+ * Context: process.
+ */
+void krdma_paths_init(struct krdma_session *sess)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_PATHS_MAX; i++) {
+		mutex_init(&sess->paths[i].lock);
+		sess->paths[i].index = i;
+	}
+	sess->npaths = 1;
+	for (i = 0; i < KRDMA_CHANNELS_MAX; i++)
+		krdma_fence_init(sess, i);
+}
+
+/**
+ * krdma_paths_release - give back what the paths of a session stand on
+ * @sess: session without a channel, and without a registration
+ *
+ * Context: process.
+ */
+void krdma_paths_release(struct krdma_session *sess)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_PATHS_MAX; i++)
+		krdma_path_release(&sess->paths[i]);
+}
+
+/**
+ * krdma_path_up - is there a channel on a path that is up?
+ * @sess: session
+ * @path: path of it
+ *
+ * Context: any; a hint.
+ * Return: the first of these channels; NULL if there is none
+ */
+struct krdma_channel *krdma_path_up(const struct krdma_session *sess, const struct krdma_path *path)
+{
+	struct krdma_channel *ch;
+	u32 i;
+
+	krdma_for_each_channel(ch, sess, i)
+		if (READ_ONCE(ch->path) == path && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
+			return ch;
+	return NULL;
+}
+
+/**
+ * krdma_path_choose - the path over which a channel is connected next
+ * @sess: outbound session
+ * @index: of the channel
+ *
+ * Context: a work of the session that connects.
+ * Return: the path
+ */
+struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index)
+{
+	u32 last = sess->ch->last_path->index, i;
+
+	if (index)
+		return &sess->paths[(index - 1) % sess->npaths];
+	/* Where it was lost the others may not have noticed it yet. */
+	for (i = 1; i <= sess->npaths; i++) {
+		struct krdma_path *path = &sess->paths[(last + i) % sess->npaths];
+
+		if (krdma_path_up(sess, path))
+			return path;
+	}
+	return &sess->paths[(sess->ch->path->index + 1) % sess->npaths];
+}
+
+/* By the policy, of the channels of a processor, one for each path, the one to be used. */
+static bool krdma_path_better(const struct krdma_session *sess, const struct krdma_channel *ch,
+			      const struct krdma_channel *best)
+{
+	if (sess->options.policy == KRDMA_POLICY_LATENCY)
+		return READ_ONCE(ch->latency) < READ_ONCE(best->latency);
+	return sess->options.policy == KRDMA_POLICY_IN_FLIGHT &&
+	       READ_ONCE(ch->ntransfers) < READ_ONCE(best->ntransfers);
+}
+
+/**
+ * krdma_path_channel - the channel for data of this processor, where there are several paths
+ * @sess: session
+ *
+ * Context: any; another processor's does no harm.
+ * Return: a channel; the first if none for data is up
+ */
+struct krdma_channel *krdma_path_channel(const struct krdma_session *sess)
+{
+	u32 n = READ_ONCE(sess->nchannels) - 1, paths = min(sess->npaths, n), i, group, turn;
+	struct krdma_channel *ch, *best = NULL;
+
+	if (!paths)
+		return sess->ch;
+	group = raw_smp_processor_id() % (n / paths) * paths;
+	turn = this_cpu_inc_return(krdma_path_turn);
+	for (i = 0; i < paths; i++) {
+		ch = krdma_session_slot(sess, 1 + group + (turn + i) % paths);
+		if (!ch || READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
+			continue;
+		if (!best || krdma_path_better(sess, ch, best))
+			best = ch;
+		/* It is its turn, to be measured. */
+		if (!(turn / paths % KRDMA_LATENCY_AGAIN))
+			break;
+	}
+	return best ?: sess->ch;
+}
+
+/* ---- the fence ---- */
+
+static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
+{
+	struct krdma_fence *fence = rpc->arg;
+	struct krdma_session *sess = fence->sess;
+	u32 connection;
+	bool again;
+
+	spin_lock_bh(&sess->lock);
+	connection = fence->asked;
+	fence->busy = false;
+	again = fence->wanted;
+	spin_unlock_bh(&sess->lock);
+	if (!err)
+		fence->ch->data->fenced(fence->ch, connection);
+	if (again && !err)
+		queue_work(krdma_rpc_wq, &fence->work);
+}
+
+/* Ask for the end of the target's queue pair. Without memory its next connection is the fence. */
+static void krdma_fence_work(struct work_struct *work)
+{
+	struct krdma_fence *fence = container_of(work, struct krdma_fence, work);
+	struct krdma_session *sess = fence->sess;
+	struct krdma_wire_fence *msg;
+	struct krdma_rpc *rpc = NULL;
+	bool ask;
+
+	/* If it has to wait, it is queued again. */
+	if (!krdma_credit_take(sess, &fence->credit))
+		return;
+	spin_lock_bh(&sess->lock);
+	ask = fence->wanted && !fence->busy;
+	if (ask) {
+		fence->wanted = false;
+		fence->busy = true;
+		fence->asked = fence->connection;
+	}
+	spin_unlock_bh(&sess->lock);
+	if (ask)
+		rpc = krdma_rpc_new(krdma_fence_replied, fence);
+	msg = rpc ? krdma_credit_build(&fence->credit, KRDMA_WIRE_FENCE, sizeof(*msg), 0) : NULL;
+	if (msg) {
+		msg->channel = cpu_to_le32(fence->ch->index);
+		msg->qp_num = cpu_to_le32(fence->qp_num);
+	}
+	if (ask && (!rpc || krdma_rpc_post(sess, &fence->credit, rpc))) {
+		spin_lock_bh(&sess->lock);
+		fence->busy = false;
+		spin_unlock_bh(&sess->lock);
+	}
+	krdma_credit_put(sess, &fence->credit);
+	krdma_rpc_put(rpc);
+}
+
+/**
+ * krdma_fence_init - no connection of a channel is lost yet
+ * @sess: session
+ * @index: of the channel
+ *
+ * Context: process.
+ */
+void krdma_fence_init(struct krdma_session *sess, u32 index)
+{
+	struct krdma_fence *fence = &sess->fences[index];
+
+	fence->sess = sess;
+	INIT_WORK(&fence->work, krdma_fence_work);
+	krdma_credit_init(&fence->credit, &fence->work);
+}
+
+/**
+ * krdma_fence_ask - a connection of this host is taken apart: let the target do the same
+ * @ch: channel for data, of an outbound session
+ *
+ * Context: process.
+ */
+void krdma_fence_ask(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+	struct krdma_fence *fence = &sess->fences[ch->index];
+
+	spin_lock_bh(&sess->lock);
+	fence->ch = ch;
+	fence->connection = ch->connections;
+	fence->qp_num = ch->qp_num;
+	fence->wanted = sess->state == KRDMA_SESSION_UP;
+	if (fence->wanted)
+		queue_work(krdma_rpc_wq, &fence->work);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
+ * krdma_fence_serve - the initiator has lost a connection, and asks for its end here
+ * @sess: inbound session
+ * @rx: receive of the request, posted again here
+ * @tx: buffer for the reply
+ * @msg: the request
+ *
+ * Context: rx_work.
+ * Return: false if @tx is not used: the session ends
+ */
+bool krdma_fence_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
+		       const struct krdma_wire_fence *msg)
+{
+	u32 index = array_index_nospec(le32_to_cpu(msg->channel), KRDMA_CHANNELS_MAX);
+	struct krdma_channel *ch = krdma_session_slot(sess, index);
+	struct krdma_fence *fence = &sess->fences[index];
+	u32 qp_num = le32_to_cpu(msg->qp_num);
+	__le32 tag = msg->hdr.tag;
+	bool lives = false, twice = false;
+
+	if (krdma_post_rx(sess->ch, rx))
+		return false;
+	if (ch) {
+		krdma_channel_lock(ch);
+		/* Another connection is made only when that one is gone. */
+		lives = ch->state != KRDMA_CHANNEL_DEAD && ch->peer_qp_num == qp_num;
+		twice = lives && fence->tx;
+		if (lives && !twice) {
+			fence->tx = tx;
+			fence->tag = tag;
+			krdma_channel_broken_locked(ch, "the peer has lost it");
+		}
+		krdma_channel_unlock(ch);
+	}
+	if (twice)
+		krdma_session_protocol(sess, "two fences of a channel");
+	else if (!lives)
+		krdma_reply_status(sess, tx, KRDMA_WIRE_FENCE, tag, KRDMA_WIRE_OK);
+	return !twice;
+}
+
+/**
+ * krdma_fence_reply - a connection is taken apart: reply, if the peer has asked for it
+ * @ch: channel of an inbound session, dead
+ *
+ * Context: process.
+ */
+void krdma_fence_reply(struct krdma_channel *ch)
+{
+	struct krdma_fence *fence = &ch->sess->fences[ch->index];
+	struct krdma_tx *tx;
+	__le32 tag;
+
+	krdma_channel_lock(ch);
+	tx = fence->tx;
+	tag = fence->tag;
+	fence->tx = NULL;
+	krdma_channel_unlock(ch);
+	if (tx)
+		krdma_reply_status(ch->sess, tx, KRDMA_WIRE_FENCE, tag, KRDMA_WIRE_OK);
+}
+
+/**
+ * krdma_fences_drop - forget the fences of a session
+ * @sess: session that goes down, whose requests have failed
+ *
+ * Context: down_work.
+ */
+void krdma_fences_drop(struct krdma_session *sess)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_CHANNELS_MAX; i++) {
+		struct krdma_fence *fence = &sess->fences[i];
+
+		cancel_work_sync(&fence->work);
+		krdma_credit_put(sess, &fence->credit);
+		if (fence->tx)
+			krdma_post_tx_put(sess->ch, fence->tx);
+		fence->tx = NULL;
+	}
+}

@@ -1,0 +1,208 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A session over two paths, each by an RDMA device of its own at both ends: both are used, as the
+# policy says; each of them is cut under load, that of the first channel as well, and no operation
+# fails, no byte is wrong, and each message comes once; what was cut comes back. A session is made
+# over the path that there is.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "cuts the wire"
+need_nodes 2
+need_command tc
+[ "$LAB_RDMA" = rxe ] || skip_all "a session has one path on iWARP"
+no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev lo root 2>&1) ||
+	skip_all "no netem in this kernel: $no_netem"
+[ -e /sys/class/net/data1 ] || skip_all "there is one wire"
+MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=60
+
+LIMIT=${LIMIT:-60}
+CUTS=${CUTS:-2}
+CUT_SECONDS=${CUT_SECONDS:-7}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+head -c 3000000 /dev/urandom >"$dir/data"
+
+# A second network, on the second wire: 10.79.0.1 and 10.79.0.2.
+fresh_module
+for node in $(nodes); do
+	at_end on -n "$node" sh -c 'ip addr flush dev data1; ip link set data1 down'
+	address=10.79.0.1
+	[ "$node" = A ] || address=10.79.0.2
+	on -n "$node" sh -c "ip link set data1 mtu \$(cat /sys/class/net/data0/mtu) up &&
+		ip addr add $address/24 dev data1" ||
+		not_ok "$node has a second network"
+done
+keep_neighbours || not_ok "the nodes know each other"
+keep_neighbours data1 10.79.0.1 10.79.0.2 || not_ok "and by the second network"
+for node in $(nodes); do
+	on -n "$node" rdma link add rxe_data1 type rxe netdev data1 ||
+		not_ok "$node has a second RDMA device"
+	at_end on -n "$node" sh -c '! rdma link show rxe_data1/1 >/dev/null 2>&1 || rdma link del rxe_data1'
+done
+at_end sh -c 'for d in data0 data1; do ! tc qdisc show dev $d | grep -q netem || tc qdisc del dev $d root; done'
+listen_on B
+export_on B scratch --size 16M
+background B krdma recv messages
+RECV_LOG=$BACKGROUND_LOG
+wait_for "$LIMIT" grep -q "^receiving as messages$" "$RECV_LOG" || not_ok "recv publishes a name"
+remember_leftovers
+
+krdma2() {
+	local command=$1
+	shift
+	krdma "$command" --path 10.79.0.2 "$@"
+}
+# path NODE INDEX MEMBER: of the only session. channel NODE INDEX MEMBER: likewise.
+path() {
+	status "$1" "/paths/$2/$3"
+}
+channel() {
+	status "$1" "/channels/$2/$3"
+}
+# paths_are STATE STATE: of the initiator
+paths_are() {
+	[ "$(path A 0 state) $(path A 1 state)" = "$1 $2" ]
+}
+# all_up: each channel that there may be.
+all_up() {
+	paths_are up up && ! krdma status | grep -E '^channel .* state (closing|dead|connecting) '
+}
+cut() {
+	tc qdisc replace dev "$1" root netem loss 100%
+}
+mend() {
+	tc qdisc del dev "$1" root
+}
+moved() {
+	echo $(($(path A "$1" bytes_written) + $(path A "$1" bytes_read)))
+}
+ended() {
+	krdma drain --timeout 5 >/dev/null 2>&1
+	! krdma status | grep -q ^session
+}
+
+# 1. Both are there, and used.
+check "a session over two paths" krdma2 put -q "$dir/data" nodeB/scratch
+check "both are up" wait_for "$LIMIT" all_up
+is "the first" "$(path A 0 peer) $(path A 0 device)" "10.77.0.2:7471 rxe0"
+is "the second" "$(path A 1 peer) $(path A 1 device)" "10.79.0.2:7471 rxe_data1"
+is "the target has them, too" "$(path B 0 state) $(path B 1 state) $(path B 1 device)" "up up rxe_data1"
+before=$(moved 0) other=$(moved 1)
+get_back() {
+	krdma2 get -q nodeB/scratch@0+3000000 - | cmp "$dir/data" -
+}
+check "bytes are read back" get_back
+check "over the first path" [ "$(moved 0)" -gt "$before" ]
+check "and the second" [ "$(moved 1)" -gt "$other" ]
+check "the same paths, the same session" krdma2 put -q "$dir/data" nodeB/scratch
+is "which there is one of" "$(krdma status | grep -c ^session)" 1
+wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+
+check "in turn" krdma2 put -q --policy round-robin "$dir/data" nodeB/scratch
+wait_for "$LIMIT" all_up || not_ok "both are up" "$(krdma status)"
+before=$(path A 0 transfers) other=$(path A 1 transfers)
+check "in turn, when both are up" taskset -c 0 krdma put --path 10.79.0.2 -q --policy round-robin "$dir/data" nodeB/scratch
+before=$(($(path A 0 transfers) - before)) other=$(($(path A 1 transfers) - other))
+check "as many operations over each ($before, $other)" [ $((before - other)) -le 1 -a $((other - before)) -le 1 ]
+wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+check "by latency" krdma2 put -q --policy latency "$dir/data" nodeB/scratch
+wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+check_fails "no such policy" krdma2 put -q --policy best "$dir/data" nodeB/scratch
+check_fails "four more paths" krdma put -q --path 10.79.0.2 --path 10.79.0.3 --path 10.79.0.4 \
+	--path 10.79.0.5 "$dir/data" nodeB/scratch
+
+# 2. Under load each is cut.
+user() {
+	local done=0 at
+	while [ ! -e "$dir/stop" ]; do
+		at=$((4000000 * $1 + done % 100))
+		krdma2 put -q --timeout 120 "$dir/data" "nodeB/scratch@$at" 2>>"$dir/failed" &&
+			krdma2 get -q --timeout 120 "nodeB/scratch@$at+3000000" - 2>>"$dir/failed" |
+			cmp "$dir/data" - 2>>"$dir/failed" || echo "user $1" >>"$dir/failed"
+		done=$((done + 1))
+	done
+	echo "$done" >"$dir/user.$1"
+}
+sender() {
+	local done=0
+	while [ ! -e "$dir/stop" ]; do
+		seq $((done + 1)) $((done + 50)) | krdma2 send --lines --timeout 120 nodeB/messages \
+			2>>"$dir/failed" || echo "sender" >>"$dir/failed"
+		done=$((done + 50))
+	done
+	echo "$done" >"$dir/sent"
+}
+wrote_since() {
+	[ "$(moved "$1")" -gt "$2" ]
+}
+# cut_path INDEX DEVICE: for longer than it takes to notice.
+cut_path() {
+	local n before other
+	for ((n = 0; n < CUTS; n++)); do
+		wait_for "$LIMIT" all_up || break
+		other=$(moved $((1 - $1)))
+		cut "$2"
+		wait_for "$LIMIT" path_down "$1" || break
+		wait_for "$LIMIT" wrote_since $((1 - $1)) "$other" || break
+		# Long enough for attempts to fail: it is no wait for something.
+		sleep "$CUT_SECONDS"
+		other=$(moved $((1 - $1)))
+		wait_for "$LIMIT" wrote_since $((1 - $1)) "$other" || break
+		mend "$2"
+		wait_for "$LIMIT" all_up || break
+		before=$(moved "$1")
+		wait_for "$LIMIT" wrote_since "$1" "$before" || break
+	done
+	is "path $1 could be cut $CUTS times: the other one went on, and it came back" "$n" "$CUTS"
+	[ "$n" = "$CUTS" ] || diag "$(krdma status; krdma status --transfers | head; dmesg | grep krdma_mover | tail)"
+	! tc qdisc show dev "$2" | grep -q netem || mend "$2"
+}
+path_down() {
+	[ "$(path A "$1" state)" = down ]
+}
+: >"$dir/failed"
+lost=$(counter A sessions_lost)
+users=()
+sender &
+users+=($!)
+wait_for "$LIMIT" all_up || not_ok "a session for messages" "$(krdma status)"
+for ((i = 0; i < 3; i++)); do
+	user $i &
+	users+=($!)
+done
+background_pids+=("${users[@]}")
+is "control is on the first path" "$(channel A 0 path)" 0
+cut_path 1 data1
+is "control was not lost" "$(counter A sessions_resumed)" 0
+cut_path 0 data0
+check "control was, and has found a way" [ "$(counter A sessions_resumed)" -gt 0 ]
+touch "$dir/stop"
+for pid in "${users[@]}"; do
+	wait_for "$LIMIT" is_over "$pid" || not_ok "each user ends" "$(krdma status --transfers)"
+done
+diag "commands: $(cat "$dir"/user.* | xargs), messages: $(<"$dir/sent"), done again: $(counter A transfers_replayed)"
+is "no command has failed, and no byte is wrong" "$(<"$dir/failed")" ""
+delivered() {
+	[ "$(grep -c ' value 0: ' "$RECV_LOG")" -ge "$(<"$dir/sent")" ]
+}
+wait_for "$LIMIT" delivered
+check_here "each message came once, and in order" \
+	cmp <(seq "$(<"$dir/sent")") <(sed -n 's/.* value 0: //p' "$RECV_LOG")
+is "no transfer has failed" "$(counter A transfers_failed)" 0
+is "no session was lost" "$(counter A sessions_lost)" "$lost"
+wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+
+# 3. A session is made over the path that there is.
+cut data0
+check "without the first path" krdma2 put -q --timeout 60 "$dir/data" nodeB/scratch
+is "it is down" "$(path A 0 state) $(path A 1 state)" "down up"
+mend data0
+check "when it is back, it is used" wait_for "$LIMIT" all_up
+wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+
+end_sessions B
+check_nothing_left "nothing is left" "$LIMIT"
+on -n B pkill -x krdma
+
+done_testing
