@@ -328,10 +328,10 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 		return 0;
 	/* The device must not go while its mapping is made. */
 	dev = krdma_session_device(x->region->sess, x->ch);
-	if (!dev)
-		return krdma_session_explain(x->region->sess, x->ch, -ENOTCONN, error);
-	x->local.map = krdma_mem_map(r->mem, &dev->dma, error);
-	krdma_device_put(dev);
+	/* It waits for its channel, and is mapped then; or the session has ended. */
+	x->local.map = dev ? krdma_mem_map(r->mem, &dev->dma, error) : krdma_mem_map_later(r->mem);
+	if (dev)
+		krdma_device_put(dev);
 	rc = PTR_ERR_OR_ZERO(x->local.map);
 	if (rc)
 		x->local.map = NULL;

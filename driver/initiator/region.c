@@ -617,6 +617,12 @@ static void krdma_regions_keys_void(struct krdma_session *sess, u32 path)
 		krdma_region_keys_void(region, path);
 }
 
+/* What is registered is the target's. */
+static void krdma_regions_path_gone(struct krdma_session *sess, struct krdma_path *path)
+{
+	krdma_path_release(path);
+}
+
 /* ---- what a session needs of the initiator ---- */
 
 const struct krdma_role_ops krdma_initiator_ops = {
@@ -625,6 +631,7 @@ const struct krdma_role_ops krdma_initiator_ops = {
 	.drop = krdma_regions_drop,
 	.lost = krdma_regions_lost,
 	.keys_void = krdma_regions_keys_void,
+	.path_gone = krdma_regions_path_gone,
 	.request = krdma_region_recall,
 	.message = krdma_sends_replied,
 	.replies_due = krdma_region_recalls_reply,

@@ -612,6 +612,30 @@ out_err:
 }
 
 /**
+ * krdma_mem_map_later - a mapping that is of no device, for an operation that waits for one
+ * @mem: the memory; the caller holds it
+ *
+ * Context: process.
+ * Return: a mapping, for krdma_local_remap(); or an ERR_PTR
+ */
+struct krdma_mapping *krdma_mem_map_later(struct krdma_mem *mem)
+{
+	struct krdma_mapping *map;
+
+	mutex_lock(&mem->lock);
+	map = list_first_entry_or_null(&mem->maps, struct krdma_mapping, mem_node);
+	if (!map)
+		map = krdma_inject(kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT), NULL);
+	if (map && !map->mem) {
+		map->mem = mem;
+		/* ORDER: as in krdma_mem_map(). */
+		list_add_tail_rcu(&map->mem_node, &mem->maps);
+	}
+	mutex_unlock(&mem->lock);
+	return map ?: ERR_PTR(-ENOMEM);
+}
+
+/**
  * krdma_mem_unmap_device - undo all mappings of a device that goes
  * @dev: the device, which no session uses any more
  *

@@ -145,6 +145,7 @@ unsigned int krdma_dma_run(const struct krdma_dma_device *dev);
 bool krdma_dma_shared(struct ib_device *ib, struct sg_table *sgt);
 struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_device *dev,
 				    struct krdma_error *error);
+struct krdma_mapping *krdma_mem_map_later(struct krdma_mem *mem);
 
 /**
  * krdma_mem_mapped - DMA addresses of pinned memory, if a device has used it before

@@ -15,9 +15,10 @@ struct krdma_path {
 	struct sockaddr_storage dst;   /* the peer */
 	struct sockaddr_storage local; /* as connected; AF_UNSPEC: not yet */
 	struct mutex lock;             /* who sets up the first channel */
-	struct krdma_device *dev;      /* holds a reference; NULL: no channel so far */
-	char device[64];               /* its name */
-	u32 losses;                    /* channels that were lost on it */
+	struct krdma_device *dev; /* holds a reference; NULL: no channel so far, or it is gone */
+	bool gone;                /* the device goes: so does ->pd; session->lock */
+	char device[64];          /* its name */
+	u32 losses;               /* channels that were lost on it */
 	struct ib_pd *pd;
 	u8 epoch; /* of the keys that are of ->pd; 0: there are none so far */
 

@@ -672,8 +672,10 @@ void krdma_path_release(struct krdma_path *path)
 	mutex_lock(&path->lock);
 	if (path->pd)
 		ib_dealloc_pd(path->pd);
-	path->pd = NULL;
+	WRITE_ONCE(path->pd, NULL);
 	dev = path->dev;
+	/* ORDER: a later channel finds neither. */
+	WRITE_ONCE(path->gone, false);
 	WRITE_ONCE(path->dev, NULL);
 	mutex_unlock(&path->lock);
 	if (dev)

@@ -2,7 +2,7 @@
 /*
  * RDMA devices: an ib_client.
  *
- * Removal: the device is marked, its sessions are ended, and .remove waits
+ * Removal: the device is marked, its sessions are ended or go on without it, and .remove waits
  * until the last of them has let go; then no mapping of it is in use, and those
  * of registered buffers are undone. rdma_cm hears of the removal after us, so
  * that only listeners are left for it.
@@ -83,7 +83,7 @@ static void krdma_device_remove(struct ib_device *ib, void *data)
 	krdma_device_put(dev);
 	wait_for_completion(&dev->gone);
 
-	/* ORDER: no session, so no transfer: nothing uses the mappings. */
+	/* ORDER: no channel, so nothing is posted: nothing uses the mappings. */
 	krdma_mem_unmap_device(&dev->dma);
 
 	mutex_lock(&krdma_devices_lock);

@@ -400,6 +400,7 @@ void krdma_channels_ends_work(struct work_struct *work)
 	krdma_for_each_channel(ch, sess, i)
 		if (krdma_channel_gone(ch))
 			krdma_channel_end(ch);
+	krdma_paths_left(sess);
 	spin_lock_bh(&sess->lock);
 	/* One was lost; after an attempt that failed krdma_channels_work() chooses the time. */
 	if (!sess->pause_ms)

@@ -414,31 +414,37 @@ static bool krdma_session_uses(const struct krdma_session *sess, const struct kr
 }
 
 /**
- * krdma_sessions_fail - end all sessions, or those on a device, or of a listener
- * @dev: the device, or NULL for any
+ * krdma_sessions_fail - end all sessions, or those of a listener
  * @listener: serial of the listener that they came through, or 0 for any, and for none
  * @cause: a phrase, static
  *
  * Context: process.
  */
-void krdma_sessions_fail(const struct krdma_device *dev, u64 listener, const char *cause)
+void krdma_sessions_fail(u64 listener, const char *cause)
 {
 	struct krdma_session *sess;
 
 	mutex_lock(&krdma_sessions_lock);
 	list_for_each_entry(sess, &krdma_sessions, node)
-		if (krdma_session_uses(sess, dev, listener))
+		if (krdma_session_uses(sess, NULL, listener))
 			krdma_session_fail(sess, -ENOTCONN, cause, KRDMA_WIRE_REASON_SHUTDOWN);
 	mutex_unlock(&krdma_sessions_lock);
 }
 
 /*
- * A device goes, and takes no new sessions: end those on it, and wait until none is being
- * connected. Idle, not as a task that hangs: siw can't be called back from a connect.
+ * A device goes, and takes no new sessions: end those on it that can't do without, and wait until
+ * none is being connected. Idle, not as a task that hangs: siw can't be called back from a connect.
  */
 static void krdma_sessions_device_removed(struct krdma_device *dev)
 {
-	krdma_sessions_fail(dev, 0, "the RDMA device was removed");
+	struct krdma_session *sess;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(sess, &krdma_sessions, node)
+		if (krdma_session_uses(sess, dev, 0) && !krdma_paths_leave(sess, dev))
+			krdma_session_fail(sess, -ENOTCONN, "the RDMA device was removed",
+					   KRDMA_WIRE_REASON_SHUTDOWN);
+	mutex_unlock(&krdma_sessions_lock);
 	wait_event_idle(krdma_sessions_wait, !atomic_read(&dev->beginning));
 }
 
@@ -454,7 +460,7 @@ const struct krdma_device_ops krdma_session_device_ops = {
  */
 void krdma_sessions_exit(void)
 {
-	krdma_sessions_fail(NULL, 0, "the module is unloaded");
+	krdma_sessions_fail(0, "the module is unloaded");
 	/* As for a device; nobody connects any more. */
 	wait_event_idle(krdma_sessions_wait, !atomic_read(&krdma_sessions_beginning));
 	wait_event(krdma_sessions_wait, list_empty_careful(&krdma_sessions));

@@ -401,7 +401,7 @@ static void krdma_listener_end(struct krdma_listener *l)
 	/* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
 	if (id)
 		rdma_destroy_id(id);
-	krdma_sessions_fail(NULL, l->serial, "the listener was removed");
+	krdma_sessions_fail(l->serial, "the listener was removed");
 	kfree(l->allow);
 	kfree(l);
 }

@@ -73,6 +73,91 @@ struct krdma_channel *krdma_path_up(const struct krdma_session *sess, const stru
 	return NULL;
 }
 
+/* A channel's device goes. Return: false if the session can't do without */
+static bool krdma_channel_leave(struct krdma_channel *ch, const struct krdma_device *dev)
+{
+	const char *cause = "the RDMA device was removed";
+	bool outlives;
+
+	spin_lock(&ch->lock);
+	outlives = ch->first || ch->resumes;
+	if (outlives && ch->dev == dev) {
+		/* A connect that waits for an event. */
+		if (ch->state == KRDMA_CHANNEL_CONNECTING)
+			krdma_channel_close(ch);
+		else
+			krdma_channel_broken_locked(ch, cause);
+		complete(&ch->cm_done);
+	}
+	krdma_channel_unlock_later(ch);
+	return outlives;
+}
+
+/**
+ * krdma_paths_leave - a device goes: so do the channels on it
+ * @sess: session
+ * @dev: the device, which is not used anew
+ *
+ * Context: process.
+ * Return: false if the session does not outlive that
+ */
+bool krdma_paths_leave(struct krdma_session *sess, const struct krdma_device *dev)
+{
+	bool outlives;
+	struct krdma_channel *ch;
+	u32 i;
+
+	spin_lock_bh(&sess->lock);
+	outlives = sess->state == KRDMA_SESSION_UP;
+	for (i = 0; i < KRDMA_PATHS_MAX && outlives; i++)
+		if (READ_ONCE(sess->paths[i].dev) == dev)
+			WRITE_ONCE(sess->paths[i].gone, true);
+	krdma_for_each_channel(ch, sess, i)
+		outlives = outlives && krdma_channel_leave(ch, dev);
+	/* Perhaps no channel is on it. */
+	if (outlives)
+		queue_work(krdma_down_wq, &sess->ends_work);
+	wake_up_all(&sess->wait);
+	spin_unlock_bh(&sess->lock);
+	return outlives;
+}
+
+/**
+ * krdma_path_left - is nothing left on a path whose device goes but what is registered for it?
+ * @sess: session
+ * @path: path of it
+ *
+ * Context: any.
+ * Return: true if so
+ */
+bool krdma_path_left(const struct krdma_session *sess, const struct krdma_path *path)
+{
+	struct krdma_channel *ch;
+	u32 i;
+
+	if (!READ_ONCE(path->gone))
+		return false;
+	krdma_for_each_channel(ch, sess, i)
+		if (READ_ONCE(ch->path) == path && READ_ONCE(ch->state) != KRDMA_CHANNEL_DEAD)
+			return false;
+	return true;
+}
+
+/**
+ * krdma_paths_left - give back devices that go
+ * @sess: session
+ *
+ * Context: work, one at a time for a session.
+ */
+void krdma_paths_left(struct krdma_session *sess)
+{
+	u32 i;
+
+	for (i = 0; i < KRDMA_PATHS_MAX; i++)
+		if (krdma_path_left(sess, &sess->paths[i]))
+			sess->role->path_gone(sess, &sess->paths[i]);
+}
+
 /**
  * krdma_path_choose - the path over which a channel is connected next
  * @sess: outbound session

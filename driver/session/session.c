@@ -348,7 +348,7 @@ u32 krdma_session_shown(const struct krdma_session *sess)
  * @ch: channel
  *
  * Context: any.
- * Return: the device, to be put by krdma_device_put; NULL if not up
+ * Return: the device, to be put by krdma_device_put; NULL if there is none, or it goes
  */
 struct krdma_device *krdma_session_device(struct krdma_session *sess,
 					  const struct krdma_channel *ch)
@@ -356,10 +356,13 @@ struct krdma_device *krdma_session_device(struct krdma_session *sess,
 	struct krdma_device *dev = NULL;
 
 	spin_lock_bh(&sess->lock);
-	/* ORDER: it has one as long as it is up: down_work comes after that. */
+	/* ORDER: it goes only when it is ->gone, or the session is down. */
 	if (sess->state == KRDMA_SESSION_UP) {
 		dev = ch->path->dev;
-		refcount_inc(&dev->refs);
+		if (dev && ch->path->gone)
+			dev = NULL;
+		if (dev)
+			refcount_inc(&dev->refs);
 	}
 	spin_unlock_bh(&sess->lock);
 	return dev;

@@ -70,6 +70,8 @@ struct krdma_role_ops {
 	/* session->lock held */
 	void (*lost)(struct krdma_session *sess);                /* it is going down */
 	void (*keys_void)(struct krdma_session *sess, u32 path); /* the target's, of a path */
+	/* The device of a path goes, and no channel is left on it: krdma_path_release() follows. */
+	void (*path_gone)(struct krdma_session *sess, struct krdma_path *path);
 	/* rx_work. @tx: for the reply. Return: false if that is not used: the session ends */
 	bool (*request)(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 			const union krdma_wire_msg *msg);
@@ -170,6 +172,7 @@ struct krdma_session {
 	struct list_head segs;
 	u32 nsegs;
 	struct list_head reclaims; /* RECALLs under way; session->lock */
+	struct krdma_path *serves; /* path that keys are being registered for; or NULL */
 	u32 nreplied;              /* of them, the service has not handled the reply yet */
 	atomic_t svc_pending;      /* registrations or invalidations posted */
 	struct completion svc_done;
@@ -331,7 +334,7 @@ bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_s
 int krdma_session_add(struct krdma_session *sess);
 void krdma_session_join(struct krdma_session *sess);
 void krdma_session_leave(struct krdma_session *sess);
-void krdma_sessions_fail(const struct krdma_device *dev, u64 listener, const char *cause);
+void krdma_sessions_fail(u64 listener, const char *cause);
 void krdma_sessions_exit(void);
 
 /* session.c: the life of one */

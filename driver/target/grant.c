@@ -157,14 +157,22 @@ void krdma_grant_lacks(struct krdma_grant *grant)
 
 /* ---- room for one more segment ---- */
 
-/* Others wait for segments of this session, or for the end of a grant; or a reply has come. */
+/*
+ * Others wait for segments of this session, or for the end of a grant; a reply has come; or a
+ * device goes.
+ */
 static bool krdma_service_noted(struct krdma_session *sess)
 {
 	struct krdma_grant *grant;
 	unsigned long i;
 
+	u32 p;
+
 	if (READ_ONCE(sess->nreplied))
 		return true;
+	for (p = 0; p < KRDMA_PATHS_MAX; p++)
+		if (&sess->paths[p] != sess->serves && krdma_path_left(sess, &sess->paths[p]))
+			return true;
 	xa_for_each(&sess->grants, i, grant)
 		if (READ_ONCE(grant->shed) || (READ_ONCE(grant->revoke) && !grant->revoking))
 			return true;
@@ -198,18 +206,22 @@ static u32 krdma_segments_released(const struct krdma_export *export)
  * What others have left for the service is done then.
  *
  * Context: the session's service.
- * Return: replies to RECALL handled; -ESTALE: the grant is over; or -ENOTCONN
+ * Return: replies to RECALL handled; -ESTALE: the grant is over; -EAGAIN: the path's device goes; or
+ *	-ENOTCONN
  */
 static int krdma_segments_wait_event(struct krdma_grant *grant, u32 released, long timeout)
 {
 	/* Idle: the connection may be lost meanwhile, for longer than a task may hang. */
-	wait_event_idle_timeout(krdma_segments_wait,
-				krdma_segments_released(grant->export) != released ||
-					krdma_service_noted(grant->sess) ||
-					READ_ONCE(grant->revoke) || krdma_session_over(grant->sess),
-				timeout);
+	wait_event_idle_timeout(
+		krdma_segments_wait,
+		krdma_segments_released(grant->export) != released ||
+			krdma_service_noted(grant->sess) || READ_ONCE(grant->revoke) ||
+			krdma_session_over(grant->sess) || READ_ONCE(grant->sess->serves->gone),
+		timeout);
 	if (krdma_session_over(grant->sess))
 		return -ENOTCONN;
+	if (READ_ONCE(grant->sess->serves->gone))
+		return -EAGAIN;
 	if (READ_ONCE(grant->revoke))
 		return -ESTALE;
 	return krdma_service_notes(grant->sess, grant);

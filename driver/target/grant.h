@@ -85,6 +85,7 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_path *path,
 void krdma_seg_unregistered(struct krdma_seg *seg, struct krdma_path *path);
 int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u32 n);
 int krdma_segs_fence(struct krdma_session *sess);
+void krdma_segs_path_gone(struct krdma_session *sess, struct krdma_path *path);
 void krdma_seg_free(struct krdma_seg *seg);
 
 /* grant.c: exports opened by a session, and their segments */

@@ -285,6 +285,18 @@ static bool krdma_svc_gone(const struct krdma_channel *ch, u32 connection)
 	       READ_ONCE(ch->state) == KRDMA_CHANNEL_DEAD || krdma_session_over(ch->sess);
 }
 
+/* No queue pair of a path is being taken apart; or the session is about to end. */
+static bool krdma_svc_quiet(const struct krdma_session *sess, const struct krdma_path *path)
+{
+	struct krdma_channel *ch;
+	u32 i;
+
+	krdma_for_each_channel(ch, sess, i)
+		if (READ_ONCE(ch->path) == path && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
+			return krdma_session_over(sess);
+	return true;
+}
+
 /*
  * Post ->wr of each as a chain and wait until all that was posted has completed. Return: how many
  * these are; the error with which the device refused the first; -EAGAIN: no channel of the path
@@ -298,8 +310,10 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	bool same;
 	int rc;
 
-	if (!ch)
+	if (!ch) {
+		wait_event_idle(sess->wait, krdma_svc_quiet(sess, keys[0]->path));
 		return krdma_session_over(sess) ? -ENOTCONN : -EAGAIN;
+	}
 	connection = ch->connections;
 	krdma_channel_unlock(ch);
 	for (i = 0; i < n; i++) {
@@ -330,7 +344,8 @@ static bool krdma_svc_back(struct krdma_session *sess, const struct krdma_path *
 {
 	struct krdma_channel *ch = READ_ONCE(sess->ch);
 
-	return krdma_session_over(sess) || !READ_ONCE(ch->resumes) || krdma_path_up(sess, path) ||
+	return krdma_session_over(sess) || !READ_ONCE(ch->resumes) || READ_ONCE(path->gone) ||
+	       krdma_path_up(sess, path) ||
 	       (READ_ONCE(ch->path) != path && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP);
 }
 
@@ -510,6 +525,31 @@ void krdma_seg_unregistered(struct krdma_seg *seg, struct krdma_path *path)
 		krdma_seg_free(seg);
 	else if (key && !key->valid && !krdma_seg_key_free(key))
 		kref_get(&seg->grant->export->ref);
+}
+
+/**
+ * krdma_segs_path_gone - the device of a path goes: end what is registered for it
+ * @sess: session
+ * @path: path without a channel, so that no key can be used
+ *
+ * Segments that have a key for another path stay.
+ *
+ * Context: the session's service.
+ */
+void krdma_segs_path_gone(struct krdma_session *sess, struct krdma_path *path)
+{
+	struct krdma_seg *seg, *next;
+
+	list_for_each_entry_safe(seg, next, &sess->segs, node) {
+		struct krdma_seg_key *key = seg->keys[path->index];
+
+		if (key && !krdma_seg_key_free(key))
+			kref_get(&seg->grant->export->ref);
+		/* A RECALL under way has it in its list. */
+		if (key && !seg->recalled && !krdma_seg_valid(seg))
+			krdma_seg_free(seg);
+	}
+	krdma_path_release(path);
 }
 
 /**

@@ -24,7 +24,11 @@ int krdma_service_notes(struct krdma_session *sess, const struct krdma_grant *ex
 	struct krdma_grant *grant;
 	unsigned long i;
 	bool revoke;
-	u32 shed;
+	u32 shed, p;
+
+	for (p = 0; p < KRDMA_PATHS_MAX; p++)
+		if (&sess->paths[p] != sess->serves && krdma_path_left(sess, &sess->paths[p]))
+			krdma_segs_path_gone(sess, &sess->paths[p]);
 
 	mutex_lock(&krdma_exports_lock);
 	WRITE_ONCE(sess->shed, false);
@@ -175,9 +179,11 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	/* Of messages alone. */
 	if (!(grant->rights & ~KRDMA_RIGHT_MESSAGE))
 		return -EACCES;
-	/* No channel was ever on it. */
-	if (!READ_ONCE(path->pd))
+	/* No channel was ever on it; or its device is gone. */
+	if (!path->epoch)
 		return -EOPNOTSUPP;
+	if (READ_ONCE(path->gone) || !READ_ONCE(path->pd))
+		return -EAGAIN;
 	total = krdma_segments(grant->export->length, shift);
 	if (!krdma_range_ok(first, count, total))
 		return -ERANGE;
@@ -223,16 +229,18 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 
 static int krdma_serve_segs(struct krdma_grant *grant, const struct krdma_wire_segs *msg, void *buf)
 {
-	const struct krdma_path *path =
+	struct krdma_path *path =
 		&grant->sess->paths[array_index_nospec(le16_to_cpu(msg->path), KRDMA_PATHS_MAX)];
 	u32 tries = 0;
 	int rc;
 
 	/* Perhaps it is the registration that the connection does not bear. */
+	grant->sess->serves = path;
 	do {
 		rc = krdma_serve_segs_once(grant, msg, buf);
 	} while (rc == -EAGAIN && krdma_path_up(grant->sess, path) &&
 		 ++tries < KRDMA_REGISTER_TRIES);
+	grant->sess->serves = NULL;
 	return tries == KRDMA_REGISTER_TRIES ? -EIO : rc;
 }
 
@@ -314,11 +322,19 @@ static void krdma_service_lost(struct krdma_session *sess)
 	krdma_segments_wake();
 }
 
+/* The service has what is registered for it. */
+static void krdma_service_path_gone(struct krdma_session *sess, struct krdma_path *path)
+{
+	krdma_session_serve(sess);
+	krdma_segments_wake();
+}
+
 const struct krdma_role_ops krdma_target_ops = {
 	.init = krdma_senders_init,
 	.drop = krdma_grants_release,
 	.serve = krdma_service,
 	.lost = krdma_service_lost,
+	.path_gone = krdma_service_path_gone,
 	.request = krdma_ctl_serve,
 	.message = krdma_message_came,
 	.replies_due = krdma_messages_reply,

@@ -317,7 +317,7 @@ leftovers() {
 		cat /proc/sys/vm/stat_refresh >/dev/null 2>&1
 		{
 			cat /proc/vmstat
-			rdma resource
+			rdma resource | sort -k 2
 			[ ! -d /sys/module/krdma_mover ] || {
 				krdma status
 				krdma status --transfers

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Queue pairs of a session go to error, LOSSES times, on either node, the first channel's as well,
-# and the wire is cut, FLAPS times for 1 to FLAP_SECONDS, while several users write patterns, read
+# the wire is cut, FLAPS times for 1 to FLAP_SECONDS, and the RDMA device of either node is deleted
+# and made again, DELETIONS times, while several users write patterns, read
 # them and compare, one sends messages, and one has messages behind its WRITEs. No
 # operation fails, no byte is wrong, and each message comes once and in order, as work requests
 # are posted again, and control messages sent again. SEED repeats the choices, but not the moments.
@@ -18,11 +19,12 @@ MODULE_RESUME=60
 LIMIT=${LIMIT:-60}
 LOSSES=${LOSSES:-$((TIME_FACTOR > 1 ? 4 : 10))}
 FLAPS=${FLAPS:-2}
+DELETIONS=${DELETIONS:-2}
 FLAP_SECONDS=${FLAP_SECONDS:-3}
 USERS=${USERS:-3}
 SEED=${SEED:-$((10#$(date +%N) % 32768))}
 RANDOM=$SEED
-diag "SEED=$SEED LOSSES=$LOSSES FLAPS=$FLAPS USERS=$USERS"
+diag "SEED=$SEED LOSSES=$LOSSES FLAPS=$FLAPS DELETIONS=$DELETIONS USERS=$USERS"
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 head -c 5000000 /dev/urandom >"$dir/data"
@@ -140,11 +142,25 @@ flap_wire() {
 	done
 	is "the wire could be cut $1 times, and work went on each time" "$n" "$1"
 }
+# delete_devices TIMES: and there is none for a moment, and then some work again.
+delete_devices() {
+	local n node
+	for ((n = 0; n < $1; n++)); do
+		node=A
+		[ $((RANDOM % 2)) = 0 ] || node=B
+		on -n "$node" rdma link del "$LAB_RDMA_DEV" || break
+		before=$(counter A writes)
+		on -n "$node" rdma link add "$LAB_RDMA_DEV" type "$LAB_RDMA" netdev data0 || break
+		wait_for "$LIMIT" moves "$before" || break
+	done
+	is "the RDMA device could be deleted $1 times, and work went on each time" "$n" "$1"
+	[ "$n" = "$1" ] || diag "$(krdma status; on -n B krdma status)"
+}
 moves() {
 	[ "$(counter A writes)" -gt $(($1 + 20)) ]
 }
 
-# campaign CHANNELS LOSSES FLAPS
+# campaign CHANNELS LOSSES FLAPS DELETIONS
 campaign() {
 	local sent=0 pid i users=() replayed resumed ended
 	[ ! -e "$dir/sent" ] || sent=$(<"$dir/sent")
@@ -173,6 +189,7 @@ campaign() {
 	done
 	break_channels "$1" "$2"
 	[ "$3" = 0 ] || flap_wire "$3"
+	[ "$4" = 0 ] || delete_devices "$4"
 	check "$1 channels: they are made anew" wait_for "$LIMIT" all_up "$1"
 	touch "$dir/stop"
 	for pid in "${users[@]}"; do
@@ -197,8 +214,8 @@ campaign() {
 	end_sessions B
 }
 
-campaign 3 $((LOSSES - LOSSES / 2)) $((FLAPS - FLAPS / 2))
-campaign 1 $((LOSSES / 2)) $((FLAPS / 2))
+campaign 3 $((LOSSES - LOSSES / 2)) $((FLAPS - FLAPS / 2)) $((DELETIONS - DELETIONS / 2))
+campaign 1 $((LOSSES / 2)) $((FLAPS / 2)) $((DELETIONS / 2))
 check_nothing_left "nothing is left" "$LIMIT"
 on -n B pkill -x krdma
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A session over two paths, each by an RDMA device of its own at both ends: both are used, as the
-# policy says; each of them is cut under load, that of the first channel as well, and no operation
-# fails, no byte is wrong, and each message comes once; what was cut comes back. A session is made
+# policy says; each of them is cut under load, and its RDMA device deleted, that of the first channel
+# as well, and no operation fails, no byte is wrong, and each message comes once; what was cut comes
+# back. A session is made
 # over the path that there is.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
@@ -17,8 +18,8 @@ MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
-CUTS=${CUTS:-2}
-CUT_SECONDS=${CUT_SECONDS:-7}
+CUTS=${CUTS:-1}
+CUT_SECONDS=${CUT_SECONDS:-3}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 head -c 3000000 /dev/urandom >"$dir/data"
@@ -158,6 +159,21 @@ cut_path() {
 	[ "$n" = "$CUTS" ] || diag "$(krdma status; krdma status --transfers | head; dmesg | grep krdma_mover | tail)"
 	! tc qdisc show dev "$2" | grep -q netem || mend "$2"
 }
+# unplug INDEX NODE DEVICE NETDEV: the RDMA device goes, and comes again.
+unplug() {
+	local other before steps=0
+	wait_for "$LIMIT" all_up && steps=1
+	on -n "$2" rdma link del "$3" && steps=2
+	wait_for "$LIMIT" path_down "$1" && steps=3
+	other=$(moved $((1 - $1)))
+	wait_for "$LIMIT" wrote_since $((1 - $1)) "$other" && steps=4
+	on -n "$2" rdma link add "$3" type rxe netdev "$4" && steps=5
+	wait_for "$LIMIT" all_up && steps=6
+	before=$(moved "$1")
+	wait_for "$LIMIT" wrote_since "$1" "$before" && steps=7
+	is "$2's device of path $1 goes: the other one goes on, and it comes back" "$steps" 7
+	[ "$steps" = 7 ] || diag "$(krdma status; krdma status --transfers | head; dmesg | grep krdma_mover | tail)"
+}
 path_down() {
 	[ "$(path A "$1" state)" = down ]
 }
@@ -175,7 +191,11 @@ background_pids+=("${users[@]}")
 is "control is on the first path" "$(channel A 0 path)" 0
 cut_path 1 data1
 is "control was not lost" "$(counter A sessions_resumed)" 0
+unplug 1 A rxe_data1 data1
+unplug 1 B rxe_data1 data1
 cut_path 0 data0
+unplug 0 A rxe0 data0
+unplug 0 B rxe0 data0
 check "control was, and has found a way" [ "$(counter A sessions_resumed)" -gt 0 ]
 touch "$dir/stop"
 for pid in "${users[@]}"; do
