@@ -197,15 +197,19 @@ listen_on B
 
 if [ "$LAB_RDMA" = rxe ]; then
 	export_on B scratch --size 16M
+	resume=/sys/module/krdma_mover/parameters/resume
+	seconds=$(<"$resume")
+	echo 0 >"$resume"
 	begin_loop scratch
 	rdma link delete "$LAB_RDMA_DEV"
-	check "without the device the path is lost" wait_for "$LIMIT" told 0 1
+	check "without the device the path is lost, where it does not resume" wait_for "$LIMIT" told 0 1
 	end_loop
 	restore_link A
+	echo "$seconds" >"$resume"
 	on -n B kill "$EXPORT_PID"
 	wait "$BACKGROUND_PID"
 else
-	skip "without the device the path is lost" "not with this device"
+	skip "without the device the path is lost, where it does not resume" "not with this device"
 fi
 
 # ------------------------------------------------------------------ in the end

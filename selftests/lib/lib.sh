@@ -250,11 +250,11 @@ fresh_module() {
 	load_module
 }
 
-# keep_neighbours [DEVICE LOCAL REMOTE]: the two nodes know each other's link address, however long the
+# keep_neighbours DEVICE LOCAL REMOTE: the two nodes know each other's link address, however long the
 # wire is cut. Without it rxe of 6.1 can't send a MAD, and then sends none any more
 # (Documentation/debugging.rst).
 keep_neighbours() {
-	local mac device=${1:-data0} here=${2:-$LOCAL_V4} there=${3:-$REMOTE_V4}
+	local mac device=$1 here=$2 there=$3
 	mac=$(on -n B cat "/sys/class/net/$device/address") &&
 		ip neigh replace "$there" lladdr "$mac" dev "$device" nud permanent &&
 		at_end ip neigh del "$there" dev "$device" &&

@@ -17,7 +17,7 @@ no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev l
 	skip_all "no netem in this kernel: $no_netem"
 at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
 
-keep_neighbours || not_ok "the nodes know each other"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 fresh_module
 listen_on B
 export_on B scratch --size 16M

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Deletes the RDMA device during transfers, on one node and then on the other. Each transfer ends
-# with an error. A new device and a new connect work without reloading the modules. LINKS is the
+# Deletes the RDMA device during transfers, on one node and then on the other. Where sessions do not
+# resume, each transfer ends with an error. A new device and a new connect work without reloading the modules. LINKS is the
 # number of rounds:
 #
 #	selftests/tools/vm/lab run -e LINKS=20 selftests/lifetime/link-loop.sh
@@ -10,6 +10,7 @@
 need_lab "deletes the RDMA device"
 need_nodes 2
 MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=0
 
 LIMIT=${LIMIT:-60}
 LINKS=${LINKS:-4}

@@ -29,7 +29,7 @@ dir=$(mktemp -d)
 at_end rm -rf "$dir"
 head -c 5000000 /dev/urandom >"$dir/data"
 
-keep_neighbours || not_ok "the nodes know each other"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 on_nodes insmod "$KILLER"
 at_end on_nodes rmmod krdma_kill_test
 fresh_module

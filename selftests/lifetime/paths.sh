@@ -34,14 +34,16 @@ for node in $(nodes); do
 		ip addr add $address/24 dev data1" ||
 		not_ok "$node has a second network"
 done
-keep_neighbours || not_ok "the nodes know each other"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 keep_neighbours data1 10.79.0.1 10.79.0.2 || not_ok "and by the second network"
 for node in $(nodes); do
 	on -n "$node" rdma link add rxe_data1 type rxe netdev data1 ||
 		not_ok "$node has a second RDMA device"
 	at_end on -n "$node" sh -c '! rdma link show rxe_data1/1 >/dev/null 2>&1 || rdma link del rxe_data1'
 done
-at_end sh -c 'for d in data0 data1; do ! tc qdisc show dev $d | grep -q netem || tc qdisc del dev $d root; done'
+for netdev in data0 data1; do
+	at_end sh -c "! tc qdisc show dev $netdev | grep -q netem || tc qdisc del dev $netdev root"
+done
 listen_on B
 export_on B scratch --size 16M
 background B krdma recv messages
@@ -83,7 +85,21 @@ ended() {
 	! krdma status | grep -q ^session
 }
 
+# hold [OPTION...]: a session that does not linger, until release.
+hold() {
+	rm -f "$dir/held"
+	mkfifo "$dir/held"
+	krdma2 put -q "$@" - nodeB/scratch@8M <"$dir/held" >"$dir/holder" 2>&1 &
+	background_pids+=($!)
+	exec 7>"$dir/held"
+}
+release() {
+	exec 7>&-
+	wait_for "$LIMIT" ended || not_ok "the session ends" "$(krdma status)"
+}
+
 # 1. Both are there, and used.
+hold
 check "a session over two paths" krdma2 put -q "$dir/data" nodeB/scratch
 check "both are up" wait_for "$LIMIT" all_up
 is "the first" "$(path A 0 peer) $(path A 0 device)" "10.77.0.2:7471 rxe0"
@@ -98,15 +114,16 @@ check "over the first path" [ "$(moved 0)" -gt "$before" ]
 check "and the second" [ "$(moved 1)" -gt "$other" ]
 check "the same paths, the same session" krdma2 put -q "$dir/data" nodeB/scratch
 is "which there is one of" "$(krdma status | grep -c ^session)" 1
-wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+release
 
+hold --policy round-robin
 check "in turn" krdma2 put -q --policy round-robin "$dir/data" nodeB/scratch
 wait_for "$LIMIT" all_up || not_ok "both are up" "$(krdma status)"
 before=$(path A 0 transfers) other=$(path A 1 transfers)
 check "in turn, when both are up" taskset -c 0 krdma put --path 10.79.0.2 -q --policy round-robin "$dir/data" nodeB/scratch
 before=$(($(path A 0 transfers) - before)) other=$(($(path A 1 transfers) - other))
 check "as many operations over each ($before, $other)" [ $((before - other)) -le 1 -a $((other - before)) -le 1 ]
-wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+release
 check "by latency" krdma2 put -q --policy latency "$dir/data" nodeB/scratch
 wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
 check_fails "no such policy" krdma2 put -q --policy best "$dir/data" nodeB/scratch

@@ -28,7 +28,7 @@ mend_wire() {
 }
 at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
 
-keep_neighbours || not_ok "the nodes know each other"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 fresh_module
 listen_on B
 export_on B scratch --size 8M
