@@ -147,11 +147,22 @@ u32 krdma_region_nkeys(const struct krdma_region *region)
 void krdma_region_keys_void(struct krdma_region *region, u32 path)
 {
 	struct krdma_region_path *rp = &region->paths[path];
+	struct krdma_channel *ch;
 	struct krdma_key *key;
 	unsigned long i;
+	u32 p;
 
-	xa_for_each(&rp->keys, i, key)
-		krdma_key_free(region, rp, key);
+	xa_for_each(&rp->keys, i, key) {
+		xa_erase(&rp->keys, i);
+		kfree_rcu(key, rcu);
+	}
+	rp->nkeys = 0;
+	/* ORDER: none is found any more. They are there while this processor holds the lock. */
+	krdma_for_each_channel(ch, region->sess, p) {
+		spin_lock(&ch->lock);
+		region->on[p].last_key = NULL;
+		spin_unlock(&ch->lock);
+	}
 }
 
 /**
@@ -410,18 +421,27 @@ static void krdma_region_keys_came(struct krdma_region *region, struct krdma_cha
 				   const union krdma_wire_msg *msg, int err)
 {
 	struct list_head *waiters = &region->on[ch->index].waiters;
+	/* The device there can't register it. */
+	bool unfit = err == -EOPNOTSUPP || err == -EIO;
 	struct krdma_transfer *x, *next;
+	bool reroute;
 
 	krdma_channel_lock(ch);
-	if (ch->path->index != segs->path)
+	/* The first may go over another path by now. */
+	if (ch->path->index != segs->path) {
+		if (!list_empty(waiters))
+			krdma_region_want(region);
 		goto out;
+	}
+	reroute = ch->first &&
+		  (err == -EAGAIN || (unfit && READ_ONCE(ch->first->path)->index != segs->path));
 	list_for_each_entry_safe(x, next, waiters, node) {
 		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
 		if (!krdma_range_has(segs->first, segs->count, first))
 			continue;
-		/* The target has lost that path: the others take its place. */
-		if (err == -EAGAIN && ch->first)
+		/* The target has lost that path, or can't use it: the others take its place. */
+		if (reroute)
 			krdma_transfer_reroute(x);
 		/* The target's error is about the first; the others request again. */
 		else if (!err || err == -EAGAIN || !segs->needed || first != segs->first)

@@ -8,7 +8,8 @@
  * it posted, packets may be on their way as long as the peer has its queue pair, and would
  * overwrite what is written after the WRITE has ended. That queue pair is gone when the peer
  * accepts the channel anew, as each channel has one at a time, or says so (session/path.c). The
- * WRITE of another channel than the first waits on the first, and moves to one that is up. An atomic is never repeated.
+ * WRITE of another channel than the first waits on the first, and moves to one that is up. An
+ * atomic is never repeated.
  *
  * What was posted on the first channel is done again there, behind the same fence: nothing is
  * posted on it before it is up again. What was not posted keeps its place. A message is behind the
@@ -192,15 +193,19 @@ void krdma_transfers_fail_rest(struct krdma_channel *ch)
 static void krdma_transfers_remap(struct krdma_channel *ch) __must_hold(&ch->lock)
 {
 	struct krdma_device *dev = ch->dev;
-	struct krdma_transfer *x;
+	struct krdma_transfer *x, *next;
 	struct krdma_mem *mem;
 	bool ok = true;
 
 	refcount_inc(&dev->refs);
 again:
-	list_for_each_entry(x, &ch->unmapped, node) {
-		if (!ok || !x->local.map || krdma_local_remap(&x->local, &dev->dma))
+	list_for_each_entry_safe(x, next, &ch->unmapped, node) {
+		if (!ok || !x->local.map)
 			continue;
+		if (krdma_local_remap(&x->local, &dev->dma)) {
+			krdma_transfer_ready(x);
+			continue;
+		}
 		mem = x->local.map->mem;
 		kref_get(&mem->ref);
 		spin_unlock_bh(&ch->lock);
@@ -282,9 +287,8 @@ bool krdma_transfers_resume(struct krdma_channel *ch)
 	bool all;
 
 	lockdep_assert_held(&ch->lock);
-	if (ch->path != ch->last_path)
-		list_for_each_entry(region, &ch->sess->regions, node)
-			krdma_region_path_changed(region, ch);
+	list_for_each_entry(region, &ch->sess->regions, node)
+		krdma_region_path_changed(region, ch);
 	if (!krdma_sends_resume(ch))
 		return false;
 	list_for_each_entry_safe(x, next, &ch->fenced, node) {

@@ -110,7 +110,7 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 	} else {
 		krdma_stat_inc(KRDMA_STAT_ATOMICS);
 	}
-	if (unlikely(ch->measures)) {
+	if (unlikely(ch->measures) && !x->status) {
 		u32 took = min_t(u64, (u64)(ktime_get() - x->submitted) >> 4, U32_MAX);
 
 		/* Of the last eight or so. */
@@ -593,6 +593,8 @@ static int krdma_transfers_setup(struct krdma_channel *ch)
 
 	if (!rc && ch->messages && !ch->sends)
 		rc = krdma_sends_setup(ch);
+	if (rc)
+		krdma_sends_free(ch);
 	if (!rc && ch->sends)
 		rc = krdma_sends_map(ch);
 	if (!rc)

@@ -286,16 +286,17 @@ bool krdma_post_refused(struct krdma_channel *ch, int err)
 
 /* ---- the service's registrations ---- */
 
-static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *first, u32 n,
-			       bool alone, int *ret)
+static bool krdma_post_wrs_try(struct krdma_channel *ch, u32 connection, struct ib_send_wr *first,
+			       u32 n, bool waits, int *ret)
 {
 	const struct ib_send_wr *bad = NULL, *wr;
 	u32 posted = 0;
 	int rc = 0;
 
 	krdma_channel_lock(ch);
-	if (ch->state == KRDMA_CHANNEL_UP) {
-		if (alone && ch->outstanding) {
+	if (ch->state == KRDMA_CHANNEL_UP && ch->connections == connection) {
+		if (waits && ch->outstanding && ch->dev->policy.repeats &&
+		    first->opcode == IB_WR_REG_MR) {
 			krdma_channel_unlock(ch);
 			return false;
 		}
@@ -331,6 +332,7 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
 /**
  * krdma_post_wrs - post work requests whose completions the caller handles
  * @ch: channel
+ * @connection: of its ->connections the one that the work requests are for
  * @first: chain of signalled work requests
  * @n: their number, at most KRDMA_REG_SLOTS
  *
@@ -346,14 +348,14 @@ static bool krdma_post_wrs_try(struct krdma_channel *ch, struct ib_send_wr *firs
  *	refuses a registration; or the error with which it refuses the first: then none is
  *	posted, and the session goes on
  */
-int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n)
+int krdma_post_wrs(struct krdma_channel *ch, u32 connection, struct ib_send_wr *first, u32 n)
 {
-	bool alone = ch->dev->policy.repeats && first->opcode == IB_WR_REG_MR;
 	int posted;
 
-	if (!wait_event_timeout(ch->tx_wait, krdma_post_wrs_try(ch, first, n, alone, &posted),
+	if (!wait_event_timeout(ch->tx_wait,
+				krdma_post_wrs_try(ch, connection, first, n, true, &posted),
 				msecs_to_jiffies(krdma_channel_alone_ms(ch))))
-		krdma_post_wrs_try(ch, first, n, false, &posted);
+		krdma_post_wrs_try(ch, connection, first, n, false, &posted);
 	return posted;
 }
 
@@ -429,8 +431,11 @@ int krdma_post_setup(struct krdma_channel *ch)
 {
 	int rc = ch->tx ? 0 : krdma_control_setup(ch);
 
-	if (rc)
+	/* The next attempt does not find half of it. */
+	if (rc) {
+		krdma_control_teardown(ch);
 		return rc;
+	}
 	ch->set_up = true;
 	rc = krdma_control_map(ch);
 	if (rc)

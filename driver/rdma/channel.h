@@ -14,7 +14,8 @@ struct krdma_path {
 	struct sockaddr_storage src;   /* as requested: AF_UNSPEC for any */
 	struct sockaddr_storage dst;   /* the peer */
 	struct sockaddr_storage local; /* as connected; AF_UNSPEC: not yet */
-	struct mutex lock;             /* who sets up the first channel */
+	struct mutex lock;             /* to set up a channel, or to give back what they stand on */
+	u32 users;                     /* channels that are set up */
 	struct krdma_device *dev; /* holds a reference; NULL: no channel so far, or it is gone */
 	bool gone;                /* the device goes: so does ->pd; session->lock */
 	char device[64];          /* its name */

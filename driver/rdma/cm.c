@@ -261,14 +261,15 @@ static int krdma_path_attach(struct krdma_channel *ch, struct ib_device *ib)
 	struct ib_pd *pd;
 	int rc = 0;
 
-	if (!krdma_device_attach(ib, ch)) {
-		struct krdma_device *dev = READ_ONCE(path->dev);
-
-		ch->cause = dev && dev->ib != ib ? "its route is over another RDMA device" :
-						   "the RDMA device is being removed";
-		return -ENOTCONN;
-	}
 	mutex_lock(&path->lock);
+	if (!krdma_device_attach(ib, ch)) {
+		ch->cause = path->dev && path->dev->ib != ib ?
+				    "its route is over another RDMA device" :
+				    "the RDMA device is being removed";
+		rc = -ENOTCONN;
+		goto out;
+	}
+	path->users++;
 	if (!path->pd) {
 		pd = krdma_inject(ib_alloc_pd(ib, 0), ERR_PTR(-ENOMEM));
 		rc = PTR_ERR_OR_ZERO(pd);
@@ -278,9 +279,10 @@ static int krdma_path_attach(struct krdma_channel *ch, struct ib_device *ib)
 			path->epoch = path->epoch % U8_MAX + 1;
 	}
 	ch->pd = path->pd;
-	mutex_unlock(&path->lock);
 	if (rc)
 		ch->cause = "a queue pair could not be made";
+out:
+	mutex_unlock(&path->lock);
 	return rc;
 }
 
@@ -643,6 +645,9 @@ void krdma_conn_rest(struct krdma_channel *ch)
 	WRITE_ONCE(ch->dev, NULL);
 	krdma_channel_unlock(ch);
 	krdma_device_put(dev);
+	mutex_lock(&ch->path->lock);
+	ch->path->users--;
+	mutex_unlock(&ch->path->lock);
 }
 
 /**
@@ -661,15 +666,17 @@ void krdma_conn_release(struct krdma_channel *ch)
 
 /**
  * krdma_path_release - give back the protection domain and the device of a path
- * @path: path without a channel that is set up, and without a registration
+ * @path: path without a registration; nothing is done if a channel on it is set up
  *
  * Context: process.
  */
 void krdma_path_release(struct krdma_path *path)
 {
-	struct krdma_device *dev;
+	struct krdma_device *dev = NULL;
 
 	mutex_lock(&path->lock);
+	if (path->users)
+		goto out;
 	if (path->pd)
 		ib_dealloc_pd(path->pd);
 	WRITE_ONCE(path->pd, NULL);
@@ -677,6 +684,7 @@ void krdma_path_release(struct krdma_path *path)
 	/* ORDER: a later channel finds neither. */
 	WRITE_ONCE(path->gone, false);
 	WRITE_ONCE(path->dev, NULL);
+out:
 	mutex_unlock(&path->lock);
 	if (dev)
 		krdma_device_put(dev);

@@ -195,6 +195,10 @@ void krdma_channel_tick(struct work_struct *work)
 	if (ch->state == KRDMA_CHANNEL_UP && ch->lost &&
 	    time_after_eq(jiffies, ch->lost_at + msecs_to_jiffies(KRDMA_LOST_MS)))
 		krdma_channel_lost(ch, ch->lost);
+	/* Of a new session this is the session's. */
+	if (ch->state == KRDMA_CHANNEL_CONNECTING && ch->inbound &&
+	    time_after_eq(jiffies, ch->last_wc + msecs_to_jiffies(KRDMA_ESTABLISH_MS)))
+		krdma_channel_lost(ch, "the connection was not completed");
 	soonest = ch->data ? ch->data->expire(ch) : KTIME_MAX;
 	if (ch->state == KRDMA_CHANNEL_UP) {
 		beat = krdma_channel_beat(ch, &ping);

@@ -89,7 +89,7 @@ static inline void krdma_post_alive(struct krdma_channel *ch)
 void krdma_post_broken(struct krdma_channel *ch, const struct ib_wc *wc);
 bool krdma_post_lost(struct krdma_channel *ch, int err);
 bool krdma_post_refused(struct krdma_channel *ch, int err);
-int krdma_post_wrs(struct krdma_channel *ch, struct ib_send_wr *first, u32 n);
+int krdma_post_wrs(struct krdma_channel *ch, u32 connection, struct ib_send_wr *first, u32 n);
 void krdma_post_completed(struct krdma_channel *ch, const struct ib_wc *wc);
 void krdma_post_completed_locked(struct krdma_channel *ch, const struct ib_wc *wc);
 int krdma_post_setup(struct krdma_channel *ch);

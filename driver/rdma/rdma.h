@@ -66,6 +66,8 @@
 #define KRDMA_RETRIES 6
 /* A work request may be outstanding so many times longer, as long as others complete. */
 #define KRDMA_OLD_FACTOR 8
+/* A channel of a session that is up may be accepted and not established for so long. */
+#define KRDMA_ESTABLISH_MS 10000
 /* The peer disconnected: so long what came before may take to be handled; milliseconds. */
 #define KRDMA_LOST_MS 1000
 /* On iWARP all is one stream: a sign of life comes behind all before it, and is sent again. */

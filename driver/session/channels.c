@@ -119,10 +119,22 @@ void krdma_channels_begun(struct krdma_channel *ch)
 /* The first is lost: for a while it may come back. */
 static void krdma_session_away(struct krdma_session *sess)
 {
+	struct krdma_channel *ch;
+	u32 i;
+
 	lockdep_assert_held(&sess->lock);
 	if (sess->resuming)
 		return;
 	sess->resuming = true;
+	/* It is connected before the others, however long that of one of them would last. */
+	krdma_for_each_channel(ch, sess, i) {
+		spin_lock(&ch->lock);
+		if (ch->first && !ch->inbound && ch->state == KRDMA_CHANNEL_CONNECTING) {
+			krdma_channel_close(ch);
+			complete(&ch->cm_done);
+		}
+		krdma_channel_unlock_later(ch);
+	}
 	sess->lost_at = jiffies;
 	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
@@ -198,6 +210,9 @@ void krdma_channel_end(struct krdma_channel *ch)
 		krdma_conn_rest(ch);
 	if (ch->first && !ch->inbound && ch->connections)
 		krdma_fence_ask(ch);
+	/* Perhaps the route was that of another device. */
+	if (!ch->inbound && !ch->path->epoch)
+		krdma_path_release(ch->path);
 	krdma_channel_lock(ch);
 	krdma_channel_set_state(ch, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
@@ -326,12 +341,12 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 }
 
 /* Return: where the attempts are counted, with this one; NULL if there are too many */
-static atomic_t *krdma_attempt_begin(const struct krdma_session *sess)
+static atomic_t *krdma_attempt_begin(const struct krdma_path *path)
 {
 	struct krdma_sockaddr to;
 	atomic_t *attempts;
 
-	krdma_addr_to_user(&sess->dst, &to);
+	krdma_addr_to_user(&path->dst, &to);
 	attempts = &krdma_attempts[jhash(to.addr, sizeof(to.addr), krdma_incarnation) %
 				   KRDMA_ATTEMPTS_HASH];
 	if (atomic_inc_return(attempts) <= KRDMA_ATTEMPTS)
@@ -363,7 +378,7 @@ void krdma_channels_work(struct work_struct *work)
 		/* One attempt for a path: the others on it would fail likewise. */
 		if ((ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) || (lost & BIT(path->index)))
 			continue;
-		attempts = krdma_attempt_begin(sess);
+		attempts = krdma_attempt_begin(path);
 		deferred = !attempts;
 		if (deferred)
 			break;
@@ -475,6 +490,10 @@ const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id 
 		krdma_channel_close(ch);
 		krdma_channel_unlock(ch);
 	}
+	krdma_channel_lock(ch);
+	if (ch->state == KRDMA_CHANNEL_CONNECTING)
+		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_ESTABLISH_MS));
+	krdma_channel_unlock(ch);
 	krdma_session_begun(ch, 0, NULL);
 	return cause;
 }

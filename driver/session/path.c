@@ -228,33 +228,37 @@ static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_ms
 	struct krdma_fence *fence = rpc->arg;
 	struct krdma_session *sess = fence->sess;
 	u32 connection;
-	bool again;
 
 	spin_lock_bh(&sess->lock);
 	connection = fence->asked;
 	fence->busy = false;
-	again = fence->wanted;
+	/* It may be lost again since. */
+	fence->wanted = fence->connection != connection && sess->state == KRDMA_SESSION_UP;
+	if (fence->wanted)
+		queue_work(krdma_rpc_wq, &fence->work);
 	spin_unlock_bh(&sess->lock);
 	if (!err)
 		fence->ch->data->fenced(fence->ch, connection);
-	if (again && !err)
-		queue_work(krdma_rpc_wq, &fence->work);
 }
 
-/* Ask for the end of the target's queue pair. Without memory its next connection is the fence. */
+/* Ask for the end of the target's queue pair. */
 static void krdma_fence_work(struct work_struct *work)
 {
 	struct krdma_fence *fence = container_of(work, struct krdma_fence, work);
 	struct krdma_session *sess = fence->sess;
 	struct krdma_wire_fence *msg;
 	struct krdma_rpc *rpc = NULL;
+	u32 qp_num;
 	bool ask;
 
 	/* If it has to wait, it is queued again. */
 	if (!krdma_credit_take(sess, &fence->credit))
 		return;
 	spin_lock_bh(&sess->lock);
-	ask = fence->wanted && !fence->busy;
+	/* A later connection is a fence, too. */
+	ask = fence->wanted && !fence->busy &&
+	      READ_ONCE(fence->ch->connections) == fence->connection;
+	qp_num = fence->qp_num;
 	if (ask) {
 		fence->wanted = false;
 		fence->busy = true;
@@ -266,7 +270,7 @@ static void krdma_fence_work(struct work_struct *work)
 	msg = rpc ? krdma_credit_build(&fence->credit, KRDMA_WIRE_FENCE, sizeof(*msg), 0) : NULL;
 	if (msg) {
 		msg->channel = cpu_to_le32(fence->ch->index);
-		msg->qp_num = cpu_to_le32(fence->qp_num);
+		msg->qp_num = cpu_to_le32(qp_num);
 	}
 	if (ask && (!rpc || krdma_rpc_post(sess, &fence->credit, rpc))) {
 		spin_lock_bh(&sess->lock);
@@ -305,10 +309,15 @@ void krdma_fence_ask(struct krdma_channel *ch)
 	struct krdma_fence *fence = &sess->fences[ch->index];
 
 	spin_lock_bh(&sess->lock);
-	fence->ch = ch;
-	fence->connection = ch->connections;
-	fence->qp_num = ch->qp_num;
-	fence->wanted = sess->state == KRDMA_SESSION_UP;
+	/* Not of an attempt to connect again, which was never up. */
+	if (fence->connection != ch->connections) {
+		fence->ch = ch;
+		fence->connection = ch->connections;
+		fence->qp_num = ch->qp_num;
+	}
+	/* Once more if there was no memory for it. */
+	fence->wanted = sess->state == KRDMA_SESSION_UP && !fence->busy &&
+			ch->fenced_connection != ch->connections;
 	if (fence->wanted)
 		queue_work(krdma_rpc_wq, &fence->work);
 	spin_unlock_bh(&sess->lock);

@@ -206,8 +206,8 @@ static u32 krdma_segments_released(const struct krdma_export *export)
  * What others have left for the service is done then.
  *
  * Context: the session's service.
- * Return: replies to RECALL handled; -ESTALE: the grant is over; -EAGAIN: the path's device goes; or
- *	-ENOTCONN
+ * Return: replies to RECALL handled; -ESTALE: the grant is over; -EAGAIN: the path's device
+ *	goes; or -ENOTCONN
  */
 static int krdma_segments_wait_event(struct krdma_grant *grant, u32 released, long timeout)
 {
@@ -422,6 +422,33 @@ static int krdma_segment_room(struct krdma_grant *grant, unsigned long until)
 	return 0;
 }
 
+/* A key of a segment that there is, for one more path. Return: as krdma_segment_get() */
+static struct krdma_seg *krdma_segment_key(struct krdma_seg *seg, struct krdma_path *path,
+					   bool needed, unsigned long until)
+{
+	struct krdma_grant *grant = seg->grant;
+	u32 released;
+	int rc;
+
+	while (!seg->keys[path->index]) {
+		released = krdma_segments_released(grant->export);
+		rc = krdma_seg_key_prepare(seg, path);
+		if (rc && !needed)
+			return NULL;
+		if (rc && rc != -ENOMEM)
+			return ERR_PTR(rc);
+		if (!rc)
+			break;
+		/* Not this one. */
+		seg->busy = true;
+		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released, until);
+		seg->busy = false;
+		if (rc < 0)
+			return ERR_PTR(rc == -EDQUOT ? -ENOMEM : rc);
+	}
+	return seg;
+}
+
 /**
  * krdma_segment_get - a segment of a grant, registered or prepared
  * @grant: grant
@@ -454,8 +481,7 @@ struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, struct
 	}
 	if (seg) {
 		list_move_tail(&seg->node, &grant->sess->segs);
-		rc = seg->keys[path->index] ? 0 : krdma_seg_key_prepare(seg, path);
-		return !rc ? seg : needed ? ERR_PTR(rc) : NULL;
+		return krdma_segment_key(seg, path, needed, until);
 	}
 	for (;;) {
 		krdma_error_init(&grant->error);

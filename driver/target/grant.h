@@ -20,6 +20,7 @@ struct krdma_seg {
 	u64 index;
 	bool busy;           /* needed by the request in work */
 	bool recalled;       /* a RECALL of it is under way */
+	bool lost;           /* a registration of it could not be ended: nor can its pages be */
 	struct page **pages; /* of a file: pages taken; else NULL */
 	unsigned int npages;
 	u32 length;

@@ -217,7 +217,7 @@ void krdma_seg_free(struct krdma_seg *seg)
 {
 	struct krdma_grant *grant = seg->grant;
 	struct krdma_session *sess = grant->sess;
-	bool all = true;
+	bool all = !seg->lost;
 	u32 p;
 
 	xa_erase(&grant->segs, seg->index);
@@ -278,22 +278,26 @@ static struct krdma_channel *krdma_svc_channel(struct krdma_session *sess,
 	return NULL;
 }
 
-/* The queue pair of a connection is gone, or the session is about to end. */
+/* The queue pair of a connection that was up is gone, or the session is about to end. */
 static bool krdma_svc_gone(const struct krdma_channel *ch, u32 connection)
 {
-	return READ_ONCE(ch->connections) != connection ||
-	       READ_ONCE(ch->state) == KRDMA_CHANNEL_DEAD || krdma_session_over(ch->sess);
+	enum krdma_channel_state state = READ_ONCE(ch->state);
+
+	return READ_ONCE(ch->connections) != connection || state == KRDMA_CHANNEL_DEAD ||
+	       state == KRDMA_CHANNEL_CONNECTING || krdma_session_over(ch->sess);
 }
 
-/* No queue pair of a path is being taken apart; or the session is about to end. */
-static bool krdma_svc_quiet(const struct krdma_session *sess, const struct krdma_path *path)
+/* A channel of a path is up, or it has no queue pair; or the session is about to end. */
+static bool krdma_svc_settled(const struct krdma_session *sess, const struct krdma_path *path)
 {
 	struct krdma_channel *ch;
 	u32 i;
 
+	if (krdma_session_over(sess) || krdma_path_up(sess, path))
+		return true;
 	krdma_for_each_channel(ch, sess, i)
-		if (READ_ONCE(ch->path) == path && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
-			return krdma_session_over(sess);
+		if (READ_ONCE(ch->path) == path && READ_ONCE(ch->state) != KRDMA_CHANNEL_DEAD)
+			return false;
 	return true;
 }
 
@@ -305,14 +309,19 @@ static bool krdma_svc_quiet(const struct krdma_session *sess, const struct krdma
  */
 static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **keys, u32 n)
 {
-	struct krdma_channel *ch = krdma_svc_channel(sess, keys[0]->path);
+	struct krdma_path *path = keys[0]->path;
+	struct krdma_channel *ch;
 	u32 connection, i;
 	bool same;
 	int rc;
 
-	if (!ch) {
-		wait_event_idle(sess->wait, krdma_svc_quiet(sess, keys[0]->path));
-		return krdma_session_over(sess) ? -ENOTCONN : -EAGAIN;
+	while (!(ch = krdma_svc_channel(sess, path))) {
+		/* Bounded: one that is accepted is established in time, or is taken apart. */
+		wait_event_idle(sess->wait, krdma_svc_settled(sess, path));
+		if (krdma_session_over(sess))
+			return -ENOTCONN;
+		if (!krdma_path_up(sess, path))
+			return -EAGAIN;
 	}
 	connection = ch->connections;
 	krdma_channel_unlock(ch);
@@ -324,7 +333,7 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	}
 	reinit_completion(&sess->svc_done);
 	atomic_set(&sess->svc_pending, n + 1);
-	rc = krdma_post_wrs(ch, &keys[0]->wr.wr, n);
+	rc = krdma_post_wrs(ch, connection, &keys[0]->wr.wr, n);
 	/* Bounded: a channel that fails breaks the queue pair, which flushes. */
 	if (!atomic_sub_and_test(n - max(rc, 0) + 1, &sess->svc_pending))
 		wait_for_completion(&sess->svc_done);
@@ -359,9 +368,7 @@ static int krdma_svc_wait(struct krdma_session *sess, const struct krdma_path *p
 	wait_event_idle(sess->wait, krdma_svc_back(sess, path));
 	if (krdma_session_over(sess))
 		return -ENOTCONN;
-	if (krdma_path_up(sess, path))
-		return 0;
-	return READ_ONCE(sess->ch->resumes) ? -EAGAIN : -ENOTCONN;
+	return krdma_path_up(sess, path) ? 0 : -EAGAIN;
 }
 
 /* Each registration has but one key: it ends with it. */
@@ -524,7 +531,7 @@ void krdma_seg_unregistered(struct krdma_seg *seg, struct krdma_path *path)
 	if (!krdma_seg_valid(seg))
 		krdma_seg_free(seg);
 	else if (key && !key->valid && !krdma_seg_key_free(key))
-		kref_get(&seg->grant->export->ref);
+		seg->lost = true;
 }
 
 /**
@@ -544,7 +551,7 @@ void krdma_segs_path_gone(struct krdma_session *sess, struct krdma_path *path)
 		struct krdma_seg_key *key = seg->keys[path->index];
 
 		if (key && !krdma_seg_key_free(key))
-			kref_get(&seg->grant->export->ref);
+			seg->lost = true;
 		/* A RECALL under way has it in its list. */
 		if (key && !seg->recalled && !krdma_seg_valid(seg))
 			krdma_seg_free(seg);

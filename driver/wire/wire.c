@@ -139,7 +139,9 @@ static const char *krdma_wire_check_fence(const union krdma_wire_msg *msg, u32 n
 {
 	u32 channel = le32_to_cpu(msg->fence.channel);
 
-	return channel && channel < KRDMA_WIRE_CHANNELS_MAX ? NULL : "channel outside its limits";
+	if (!channel || channel >= KRDMA_WIRE_CHANNELS_MAX)
+		return "channel outside its limits";
+	return msg->fence.qp_num ? NULL : "queue pair 0";
 }
 
 static const char *krdma_wire_check_message_reply(const union krdma_wire_msg *msg, u32 n)

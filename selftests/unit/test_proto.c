@@ -627,6 +627,7 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 		break;
 	case KRDMA_WIRE_FENCE:
 		put(m + 16, 4, 1 + random32() % 8);
+		put(m + 20, 4, random_id());
 		break;
 	case KRDMA_WIRE_DIGEST:
 		put(m + 24, 8, random64() >> 1);
@@ -1083,7 +1084,8 @@ static const struct field {
 	{ "fence", 16, 4, 8, NULL },
 	{ "fence", 16, 4, 9, "channel outside its limits" },
 	{ "fence", 16, 4, U32_MAX, "channel outside its limits" },
-	{ "fence", 20, 4, 0, NULL },
+	{ "fence", 20, 4, 0, "queue pair 0" },
+	{ "fence", 20, 4, 1, NULL },
 	{ "fence", 20, 4, U32_MAX, NULL },
 
 	/* BYE */

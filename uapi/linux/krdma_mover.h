@@ -355,8 +355,8 @@ enum krdma_path_policy {
  *
  * A session that the same user already has with the peer, with the same
  * addresses and in the same network namespace, is shared, if it was made with the same
- * KRDMA_CONNECT_FAIL_FAST, @resume_s, @keepalive_s, @policy and @paths. With KRDMA_CONNECT_MESSAGES only
- * a session that was made with the flag is shared.
+ * KRDMA_CONNECT_FAIL_FAST, @resume_s, @keepalive_s, @policy and @paths. With
+ * KRDMA_CONNECT_MESSAGES only a session that was made with the flag is shared.
  */
 struct krdma_ioc_connect {
 	__u32 size;
