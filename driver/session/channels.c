@@ -53,7 +53,7 @@ module_param_cb(channels, &krdma_channels_ops, &krdma_channels, 0644);
 __MODULE_PARM_TYPE(channels, "uint");
 MODULE_PARM_DESC(
 	channels,
-	"most queue pairs of a session, 1 to 9; 0: one, and one for each of several processors, up to 8 (0)");
+	"most queue pairs of a session, 1 to 9; 0: one, and one for each processor and path, up to 8 (0)");
 
 /**
  * krdma_channels_wanted - how many channels a session of this host is to have
