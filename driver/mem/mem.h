@@ -150,9 +150,7 @@ struct krdma_mapping *krdma_mem_map_later(struct krdma_mem *mem);
 /**
  * krdma_mem_mapped - DMA addresses of pinned memory, if a device has used it before
  * @mem: the memory; the caller holds it
- * @dev: the device; only compared, it may be gone
- *
- * When a device is gone its mappings are of none.
+ * @dev: the device; only compared, it may be gone, and its mappings are of none then
  *
  * Context: any.
  * Return: the mapping, or NULL

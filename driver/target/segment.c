@@ -262,18 +262,22 @@ static void krdma_svc_done(struct ib_cq *cq, struct ib_wc *wc)
 		complete(&sess->svc_done);
 }
 
-/* A channel of a path that registrations can be posted on: NULL, or locked. */
+/* A channel of a path that registrations can be posted on, and its connection; or NULL. */
 static struct krdma_channel *krdma_svc_channel(struct krdma_session *sess,
-					       const struct krdma_path *path)
+					       const struct krdma_path *path, u32 *connection)
 {
 	struct krdma_channel *ch;
 	u32 i;
 
 	krdma_for_each_channel(ch, sess, i) {
+		bool up;
+
 		krdma_channel_lock(ch);
-		if (ch->path == path && ch->state == KRDMA_CHANNEL_UP)
-			return ch;
+		up = ch->path == path && ch->state == KRDMA_CHANNEL_UP;
+		*connection = ch->connections;
 		krdma_channel_unlock(ch);
+		if (up)
+			return ch;
 	}
 	return NULL;
 }
@@ -315,7 +319,7 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	bool same;
 	int rc;
 
-	while (!(ch = krdma_svc_channel(sess, path))) {
+	while (!(ch = krdma_svc_channel(sess, path, &connection))) {
 		/* Bounded: one that is accepted is established in time, or is taken apart. */
 		wait_event_idle(sess->wait, krdma_svc_settled(sess, path));
 		if (krdma_session_over(sess))
@@ -323,8 +327,6 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 		if (!krdma_path_up(sess, path))
 			return -EAGAIN;
 	}
-	connection = ch->connections;
-	krdma_channel_unlock(ch);
 	for (i = 0; i < n; i++) {
 		keys[i]->cqe.done = krdma_svc_done;
 		keys[i]->wr.wr.wr_cqe = &keys[i]->cqe;
