@@ -130,12 +130,16 @@ struct krdma_connect_options connect_options(uint32_t flags, uint64_t timeout_ns
  */
 int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,
 		    uint32_t *session, struct krdma_sockaddr *peer);
-/* The value of --resume: seconds or "always", 0 for not at all. Return: 0, or the exit status. */
-int resume_option(const char *text, struct krdma_connect_options *options);
+/* Options of commands that connect, beside their own. */
+enum {
+	OPT_RESUME = OPT_LONG_ONLY + 100,
+	OPT_PATH,
+	OPT_POLICY
+};
 
-/* The values of --path and --policy. Return: 0, or the exit status. */
-int path_option(const char *text, struct krdma_connect_options *options);
-int policy_option(const char *text, struct krdma_connect_options *options);
+/* The value of one of these. Return: 0, or the exit status. */
+int connect_option(int option, const char *text, struct krdma_connect_options *options);
+
 #define PATH_HELP                                                                                   \
 	"  --path HOST       one more path to the peer: another address of it; up to three\n"       \
 	"  --policy NAME     which path an operation takes: 'in-flight', the one with the fewest\n" \

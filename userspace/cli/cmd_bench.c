@@ -28,8 +28,6 @@ enum {
 	OPT_LATENCY,
 	OPT_PINNED,
 	OPT_TIMEOUT,
-	OPT_PATH,
-	OPT_POLICY,
 	OPT_UNPLACED,
 	OPT_PLACED,
 	OPT_VERIFY
@@ -336,10 +334,8 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 			return usage_error("'%s' is not a time in seconds", optarg);
 		return -1;
 	case OPT_PATH:
-		rc = path_option(optarg, &opts->connect);
-		return rc ? rc : -1;
 	case OPT_POLICY:
-		rc = policy_option(optarg, &opts->connect);
+		rc = connect_option(c, optarg, &opts->connect);
 		return rc ? rc : -1;
 	default:
 		return common_option(&cmd_bench, argv, c);

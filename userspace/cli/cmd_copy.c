@@ -15,9 +15,6 @@
 enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
-	OPT_RESUME,
-	OPT_PATH,
-	OPT_POLICY,
 	OPT_VERIFY,
 	OPT_PLACED
 };
@@ -87,17 +84,9 @@ static int copy_options(const struct command *command, int argc, char **argv,
 				return usage_error("'%s' is not a time in seconds", optarg);
 			break;
 		case OPT_RESUME:
-			rc = resume_option(optarg, &opts->connect);
-			if (rc)
-				return rc;
-			break;
 		case OPT_PATH:
-			rc = path_option(optarg, &opts->connect);
-			if (rc)
-				return rc;
-			break;
 		case OPT_POLICY:
-			rc = policy_option(optarg, &opts->connect);
+			rc = connect_option(c, optarg, &opts->connect);
 			if (rc)
 				return rc;
 			break;

@@ -11,9 +11,6 @@
 enum {
 	OPT_LINES = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
-	OPT_RESUME,
-	OPT_PATH,
-	OPT_POLICY,
 	OPT_VALUE
 };
 
@@ -55,17 +52,9 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 				return usage_error("'%s' is not a time in seconds", optarg);
 			break;
 		case OPT_RESUME:
-			rc = resume_option(optarg, &opts->connect);
-			if (rc)
-				return rc;
-			break;
 		case OPT_PATH:
-			rc = path_option(optarg, &opts->connect);
-			if (rc)
-				return rc;
-			break;
 		case OPT_POLICY:
-			rc = policy_option(optarg, &opts->connect);
+			rc = connect_option(c, optarg, &opts->connect);
 			if (rc)
 				return rc;
 			break;

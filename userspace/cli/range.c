@@ -20,7 +20,7 @@ struct krdma_connect_options connect_options(uint32_t flags, uint64_t timeout_ns
 	};
 }
 
-int resume_option(const char *text, struct krdma_connect_options *options)
+static int resume_option(const char *text, struct krdma_connect_options *options)
 {
 	uint64_t seconds = KRDMA_RESUME_ALWAYS;
 
@@ -32,7 +32,7 @@ int resume_option(const char *text, struct krdma_connect_options *options)
 	return DONE;
 }
 
-int path_option(const char *text, struct krdma_connect_options *options)
+static int path_option(const char *text, struct krdma_connect_options *options)
 {
 	static struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
 	const unsigned int most = KRDMA_PATHS_MAX - 1;
@@ -46,7 +46,7 @@ int path_option(const char *text, struct krdma_connect_options *options)
 	return DONE;
 }
 
-int policy_option(const char *text, struct krdma_connect_options *options)
+static int policy_option(const char *text, struct krdma_connect_options *options)
 {
 	static const char *const names[] = {
 		[KRDMA_POLICY_IN_FLIGHT] = "in-flight",
@@ -62,6 +62,13 @@ int policy_option(const char *text, struct krdma_connect_options *options)
 		return DONE;
 	}
 	return usage_error("'%s' is no policy: in-flight, round-robin or latency", text);
+}
+
+int connect_option(int option, const char *text, struct krdma_connect_options *options)
+{
+	if (option == OPT_RESUME)
+		return resume_option(text, options);
+	return option == OPT_PATH ? path_option(text, options) : policy_option(text, options);
 }
 
 int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,

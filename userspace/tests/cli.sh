@@ -329,6 +329,14 @@ resumes()
 check "put --resume" resumes 7 'resume 7'
 check "put --resume always" resumes always 'resume 65535'
 check "put --resume 0: the session ends with its connection" resumes 0 'resume 0 fail_fast'
+paths()
+{
+	run 0 put "$@" data h/scratch && grep -q "^connect .* resume 0 paths 2 policy 1\$" log
+}
+check "put --path, twice, and --policy" paths --path fd00::7 --path fd00::8 --policy round-robin
+check "put --policy of no such name" fails 2 "'best' is no policy" put --policy best data h/scratch
+check "put --path, four times" fails 2 'at most 3 --path' \
+	put --path fd00::5 --path fd00::6 --path fd00::7 --path fd00::8 data h/scratch
 check "put --resume of too long a time" fails 2 "'3601' is not a number of seconds, 0 to 3600" \
 	put --resume 3601 data h/scratch
 check "put -Q 0" fails 2 "'0' is not a depth, 1 to 1024" put -Q 0 data h/scratch

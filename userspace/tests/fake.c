@@ -216,12 +216,15 @@ static int do_connect(struct krdma_ioc_connect *arg)
 {
 	char text[INET6_ADDRSTRLEN];
 	unsigned int port, scope;
+	char paths[48] = "";
 
 	take_apart(&arg->dst, text, &port, &scope);
-	say("connect %s port %u scope %u timeout %u resume %u%s%s%s\n", text, port, scope,
+	if (arg->npaths || arg->policy)
+		snprintf(paths, sizeof(paths), " paths %u policy %u", arg->npaths, arg->policy);
+	say("connect %s port %u scope %u timeout %u resume %u%s%s%s%s\n", text, port, scope,
 	    arg->timeout_ms, arg->resume_s, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
 	    arg->flags & KRDMA_CONNECT_MESSAGES ? " messages" : "",
-	    arg->flags & KRDMA_CONNECT_FAIL_FAST ? " fail_fast" : "");
+	    arg->flags & KRDMA_CONNECT_FAIL_FAST ? " fail_fast" : "", paths);
 	if (getenv("KRDMA_FAKE_REFUSE") && !refused) {
 		refused = true;
 		return give(ECONNREFUSED, "nobody listens at %s", text);
