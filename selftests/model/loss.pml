@@ -3,14 +3,18 @@
  * What happens to WRITEs when a channel is lost (driver/initiator/loss.c): a program
  * writes 1, then 2 to the same byte, each when the one before has ended, while channel 1 is lost and
  * connected again, at any point. The network loses, delays, reorders and repeats packets, requests
- * to connect and accepts. Channel 0 is the first: the session would end with it.
+ * to connect and accepts; a FENCE and its reply go over channel 0, which loses nothing. Channel 0
+ * is the first: the session would end with it, or resume (resume.pml).
  *
  * For spin, by selftests/tools/check. When a WRITE has ended, nothing of it and of those before
- * arrives any more: the assertion. Without one of the two rules that make the fence, spin has to
+ * arrives any more: the assertion. Without one of the rules that make the fence, spin has to
  * find a run that breaks it:
  *
- *	NO_FENCE	a WRITE is repeated at once, not when its channel has been up again
+ *	NO_FENCE	a WRITE is repeated at once, not when its channel has been up again, or
+ *			the target has replied to the FENCE of its connection
  *	NO_REPLACE	the target accepts a channel although it has the last queue pair of it
+ *	NO_END		the target replies to a FENCE and keeps its queue pair
+ *	NO_NAME		a FENCE names the last connection that was asked for, not the one that is lost
  */
 #define WRITES 2
 /* Connection 0 is the first channel's, 1 to LAST are channel 1's, one after the other. */
@@ -30,6 +34,10 @@ byte ended;      /* WRITEs */
 bool qp[LAST + 1];
 bool made[LAST + 1];
 bool done[PACKETS];
+
+/* FENCE by the connection that is lost: which one it names, 0: not sent; and the reply to it. */
+byte fence[LAST + 1];
+bool fenced[LAST + 1];
 
 /* The network: what is on its way. */
 bool sent[PACKETS];
@@ -90,6 +98,17 @@ end:
 		:: skip /* lost */
 		fi;
 		n = 0 }
+	/* A FENCE: the queue pair that it names ends, if there is one. */
+	:: atomic { (fence[1] && !fenced[1]) || (fence[2] && !fenced[2]) ->
+		if
+		:: fence[1] && !fenced[1] -> n = 1
+		:: fence[2] && !fenced[2] -> n = 2
+		fi;
+#ifndef NO_END
+		qp[fence[n]] = false;
+#endif
+		fenced[n] = true;
+		n = 0 }
 	/* It loses a queue pair, or notices that the initiator has. */
 	:: atomic { qp[1] -> qp[1] = false }
 	:: atomic { qp[2] -> qp[2] = false }
@@ -106,6 +125,11 @@ end:
 	:: atomic { !up && began < LAST -> began++; asked[began] = true }
 	:: atomic { !up && began > 1 && !asked[began] -> asked[began] = true }
 	:: atomic { !up && began > 1 && accepted[began] -> up = began; was_up = began }
+#ifndef NO_NAME
+	:: atomic { !up && !fence[was_up] -> fence[was_up] = was_up }
+#else
+	:: atomic { !up && !fence[was_up] -> fence[was_up] = began }
+#endif
 	od
 }
 
@@ -127,7 +151,7 @@ active proctype writer()
 		:: atomic { (!n || up == n) && acked[n * WRITES + ended] -> ended++; n = 0; break }
 		:: atomic { n && up != n ->
 #ifndef NO_FENCE
-			(was_up > n);
+			(was_up > n || fenced[n]);
 #endif
 			break }
 		od
