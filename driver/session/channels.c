@@ -326,8 +326,11 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 	if (rc && READ_ONCE(sess->state) == KRDMA_SESSION_UP)
 		pr_info_ratelimited("krdma_mover: session %llu has no channel %u: %s (%pe)\n",
 				    ch->serial, ch->index, ch->cause ?: "it ended", ERR_PTR(rc));
-	/* Its module was loaded anew, or the time is over there: so are its grants. */
-	if (rc && !ch->first && ch->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
+	/*
+	 * Its module was loaded anew, or the time is over there: so are its grants. A path that was
+	 * never up may lead elsewhere, or not be admitted.
+	 */
+	if (rc && !ch->first && ch->path->epoch && ch->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
 		krdma_session_fail(sess, -ESTALE, "the peer does not know it any more",
 				   KRDMA_BYE_ENDED);
 	if (rc) {

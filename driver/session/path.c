@@ -80,7 +80,7 @@ static bool krdma_channel_leave(struct krdma_channel *ch, const struct krdma_dev
 	bool outlives;
 
 	spin_lock(&ch->lock);
-	outlives = ch->first || ch->resumes;
+	outlives = ch->first || ch->resumes || ch->dev != dev;
 	if (outlives && ch->dev == dev) {
 		/* A connect that waits for an event. */
 		if (ch->state == KRDMA_CHANNEL_CONNECTING)
@@ -215,7 +215,7 @@ struct krdma_channel *krdma_path_channel(const struct krdma_session *sess)
 		if (!best || krdma_path_better(sess, ch, best))
 			best = ch;
 		/* It is its turn, to be measured. */
-		if (!(turn / paths % KRDMA_LATENCY_AGAIN))
+		if (ch->measures && !(turn / paths % KRDMA_LATENCY_AGAIN))
 			break;
 	}
 	return best ?: sess->ch;

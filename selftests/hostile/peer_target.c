@@ -597,6 +597,8 @@ static const struct target_case cases[] = {
 	RESUMES("resume-secret", "put", 1, "deadline", RESUME, 0, 0, 40, 8, 1),
 	RESUMES("resume-feature", "put", 1, "deadline", RESUME, 0, 0, 8, 8, 1),
 	RESUMES("resume-channel", "put", 1, "deadline", RESUME, 0, 0, 6, 2, 1),
+	RESUMES("resume-epoch", "put", 0, ".", RESUME, 0, 0, 5, 1, 2),
+	RESUMES("resume-no-epoch", "put", 1, "deadline", RESUME, 0, 0, 5, 1, 0),
 	RESUMES("resume-never", "put", 1, "deadline", RESUME_IGNORED, 0, 0),
 	RESUMES("resume-refused", "put", 1, "does not know it any more", RESUME_REJECTED, 0, 0, 5,
 		1, NOT_ADMITTED),

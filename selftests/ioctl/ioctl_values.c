@@ -472,6 +472,67 @@ TEST_F(connect, chosen)
 	EXPECT_IS(-ENOENT, kst_call(fd, KRDMA_IOC_LIST, &list), "LIST of a session without its id");
 }
 
+static int connect_over(const struct krdma_path_addr *paths, __u32 npaths, __u32 policy,
+			__u64 *serial)
+{
+	struct krdma_ioc_connect cmd = {
+		.size = sizeof(cmd),
+		.dst = kst_ipv4(KST_B, KST_PORT),
+		.policy = policy,
+		.npaths = npaths,
+		.paths = (uintptr_t)paths,
+	};
+	int rc = kst_call(fd, KRDMA_IOC_CONNECT, &cmd);
+
+	*serial = cmd.serial;
+	return rc ? rc : (int)cmd.id;
+}
+
+TEST_F(connect, paths)
+{
+	struct krdma_path_addr paths[KRDMA_PATHS_MAX] = {
+		/* The same address again: another path all the same. */
+		{ .dst = { .family = AF_INET, .port = KST_PORT } },
+	};
+	struct krdma_path_info infos[8] = { 0 };
+	struct krdma_ioc_list list = {
+		.size = sizeof(list),
+		.kind = KRDMA_LIST_PATHS,
+		.entries = (uintptr_t)infos,
+		.stride = sizeof(*infos),
+		.count = KST_ARRAY_SIZE(infos),
+	};
+	int first, same, turns, one;
+	__u64 serial, other;
+	__u32 i, n = 0;
+
+	inet_pton(AF_INET, KST_B, paths[0].dst.addr);
+	EXPECT_FAILS(fd, connect_over(paths, KRDMA_PATHS_MAX, 0, &serial), -EINVAL, "4",
+		     "CONNECT with too many paths");
+	EXPECT_FAILS(fd, connect_over(NULL, 1, 0, &serial), -EFAULT, "paths",
+		     "CONNECT with paths that can't be read");
+	EXPECT_FAILS(fd, connect_over(paths + 1, 1, 0, &serial), -EINVAL, "family 0",
+		     "CONNECT with a path to nowhere");
+	EXPECT_FAILS(fd, connect_over(NULL, 0, KRDMA_POLICY_LATENCY + 1, &serial), -EINVAL,
+		     "policy 3", "CONNECT with a policy that there is not");
+	first = connect_over(paths, 1, 0, &serial);
+	EXPECT_THAT(first > 0, "CONNECT with two paths");
+	same = connect_over(paths, 1, 0, &other);
+	EXPECT_IS(serial, other, "a session is shared by those who name the same paths");
+	turns = connect_over(paths, 1, KRDMA_POLICY_ROUND_ROBIN, &other);
+	EXPECT_THAT(turns > 0 && other != serial, "not with another policy");
+	one = connect_over(NULL, 0, 0, &other);
+	EXPECT_THAT(one > 0 && other != serial, "nor with one path");
+	EXPECT_IS(0, kst_call(fd, KRDMA_IOC_LIST, &list), "LIST of paths");
+	for (i = 0; i < list.count; i++)
+		n += infos[i].session == serial;
+	EXPECT_IS(2, n, "it has both");
+	kst_destroy(fd, first);
+	kst_destroy(fd, same);
+	kst_destroy(fd, turns);
+	kst_destroy(fd, one);
+}
+
 static int disconnect(__u64 serial, __u32 timeout_ms)
 {
 	struct krdma_ioc_disconnect cmd = {

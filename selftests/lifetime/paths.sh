@@ -80,6 +80,10 @@ mend() {
 moved() {
 	echo $(($(path A "$1" bytes_written) + $(path A "$1" bytes_read)))
 }
+# wrote_since INDEX BYTES: more has moved over that path.
+wrote_since() {
+	[ "$(moved "$1")" -gt "$2" ]
+}
 ended() {
 	krdma drain --timeout 5 >/dev/null 2>&1
 	! krdma status | grep -q ^session
@@ -130,6 +134,19 @@ check_fails "no such policy" krdma2 put -q --policy best "$dir/data" nodeB/scrat
 check_fails "four more paths" krdma put -q --path 10.79.0.2 --path 10.79.0.3 --path 10.79.0.4 \
 	--path 10.79.0.5 "$dir/data" nodeB/scratch
 
+KAPI=${MODULE%/driver/*}/selftests/modules/krdma_kapi_test.ko
+if [ -e "$KAPI" ]; then
+	check "a kernel module that names two paths" insmod "$KAPI" what=loop depth=8 second=10.79.0.2
+	check "has both" wait_for "$LIMIT" all_up
+	before=$(moved 0) other=$(moved 1)
+	check "its transfers go over the first" wait_for "$LIMIT" wrote_since 0 "$before"
+	check "and the second" wait_for "$LIMIT" wrote_since 1 "$other"
+	check "it goes" rmmod krdma_kapi_test
+	wait_for "$LIMIT" ended || not_ok "its session ends" "$(krdma status)"
+else
+	skip "a kernel module that names two paths" "no $KAPI: run \"make samples\""
+fi
+
 # 2. Under load each is cut.
 user() {
 	local done=0 at
@@ -150,9 +167,6 @@ sender() {
 		done=$((done + 50))
 	done
 	echo "$done" >"$dir/sent"
-}
-wrote_since() {
-	[ "$(moved "$1")" -gt "$2" ]
 }
 # cut_path INDEX DEVICE: for longer than it takes to notice.
 cut_path() {

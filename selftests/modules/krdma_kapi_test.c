@@ -43,6 +43,8 @@
 
 static char *address = "10.77.0.2";
 module_param(address, charp, 0444);
+static char *second; /* address of one more path */
+module_param(second, charp, 0444);
 static char *name = "scratch";
 module_param(name, charp, 0444);
 static char *self = "10.77.0.1";
@@ -101,7 +103,14 @@ static struct krdma_session_handle *connect_to(const struct sockaddr_storage *ds
 					       unsigned int flags)
 {
 	struct krdma_connect_param param = { .dst = dst, .flags = flags };
+	struct sockaddr_storage other = {};
+	struct krdma_path_param path = { .dst = &other };
 
+	if (second) {
+		inet_pton_with_scope(&init_net, AF_UNSPEC, second, "7471", &other);
+		param.paths = &path;
+		param.npaths = 1;
+	}
 	return krdma_connect(client, &param);
 }
 
@@ -504,6 +513,10 @@ static bool errors_of_open(void)
 	inet_pton_with_scope(&init_net, AF_UNSPEC, address, "7999", &nowhere);
 	ok &= want(IS_ERR(krdma_connect(client, &param)));
 	param.resume_s = 1;
+	ok &= want(krdma_connect(client, &param) == ERR_PTR(-EINVAL));
+	param = (struct krdma_connect_param){ .dst = &nowhere, .npaths = KRDMA_PATHS_MAX };
+	ok &= want(krdma_connect(client, &param) == ERR_PTR(-EINVAL));
+	param = (struct krdma_connect_param){ .dst = &nowhere, .policy = 3 };
 	ok &= want(krdma_connect(client, &param) == ERR_PTR(-EINVAL));
 
 	r = krdma_open(session, name, KRDMA_RIGHT_READ, 0, NULL, NULL);
