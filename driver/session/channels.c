@@ -126,7 +126,7 @@ static void krdma_session_away(struct krdma_session *sess)
 	if (sess->resuming)
 		return;
 	sess->resuming = true;
-	/* It is connected before the others, however long that of one of them would last. */
+	/* The first channel is connected before the others: an attempt of another one ends. */
 	krdma_for_each_channel(ch, sess, i) {
 		spin_lock(&ch->lock);
 		if (ch->first && !ch->inbound && ch->state == KRDMA_CHANNEL_CONNECTING) {
@@ -210,13 +210,13 @@ void krdma_channel_end(struct krdma_channel *ch)
 		krdma_conn_rest(ch);
 	if (ch->first && !ch->inbound && ch->connections)
 		krdma_fence_ask(ch);
-	/* Perhaps the route was that of another device. */
+	/* The route may have led over another device. */
 	if (!ch->inbound && !ch->path->epoch)
 		krdma_path_release(ch->path);
 	krdma_channel_lock(ch);
 	krdma_channel_set_state(ch, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
-	/* ORDER: whoever asks from here on finds it dead. */
+	/* ORDER: a FENCE that comes from here on finds the channel dead. */
 	krdma_fence_reply(ch);
 	wake_up_all(&ch->sess->wait);
 }

@@ -554,8 +554,8 @@ void krdma_segs_path_gone(struct krdma_session *sess, struct krdma_path *path)
 
 		if (key && !krdma_seg_key_free(key))
 			seg->lost = true;
-		/* A RECALL under way has it in its list. */
-		if (key && !seg->recalled && !krdma_seg_valid(seg))
+		/* A RECALL under way has it, or a SEGS for another path. */
+		if (key && !seg->recalled && !seg->busy && !krdma_seg_valid(seg))
 			krdma_seg_free(seg);
 	}
 	krdma_path_release(path);

@@ -205,8 +205,8 @@ struct krdma_path_param {
  * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
  * @paths: the array of these
  *
- * A session is shared by those alone who want the same @resume_s, @keepalive_s, @policy, @paths
- * and KRDMA_CONNECT_FAIL_FAST.
+ * Only callers that want the same @resume_s, @keepalive_s, @policy, @paths and
+ * KRDMA_CONNECT_FAIL_FAST share a session.
  */
 struct krdma_connect_param {
 	const struct sockaddr_storage *dst;
