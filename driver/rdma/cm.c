@@ -681,9 +681,9 @@ void krdma_path_release(struct krdma_path *path)
 		ib_dealloc_pd(path->pd);
 	WRITE_ONCE(path->pd, NULL);
 	dev = path->dev;
-	/* ORDER: a later channel finds neither. */
-	WRITE_ONCE(path->gone, false);
 	WRITE_ONCE(path->dev, NULL);
+	/* ORDER: krdma_session_device() finds no device that may be gone. */
+	smp_store_release(&path->gone, false);
 out:
 	mutex_unlock(&path->lock);
 	if (dev)

@@ -358,9 +358,9 @@ struct krdma_device *krdma_session_device(struct krdma_session *sess,
 	spin_lock_bh(&sess->lock);
 	/* ORDER: it goes only when it is ->gone, or the session is down. */
 	if (sess->state == KRDMA_SESSION_UP) {
-		dev = ch->path->dev;
-		if (dev && ch->path->gone)
-			dev = NULL;
+		/* ORDER: ->gone before ->dev, as in krdma_path_release(). */
+		if (!smp_load_acquire(&ch->path->gone) && ch->path->epoch)
+			dev = READ_ONCE(ch->path->dev);
 		if (dev)
 			refcount_inc(&dev->refs);
 	}
