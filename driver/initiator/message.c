@@ -7,7 +7,8 @@
  * channel->sending. A region gets no more credits than there are free ones, so slow receivers do
  * not hold up the messages of other exports: they have 32, 16, 8 and so on, and each region gets
  * one at least. The target's reply gives back the credit, whatever became of the operation; the
- * buffer is free when the send has completed as well.
+ * buffer is free when the send has completed as well. On iWARP, where a send completes without
+ * the target, it is the reply that says that the message has arrived.
  *
  * A message is posted behind all that was posted before it, so one that belongs to a WRITE comes
  * when the bytes are in the target's memory (Documentation/uapi.rst).
@@ -87,8 +88,7 @@ static int krdma_send_write(struct krdma_channel *ch, struct krdma_send *send,
 	rc = krdma_local_copy(&x->local, msg->data, length);
 	if (rc)
 		return rc;
-	send->wr.send_flags = IB_SEND_SIGNALED | krdma_post_from(ch, &send->sge, msg, send->dma,
-								 sizeof(*msg) + length);
+	send->wr.send_flags = krdma_post_message(ch, &send->sge, &msg->hdr, send->dma);
 	trace_krdma_message(ch->serial, true, &msg->hdr);
 	return 0;
 }
@@ -166,6 +166,8 @@ static void krdma_send_end(struct krdma_channel *ch, struct krdma_send *send, in
 	send->transfer = NULL;
 	region->nsends--;
 	ch->message_credits_used--;
+	if (ch->iwarp)
+		list_del_init(&send->node);
 	krdma_send_free(ch, send);
 	if (x) {
 		x->send = NULL;
@@ -285,7 +287,7 @@ static void krdma_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	/* siw may tell twice. */
 	if (send->posted) {
 		send->posted = false;
-		if (wc->status == IB_WC_SUCCESS || !ch->resumes)
+		if (!ch->resumes || (wc->status == IB_WC_SUCCESS && !ch->iwarp))
 			list_del_init(&send->node);
 		krdma_send_free(ch, send);
 		krdma_transfer_pump(ch);
@@ -335,7 +337,6 @@ void krdma_sends_again(struct krdma_channel *ch)
 {
 	struct ib_send_wr *first = NULL, **link = &first;
 	struct krdma_send *send, *after;
-	u32 len;
 
 	lockdep_assert_held(&ch->lock);
 	if (!ch->sends_held || ch->state != KRDMA_CHANNEL_UP)
@@ -351,9 +352,7 @@ void krdma_sends_again(struct krdma_channel *ch)
 			krdma_send_end(ch, send, 0);
 			continue;
 		}
-		len = le32_to_cpu(((const struct krdma_wire_hdr *)send->buf)->length);
-		send->wr.send_flags = IB_SEND_SIGNALED |
-				      krdma_post_from(ch, &send->sge, send->buf, send->dma, len);
+		send->wr.send_flags = krdma_post_message(ch, &send->sge, send->buf, send->dma);
 		send->wr.next = NULL;
 		send->posted = true;
 		ch->messages_posted = send->seq;

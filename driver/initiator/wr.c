@@ -273,7 +273,9 @@ static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
  */
 static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
 {
-	return x->opcode == KRDMA_OP_WRITE && (x->placed || (ch->iwarp && !x->unplaced));
+	/* Where the session resumes, what has not arrived is written again. */
+	return x->opcode == KRDMA_OP_WRITE &&
+	       (x->placed || (ch->iwarp && (ch->resumes || !x->unplaced)));
 }
 
 /**

@@ -50,6 +50,8 @@ struct krdma_tx {
 	u16 seq;     /* which of all that were sent; control.c */
 	u8 repeats;  /* how often it was the first to be sent again */
 	bool posted; /* its completion is to come */
+	bool sent;   /* on this connection or one before */
+	bool acked;  /* iWARP: the peer has it */
 };
 
 /*
@@ -176,6 +178,8 @@ struct krdma_channel {
 	bool rx_reply;            /* replies to messages wait for a buffer */
 	u16 sent;                 /* control messages; goes on and on */
 	u16 received;             /* the same */
+	u16 acked;                /* iWARP: of ->sent the peer has received */
+	u32 unacked;              /* iWARP: received since the last was sent */
 
 	/* messages of users; likewise */
 	bool messages;            /* the initiator may send them */
@@ -265,7 +269,8 @@ struct krdma_channel {
 	u32 *posted_at;         /* jiffies of each outstanding one's post */
 	u32 posted_mask;        /* of its indices */
 	struct ib_cqe heartbeat_cqe;
-	bool heartbeat; /* one is under way */
+	bool heartbeat;             /* one is under way */
+	unsigned long heartbeat_at; /* jiffies, on iWARP: since when */
 
 	enum ib_event_type qp_event;
 	struct work_struct qp_event_work;

@@ -304,7 +304,8 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 
 	/* Only data goes over another channel than the first. */
 	if (!ch->first && !ch->rx) {
-		ch->nrx = KRDMA_CREDITS * 2 + 1 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
+		/* Requests, replies, a BYE and an ACK. */
+		ch->nrx = KRDMA_CREDITS * 2 + 2 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
 		ch->ntx = KRDMA_CREDITS * 3 + 1;
 	}
 	/* Only the target gets messages; the initiator gets replies to them. */

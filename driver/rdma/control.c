@@ -4,7 +4,8 @@
  *
  * Each host counts the messages that it has sent and received. A buffer is kept in
  * ->tx_sent until the peer has its message: a SEND that has completed was received, whatever
- * becomes of the connection. Where the session outlives its connection, the two say with the next
+ * becomes of the connection. Not on iWARP, where TCP has it: there each message says how many its
+ * sender has received, and of a session that resumes a buffer is kept until one does. Where the session outlives its connection, the two say with the next
  * one how many they have received: krdma_control_resume() sends what is behind that, in order,
  * and with it what was to be sent meanwhile. So each arrives once, and nobody above notices. What
  * was received and is not handled yet keeps its buffer (->busy). Messages of users are counted
@@ -13,40 +14,7 @@
 #include <linux/slab.h>
 
 #include "rdma/rdma.h"
-
-static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
-{
-	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
-	struct krdma_channel *ch = cq->cq_context;
-
-	spin_lock(&ch->lock);
-	if (wc->status != IB_WC_SUCCESS) {
-		krdma_post_broken(ch, wc);
-	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > ch->rx_size ||
-		   (wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE))) {
-		/* Not in the protocol; and rxe does not look whose key is invalidated. */
-		krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
-		krdma_channel_fail(ch, -ECONNRESET, "the peer sent more than a message",
-				   KRDMA_WIRE_REASON_PROTOCOL);
-	} else if (ch->state <= KRDMA_CHANNEL_UP || ch->resumes) {
-		ib_dma_sync_single_for_cpu(ch->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
-		ch->heard = true;
-		rx->len = wc->byte_len;
-		rx->busy = true;
-		if (rx->len && *(const u8 *)rx->buf == KRDMA_WIRE_MESSAGE)
-			ch->messages_received++;
-		else
-			ch->received++;
-		if (ch->bye < 0)
-			WRITE_ONCE(ch->bye, krdma_wire_bye_reason(rx->buf, rx->len));
-		ch->last_wc = jiffies;
-		ch->ops->received(ch, rx);
-		/* The connection is lost: nobody handles a BYE that is behind that. */
-		if (ch->state == KRDMA_CHANNEL_DOWN && ch->bye >= 0)
-			krdma_channel_lost(ch, NULL);
-	}
-	krdma_channel_unlock_softirq(ch);
-}
+#include "trace.h"
 
 /**
  * krdma_post_rx_later - a receive buffer is handled
@@ -167,8 +135,12 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 
 	spin_lock(&ch->lock);
 	krdma_post_completed_locked(ch, wc);
-	if (tx->posted && (wc->status == IB_WC_SUCCESS || !ch->resumes))
-		krdma_tx_free(ch, tx);
+	/* siw may tell twice. */
+	if (tx->posted) {
+		tx->posted = false;
+		if (!ch->resumes || (wc->status == IB_WC_SUCCESS && (!ch->iwarp || tx->acked)))
+			krdma_tx_free(ch, tx);
+	}
 	krdma_channel_unlock_softirq(ch);
 }
 
@@ -192,6 +164,9 @@ static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch)
 
 	if (tx) {
 		list_del_init(&tx->node);
+		tx->sent = false;
+		tx->acked = false;
+		tx->repeats = 0;
 		ch->tx_busy++;
 		ch->tx_taken++;
 	}
@@ -246,10 +221,12 @@ struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, u32 reserve)
  */
 bool krdma_post_tx_out(struct krdma_channel *ch)
 {
-	bool out;
+	struct krdma_tx *tx;
+	bool out = false;
 
 	spin_lock_bh(&ch->lock);
-	out = ch->tx_busy > ch->tx_taken;
+	list_for_each_entry(tx, &ch->tx_sent, node)
+		out |= tx->posted;
 	ch->tx_wanted |= out;
 	spin_unlock_bh(&ch->lock);
 	return out;
@@ -287,17 +264,22 @@ struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch)
 	return tx;
 }
 
+/* iWARP: a target sends nothing before the initiator has, RFC 5044. */
+static bool krdma_control_shy(const struct krdma_channel *ch)
+{
+	return ch->iwarp && ch->inbound && !ch->heard;
+}
+
 /* Return: 0 or a negative errno: the channel has failed */
 static int krdma_tx_send(struct krdma_channel *ch, struct krdma_tx *tx)
 {
-	u32 len = le32_to_cpu(((const struct krdma_wire_hdr *)tx->buf)->length);
 	struct ib_sge sge = { .lkey = ch->pd->local_dma_lkey };
 	struct ib_send_wr wr = {
 		.wr_cqe = &tx->cqe,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IB_WR_SEND,
-		.send_flags = IB_SEND_SIGNALED | krdma_post_from(ch, &sge, tx->buf, tx->dma, len),
+		.send_flags = krdma_post_message(ch, &sge, tx->buf, tx->dma),
 	};
 	const struct ib_send_wr *bad = NULL;
 	int rc;
@@ -305,6 +287,7 @@ static int krdma_tx_send(struct krdma_channel *ch, struct krdma_tx *tx)
 	krdma_post_count(ch, 1);
 	rc = krdma_inject_post(ch->qp, &wr, &bad);
 	tx->posted = !rc || !bad;
+	tx->sent = tx->posted;
 	if (!rc)
 		return 0;
 	if (bad)
@@ -324,13 +307,13 @@ static int krdma_tx_send(struct krdma_channel *ch, struct krdma_tx *tx)
  */
 int krdma_post_tx_locked(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
 {
+	bool up = ch->state == KRDMA_CHANNEL_UP && !krdma_control_shy(ch);
 	int rc = -ENOTCONN;
 
 	lockdep_assert_held(&ch->lock);
 	tx->seq = ++ch->sent;
-	tx->repeats = 0;
 	list_add_tail(&tx->node, &ch->tx_sent);
-	if (ch->state == KRDMA_CHANNEL_UP || (last && ch->state == KRDMA_CHANNEL_DOWN))
+	if (up || (last && ch->state == KRDMA_CHANNEL_DOWN))
 		rc = krdma_tx_send(ch, tx);
 	if (ch->resumes)
 		rc = 0;
@@ -363,6 +346,141 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
 	return rc;
 }
 
+/* ---- what is received ---- */
+
+/* The peer says how many messages it has received. Return: false if that can't be */
+static bool krdma_control_acked(struct krdma_channel *ch, const struct krdma_wire_hdr *hdr)
+{
+	u16 received = le16_to_cpu(hdr->received);
+	struct krdma_tx *tx, *next;
+
+	if (!ch->iwarp)
+		return !received;
+	if ((s16)(received - ch->acked) < 0 || (s16)(ch->sent - received) < 0)
+		return false;
+	ch->acked = received;
+	list_for_each_entry_safe(tx, next, &ch->tx_sent, node) {
+		if ((s16)(tx->seq - received) > 0)
+			break;
+		if (!tx->sent)
+			return false;
+		tx->acked = true;
+		if (!tx->posted)
+			krdma_tx_free(ch, tx);
+	}
+	return true;
+}
+
+/* The first message of a connection: what waited for it is sent. */
+static void krdma_control_heard(struct krdma_channel *ch)
+{
+	bool shy = krdma_control_shy(ch);
+	struct krdma_tx *tx;
+
+	ch->heard = true;
+	if (!shy)
+		return;
+	list_for_each_entry(tx, &ch->tx_sent, node)
+		if (ch->state == KRDMA_CHANNEL_UP)
+			krdma_tx_send(ch, tx);
+}
+
+/* Return: NULL, or how the peer broke the protocol */
+static const char *krdma_control_count(struct krdma_channel *ch, const struct krdma_rx *rx, u8 type)
+{
+	bool shy = krdma_control_shy(ch);
+	const char *cause;
+
+	/* What is shorter krdma_wire_check() refuses. */
+	if (rx->len >= sizeof(struct krdma_wire_hdr) && !krdma_control_acked(ch, rx->buf))
+		return "it has received what can't be";
+	krdma_control_heard(ch);
+	if (type == KRDMA_WIRE_ACK) {
+		krdma_stat_inc(KRDMA_STAT_CONTROL_RECEIVED);
+		if (!krdma_wire_check(rx->buf, rx->len, &cause))
+			return cause;
+		return shy ? NULL : "an ACK that is not the first";
+	}
+	if (type == KRDMA_WIRE_MESSAGE)
+		ch->messages_received++;
+	else
+		ch->received++;
+	/* It says so with what it sends; or with a heartbeat. */
+	if (ch->iwarp && ++ch->unacked >= KRDMA_ACK_MANY)
+		krdma_channel_tick_by(ch, ktime_get());
+	return NULL;
+}
+
+static void krdma_rx_breach(struct krdma_channel *ch, const char *cause)
+{
+	krdma_stat_inc(KRDMA_STAT_PROTOCOL_ERRORS);
+	krdma_channel_fail(ch, -ECONNRESET, cause, KRDMA_WIRE_REASON_PROTOCOL);
+}
+
+static void krdma_rx_came(struct krdma_channel *ch, struct krdma_rx *rx)
+{
+	u8 type = rx->len ? *(const u8 *)rx->buf : 0;
+	const char *cause = krdma_control_count(ch, rx, type);
+
+	if (cause) {
+		krdma_rx_breach(ch, cause);
+		return;
+	}
+	if (type == KRDMA_WIRE_ACK) {
+		krdma_post_rx_later(ch, rx);
+		krdma_post_rx_again(ch);
+		return;
+	}
+	if (ch->bye < 0)
+		WRITE_ONCE(ch->bye, krdma_wire_bye_reason(rx->buf, rx->len));
+	ch->ops->received(ch, rx);
+	/* The connection is lost: nobody handles a BYE that is behind that. */
+	if (ch->state == KRDMA_CHANNEL_DOWN && ch->bye >= 0)
+		krdma_channel_lost(ch, NULL);
+}
+
+static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
+	struct krdma_channel *ch = cq->cq_context;
+
+	spin_lock(&ch->lock);
+	if (wc->status != IB_WC_SUCCESS) {
+		krdma_post_broken(ch, wc);
+	} else if (wc->opcode != IB_WC_RECV || wc->byte_len > ch->rx_size ||
+		   (wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE))) {
+		/* Not in the protocol; and rxe does not look whose key is invalidated. */
+		krdma_rx_breach(ch, "the peer sent more than a message");
+	} else if (ch->state <= KRDMA_CHANNEL_UP || ch->resumes) {
+		ib_dma_sync_single_for_cpu(ch->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
+		rx->len = wc->byte_len;
+		rx->busy = true;
+		ch->last_wc = jiffies;
+		krdma_rx_came(ch, rx);
+	}
+	krdma_channel_unlock_softirq(ch);
+}
+
+/*
+ * iWARP: the target may send when it has received something, and there is nothing to be sent
+ * again: an ACK, which is not counted.
+ */
+static void krdma_control_ack(struct krdma_channel *ch)
+{
+	struct krdma_tx *tx = ch->state == KRDMA_CHANNEL_UP ? krdma_tx_pop(ch) : NULL;
+
+	/* All are taken, and not sent yet: one of these is the first. */
+	if (!tx)
+		return;
+	krdma_wire_build(tx->buf, KRDMA_WIRE_ACK, sizeof(struct krdma_wire_hdr), 0);
+	trace_krdma_message(ch->serial, true, tx->buf);
+	tx->seq = ch->sent;
+	tx->acked = true;
+	list_add_tail(&tx->node, &ch->tx_sent);
+	ch->tx_taken--;
+	krdma_tx_send(ch, tx);
+}
+
 /**
  * krdma_control_resume - send what the peer has not received
  * @ch: channel that is up again; ->peer says what the peer has received
@@ -372,25 +490,31 @@ int krdma_post_tx(struct krdma_channel *ch, struct krdma_tx *tx, bool last)
  */
 bool krdma_control_resume(struct krdma_channel *ch)
 {
-	u16 next = le16_to_cpu(ch->peer.received) + 1;
+	u16 received = le16_to_cpu(ch->peer.received), next = received + 1;
+	bool shy = krdma_control_shy(ch);
 	struct krdma_tx *tx, *after;
 
 	lockdep_assert_held(&ch->lock);
 	list_for_each_entry_safe(tx, after, &ch->tx_sent, node) {
-		if ((s16)(tx->seq - next) < 0) {
+		/* No completion is to come of a connection before. */
+		tx->posted = false;
+		if (tx->acked || (s16)(tx->seq - next) < 0) {
 			krdma_tx_free(ch, tx);
 			continue;
 		}
 		/* What is before the first that is left has completed. */
 		if (tx->seq != next++)
 			return false;
-		if (list_is_first(&tx->node, &ch->tx_sent) && tx->posted &&
+		if (list_is_first(&tx->node, &ch->tx_sent) && tx->sent &&
 		    tx->repeats++ == KRDMA_REPEATS_MAX)
 			krdma_channel_fail(ch, -ECONNRESET, "a message does not arrive",
 					   KRDMA_BYE_ENDED);
-		if (ch->state == KRDMA_CHANNEL_UP)
+		if (ch->state == KRDMA_CHANNEL_UP && !shy)
 			krdma_tx_send(ch, tx);
 	}
+	ch->acked = received;
+	if (ch->iwarp && !ch->inbound && next == (u16)(received + 1))
+		krdma_control_ack(ch);
 	return next == (u16)(ch->sent + 1);
 }
 

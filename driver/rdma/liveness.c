@@ -151,27 +151,39 @@ static unsigned long krdma_post_late(const struct krdma_channel *ch)
 	return time_before(dead, old) ? dead : old;
 }
 
+/* Is it time for a heartbeat on iWARP, or over for one that has no reply? */
+static bool krdma_channel_asks(struct krdma_channel *ch, unsigned long idle)
+{
+	unsigned long dead = msecs_to_jiffies(krdma_dead_ms(ch->keepalive_s, ch->timeout_scale));
+
+	if (ch->heartbeat && time_after_eq(jiffies, ch->heartbeat_at + dead))
+		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life",
+				   ch->resumes ? KRDMA_BYE_LOST : KRDMA_WIRE_REASON_TIMEOUT);
+	/*
+	 * Behind what is outstanding as well: siw may not see what came with the end of the
+	 * handshake before more comes (siw_accept).
+	 */
+	return !ch->heartbeat && (time_after_eq(jiffies, idle) || ch->unacked >= KRDMA_ACK_MANY);
+}
+
 /* What was posted goes on, or an idle channel shows that it can. Return: the next time to look. */
 static unsigned long krdma_channel_beat(struct krdma_channel *ch, bool *ask)
 {
 	/* RFC 5044: the host that connected sends first. */
 	bool shy = ch->iwarp && ch->inbound && !ch->heard;
-	unsigned long beat;
+	u32 idle_ms = shy ? krdma_dead_ms(ch->keepalive_s, ch->timeout_scale) :
+			    krdma_channel_beat_ms(ch);
+	unsigned long idle = ch->last_wc + msecs_to_jiffies(idle_ms);
+	unsigned long beat = ch->outstanding ? krdma_post_late(ch) : idle;
 
-	if (ch->outstanding)
-		beat = krdma_post_late(ch);
-	else
-		beat = ch->last_wc +
-		       msecs_to_jiffies(shy ? krdma_dead_ms(ch->keepalive_s, ch->timeout_scale) :
-					      krdma_channel_beat_ms(ch));
+	if (ch->iwarp && !shy)
+		*ask = krdma_channel_asks(ch, idle);
 	if (time_before(jiffies, beat))
 		return beat;
 	if (ch->outstanding || shy)
 		krdma_channel_fail(ch, -ENOTCONN, "the peer gives no sign of life", KRDMA_BYE_LOST);
-	else if (ch->iwarp)
-		*ask = !ch->heartbeat;
 	/* One is enough for a session of one path, and for the peer. */
-	else if (ch->beats)
+	else if (ch->beats && !ch->iwarp)
 		krdma_post_heartbeat(ch);
 	return jiffies + msecs_to_jiffies(krdma_channel_beat_ms(ch));
 }

@@ -68,6 +68,26 @@ static inline int krdma_post_from(const struct krdma_channel *ch, struct ib_sge 
 }
 
 /**
+ * krdma_post_message - what a message is sent from, and what it says of those received
+ * @ch: the first channel
+ * @sge: out: address and length
+ * @hdr: the message
+ * @dma: its address for the device
+ *
+ * Context: channel->lock held.
+ * Return: flags of the work request
+ */
+static inline int krdma_post_message(struct krdma_channel *ch, struct ib_sge *sge,
+				     struct krdma_wire_hdr *hdr, u64 dma)
+{
+	if (ch->iwarp) {
+		hdr->received = cpu_to_le16(ch->received);
+		ch->unacked = 0;
+	}
+	return IB_SEND_SIGNALED | krdma_post_from(ch, sge, hdr, dma, le32_to_cpu(hdr->length));
+}
+
+/**
  * krdma_post_alive - something has completed: the path works
  * @ch: channel
  *

@@ -31,12 +31,13 @@ struct krdma_tags {
 /**
  * krdma_credit_pool_take - take a credit for a request of ours
  * @pool: the peer's credits
+ * @reserve: credits that are for others
  *
  * Return: true, or false if all are taken.
  */
-static inline bool krdma_credit_pool_take(struct krdma_credit_pool *pool)
+static inline bool krdma_credit_pool_take(struct krdma_credit_pool *pool, u32 reserve)
 {
-	if (pool->used >= pool->size)
+	if (pool->used + reserve >= pool->size)
 		return false;
 	pool->used++;
 	return true;

@@ -166,7 +166,7 @@ static struct krdma_rx *krdma_rx_first(struct krdma_channel *ch)
 {
 	struct krdma_rx *rx = list_first_entry_or_null(&ch->rx_list, struct krdma_rx, node);
 
-	return rx && krdma_rx_request(rx) && !krdma_post_tx_any(ch, 0) ? NULL : rx;
+	return rx && krdma_rx_request(rx) && !krdma_post_tx_any(ch, KRDMA_TX_REPLY) ? NULL : rx;
 }
 
 /**
@@ -181,7 +181,8 @@ void krdma_ctl_rx_kick(struct krdma_channel *ch)
 	if (ch->state != KRDMA_CHANNEL_UP)
 		return;
 	/* One that is busy with what was received looks again. */
-	if ((ch->rx_reply && krdma_post_tx_any(ch, 0)) || (!ch->rx_busy && krdma_rx_first(ch)))
+	if ((ch->rx_reply && krdma_post_tx_any(ch, KRDMA_TX_TAKEN)) ||
+	    (!ch->rx_busy && krdma_rx_first(ch)))
 		queue_work(krdma_wq, &ch->sess->rx_work);
 }
 
@@ -247,7 +248,7 @@ static struct krdma_rx *krdma_ctl_next(struct krdma_channel *ch, bool at_it, str
 			list_del(&rx->node);
 		else
 			krdma_ctl_rx_kick(ch);
-		*tx = rx && krdma_rx_request(rx) ? krdma_post_tx_take(ch, 0) : NULL;
+		*tx = rx && krdma_rx_request(rx) ? krdma_post_tx_take(ch, KRDMA_TX_REPLY) : NULL;
 	}
 	krdma_channel_unlock(ch);
 	return rx;
@@ -416,5 +417,6 @@ bool krdma_ctl_bye(struct krdma_session *sess, u8 reason)
  */
 bool krdma_ctl_notice(struct krdma_session *sess, u8 reason, u32 notice_ms)
 {
-	return krdma_ctl_bye_in(sess, krdma_post_tx_get(sess->ch, 0), reason, notice_ms);
+	return krdma_ctl_bye_in(sess, krdma_post_tx_get(sess->ch, KRDMA_TX_REQUEST), reason,
+				notice_ms);
 }

@@ -71,14 +71,14 @@ static void krdma_credit_settle(struct krdma_session *sess, struct krdma_credit 
 		wake_up(&sess->wait);
 }
 
-/* A credit and a buffer. As many buffers stay as there may be replies to give. */
-static struct krdma_tx *krdma_credit_new(struct krdma_session *sess)
+/* A credit and a buffer. On iWARP a heartbeat finds one, whatever the others wait for. */
+static struct krdma_tx *krdma_credit_new(struct krdma_session *sess, bool beats)
 {
 	struct krdma_tx *tx;
 
-	if (!krdma_credit_pool_take(&sess->credits))
+	if (!krdma_credit_pool_take(&sess->credits, sess->iwarp && !beats))
 		return NULL;
-	tx = krdma_post_tx_get(sess->ch, KRDMA_CREDITS);
+	tx = krdma_post_tx_get(sess->ch, KRDMA_TX_REQUEST);
 	if (!tx)
 		krdma_credit_pool_put(&sess->credits);
 	return tx;
@@ -97,7 +97,7 @@ void krdma_credits_settle(struct krdma_session *sess)
 
 	lockdep_assert_held(&sess->lock);
 	while ((first = list_first_entry_or_null(&sess->creditless, struct krdma_credit, node)) &&
-	       (tx = krdma_credit_new(sess)))
+	       (tx = krdma_credit_new(sess, false)))
 		krdma_credit_settle(sess, first, tx);
 }
 
@@ -125,7 +125,7 @@ bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit)
 	over = sess->state != KRDMA_SESSION_UP;
 	if (!over && !credit->tx && list_empty(&credit->node)) {
 		if (list_empty(&sess->creditless))
-			credit->tx = krdma_credit_new(sess);
+			credit->tx = krdma_credit_new(sess, false);
 		if (!credit->tx)
 			list_add_tail(&credit->node, &sess->creditless);
 	}
@@ -366,7 +366,7 @@ bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next)
 	list_for_each_entry(rpc, &sess->rpcs, node) {
 		unsigned long due = rpc->expires;
 
-		if (sess->resuming && rpc->type != KRDMA_WIRE_RECALL)
+		if (rpc->beats || (sess->resuming && rpc->type != KRDMA_WIRE_RECALL))
 			continue;
 		/*
 		 * The target's service replies to one after the other: as long as it
@@ -477,6 +477,7 @@ static void krdma_heartbeat_set(struct krdma_channel *ch, bool is)
 {
 	krdma_channel_lock(ch);
 	ch->heartbeat = is;
+	ch->heartbeat_at = jiffies;
 	krdma_channel_unlock(ch);
 }
 
@@ -490,8 +491,7 @@ static void krdma_heartbeat_replied(struct krdma_rpc *rpc, const union krdma_wir
  * @ch: channel of a session that is up
  *
  * There a WRITE completes without the peer, and siw responds to a READ of no bytes
- * with others (siw_activate_tx). Without a credit, requests are under way
- * that serve as well.
+ * with others (siw_activate_tx).
  *
  * Context: the channel's tick.
  */
@@ -502,7 +502,13 @@ void krdma_rpc_heartbeat(struct krdma_channel *ch)
 
 	if (!rpc)
 		return;
-	if (!krdma_credit_wait(ch->sess, &credit, 0)) {
+	rpc->beats = true;
+	krdma_credit_init(&credit, NULL);
+	spin_lock_bh(&ch->sess->lock);
+	if (ch->sess->state == KRDMA_SESSION_UP)
+		credit.tx = krdma_credit_new(ch->sess, true);
+	spin_unlock_bh(&ch->sess->lock);
+	if (credit.tx) {
 		krdma_heartbeat_set(ch, true);
 		krdma_credit_build(&credit, KRDMA_WIRE_PING, sizeof(struct krdma_wire_ping), 0);
 		if (krdma_rpc_post(ch->sess, &credit, rpc))

@@ -26,6 +26,7 @@ struct krdma_rpc {
 	u8 type;
 	u32 tag;
 	bool service; /* the target's service replies to it */
+	bool beats;   /* a heartbeat: the channel's tick has its time */
 	ktime_t posted;
 	ktime_t replied;
 	unsigned long expires; /* jiffies; then the session ends */

@@ -553,7 +553,7 @@ static int krdma_session_greeted(struct krdma_session *sess)
 	if (ch->peer.channel || le64_to_cpu(ch->peer.session) != sess->serial || ch->peer.uid ||
 	    features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
 	    !features != !ch->peer.message_credits || channels > sess->nchannels ||
-	    !ch->peer.secret != one || (ch->iwarp && !one) || resume > sess->resume_s ||
+	    !ch->peer.secret != one || (ch->iwarp && channels > 1) || resume > sess->resume_s ||
 	    ch->peer.received || ch->peer.messages || !ch->peer.path) {
 		ch->cause = "the peer's greeting does not fit";
 		return -EPROTO;
@@ -594,11 +594,9 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	ch->peer = *hello;
 	ch->messages = sess->messages;
 	/* On iWARP the fence of a dead key is that of one stream, krdma_rpc_fence(). */
-	if (!rdma_protocol_iwarp(id->device, id->port_num)) {
+	if (!rdma_protocol_iwarp(id->device, id->port_num))
 		sess->nchannels = krdma_channels_granted(le16_to_cpu(hello->channels));
-		sess->resume_s =
-			min_t(u32, le16_to_cpu(hello->resume), krdma_session_resume_wanted(sess));
-	}
+	sess->resume_s = min_t(u32, le16_to_cpu(hello->resume), krdma_session_resume_wanted(sess));
 	sess->secret = sess->nchannels > 1 || sess->resume_s ? get_random_u64() | 1 : 0;
 	/* ORDER: it may be up before rdma_accept() returns. */
 	krdma_session_adopt(sess, id);
@@ -678,9 +676,10 @@ static const char *krdma_session_unfit(const struct krdma_channel *ch)
 	if (!ch->first && !ch->connections) {
 		sess->segment_shift = ch->dev->segment_shift;
 		sess->rights = rights;
+		sess->iwarp = ch->iwarp;
 		return NULL;
 	}
-	if (ch->iwarp != sess->ch->iwarp)
+	if (ch->iwarp != sess->iwarp)
 		return "its transport is another one";
 	if (ch->dev->segment_shift < sess->segment_shift || (sess->rights & ~rights))
 		return "its RDMA device can do less than the session's first one";

@@ -121,6 +121,7 @@ struct krdma_session {
 	u32 npaths;        /* outbound: that it was made with */
 	u32 segment_shift; /* of the device it began on; others have to do as well */
 	u32 rights;        /* likewise */
+	bool iwarp;        /* likewise */
 	struct krdma_fence fences[KRDMA_CHANNELS_MAX];
 	/* So long it outlives its first channel; 0: not at all, KRDMA_RESUME_ALWAYS; likewise. */
 	u32 resume_s;

@@ -494,7 +494,7 @@ void krdma_messages_reply(struct krdma_session *sess)
 	sess->told = NULL;
 	/* ORDER: the receives first: with the reply the credits are the peer's. */
 	if (sess->ntaken && !krdma_post_rx_again(ch)) {
-		tx = krdma_post_tx_take(ch, 0);
+		tx = krdma_post_tx_take(ch, KRDMA_TX_TAKEN);
 		ch->rx_reply = !tx;
 		if (tx)
 			krdma_messages_reply_by(sess, tx);

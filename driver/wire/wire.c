@@ -181,7 +181,7 @@ struct krdma_wire_kind {
 };
 
 /* By type; requests, then replies. */
-static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FENCE + 1] = {
+static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ACK + 1] = {
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
 		[KRDMA_WIRE_LIST] = { sizeof(struct krdma_wire_list) },
@@ -200,6 +200,7 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FENCE + 1] = 
 					 KRDMA_WIRE_DATA_MAX, krdma_wire_check_message },
 		[KRDMA_WIRE_FENCE] = { sizeof(struct krdma_wire_fence),
 				       .check = krdma_wire_check_fence },
+		[KRDMA_WIRE_ACK] = { sizeof(struct krdma_wire_hdr) },
 	},
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
@@ -280,9 +281,9 @@ static const char *krdma_wire_check_header(const struct krdma_wire_hdr *hdr, u32
 	/* Each of them has its own. */
 	if (status && hdr->type == (KRDMA_WIRE_REPLY | KRDMA_WIRE_MESSAGE))
 		return "status in the reply to messages";
-	/* A BYE has no reply that could repeat it. */
-	if (hdr->type == KRDMA_WIRE_BYE)
-		return hdr->tag ? "bye with a tag" : NULL;
+	/* There is no reply that could repeat it. */
+	if (hdr->type == KRDMA_WIRE_BYE || hdr->type == KRDMA_WIRE_ACK)
+		return hdr->tag ? "a tag without a reply" : NULL;
 	return hdr->tag ? NULL : "tag 0";
 }
 

@@ -123,6 +123,7 @@ enum krdma_wire_type {
 	KRDMA_WIRE_DIGEST = 0x08,  /* initiator */
 	KRDMA_WIRE_MESSAGE = 0x09, /* initiator */
 	KRDMA_WIRE_FENCE = 0x0a,   /* initiator */
+	KRDMA_WIRE_ACK = 0x0b,     /* initiator, iWARP; has no reply */
 };
 
 #define KRDMA_WIRE_REPLY 0x80 /* set in the type of a reply */
@@ -146,10 +147,11 @@ enum krdma_wire_status {
 struct krdma_wire_hdr {
 	__u8 type; /* enum krdma_wire_type, in replies with KRDMA_WIRE_REPLY */
 	__u8 reserved0;
-	__le16 status; /* of a reply; 0 in a request */
-	__le32 length; /* of the whole message, header included */
-	__le32 tag;    /* chosen by the requester, repeated in the reply */
-	__le32 reserved1;
+	__le16 status;   /* of a reply; 0 in a request */
+	__le32 length;   /* of the whole message, header included */
+	__le32 tag;      /* chosen by the requester, repeated in the reply */
+	__le16 received; /* iWARP: messages received so far, without MESSAGE and ACK; else 0 */
+	__le16 reserved1;
 };
 
 static_assert(sizeof(struct krdma_wire_hdr) == 16);

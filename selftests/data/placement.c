@@ -40,7 +40,11 @@ FIXTURE_SETUP(placement)
 	differs = kst_count(KRDMA_LIST_DEVICES, iwarp, NULL);
 	/* The key is there then. */
 	kst_fill(memory, 0, BYTES, seed);
-	ASSERT_NOT(kst_setup_region(fd, "placement", BYTES, &session, &region, NULL) ||
+	if (!kst_peer("export placement mem %lu 3 %d", (unsigned long)BYTES, KST_BASE))
+		kst_bail("node B exports nothing");
+	/* Where a session resumes none is unplaced. */
+	ASSERT_NOT(kst_connect(fd, KRDMA_CONNECT_FAIL_FAST, &session) ||
+			   kst_open_region(fd, session, "placement", 0, &region, NULL) ||
 			   kst_move(fd, KRDMA_OP_WRITE, region, 0, memory, BYTES, NULL),
 		   "no WRITE: %s", kst_last_error(fd, NULL));
 	self->before = kst_now();

@@ -132,11 +132,11 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void request(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, requests and replies. */
-	static const u8 sizes[2][11] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24 },
+	static const u8 sizes[2][12] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16 },
 					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16 } };
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= FENCE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= ACK ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case REPLY | PING:
@@ -211,7 +211,7 @@ static const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][11] = {
+	} sizes[2][12] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -221,7 +221,8 @@ static const char *sane(const struct msg *m)
 		  [BYE] = { 24 },
 		  [DIGEST] = { 40 },
 		  [MESSAGE] = { 40, 1, 0, 4096 },
-		  [FENCE] = { 24 } },
+		  [FENCE] = { 24 },
+		  [ACK] = { 16 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -236,11 +237,11 @@ static const char *sane(const struct msg *m)
 
 	if (m->len < HEADER || get(m, 4, 4) != m->len)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
-	if (m->b[1] || get(m, 12, 4))
+	if (m->b[1] || get(m, 14, 2) || (get(m, 12, 2) && !iwarp))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > FENCE || !sizes[reply][type].fixed)
+	if (type > ACK || !sizes[reply][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
-	if (!get(m, 8, 4) != (m->b[0] == BYE))
+	if (!get(m, 8, 4) != (m->b[0] == BYE || m->b[0] == ACK))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));
 	if ((status && !reply) || status > AWAY)
 		return bad("type %#x with status %u", m->b[0], status);
@@ -384,6 +385,7 @@ static bool poll_cq(struct conn *c)
 {
 	struct ibv_wc wc;
 	bool any = false;
+	u8 type;
 
 	while (c->cq && ibv_poll_cq(c->cq, 1, &wc) > 0) {
 		any = true;
@@ -396,6 +398,8 @@ static bool poll_cq(struct conn *c)
 			c->tx_done++;
 		} else if (!wc.status) {
 			c->rx[c->rx_head++ % RX_COUNT] = wc.wr_id << 16 | wc.byte_len;
+			type = c->mem[wc.wr_id * MSG_MAX];
+			c->received += type != ACK && type != MESSAGE;
 		}
 	}
 	return any;
@@ -609,6 +613,8 @@ const char *post_send(struct conn *c, const struct msg *m, struct ibv_send_wr *w
 	wr.sg_list = &sge;
 	wr.num_sge = !!m->len;
 	memcpy(c->mem + TX_AT + slot * TX_SIZE, m->b, m->len);
+	if (iwarp && m->len >= HEADER && !get(m, 12, 2))
+		put_bytes(c->mem + TX_AT + slot * TX_SIZE + 12, 2, c->received);
 	if (ibv_post_send(c->qp, &wr, &fail))
 		return bad("not posted: %m");
 	c->tx_posted++;
@@ -669,6 +675,8 @@ bool receive(struct conn *c, struct msg *m, int ms)
 		if (why && !insane)
 			insane = strdup(why);
 		pthread_mutex_unlock(&lock);
+		if (m->b[0] == ACK)
+			continue;
 		if (m->b[0] == PING && !c->target && !c->deaf) {
 			reply_ping(c, m);
 			continue;

@@ -51,6 +51,7 @@ enum {
 	DIGEST,
 	MESSAGE,
 	FENCE,
+	ACK,
 	REPLY = 0x80
 };
 enum {
@@ -151,6 +152,7 @@ struct conn {
 
 	u32 rx[RX_COUNT]; /* received: buffer << 16 | length */
 	u32 rx_head, rx_tail;
+	u16 received; /* messages in the session, but MESSAGE and ACK; iWARP tells of them */
 	u32 tx_next;
 	u32 tx_posted, tx_done;
 	u32 ops_done;

@@ -514,7 +514,7 @@ static const char *no_heartbeat(struct conn *c, const void *arg)
 	s64 since = now_ms();
 
 	c->deaf = true;
-	return why ?: ends(c, TIMEOUT, slower(20000)) ?: within(since, slower(8000), slower(15000));
+	return why ?: ends(c, TIMEOUT, slower(20000)) ?: within(since, slower(4000), slower(15000));
 }
 
 static const char *no_reads(struct conn *c, const void *arg)

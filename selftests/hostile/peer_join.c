@@ -170,6 +170,15 @@ void try_joins(void)
 
 #define RESUME_S 20
 
+/* On iWARP the target says nothing before this. */
+static const char *send_ack(struct conn *c)
+{
+	struct msg m;
+
+	header(&m, ACK, HEADER, 0);
+	return send_msg(c, &m);
+}
+
 /* What the target says that it has received, or what else there is instead of an accept. */
 static const char *say_resume(const struct conn *first, struct conn *c, u32 received, u32 *there)
 {
@@ -186,9 +195,11 @@ static const char *say_resume(const struct conn *first, struct conn *c, u32 rece
 		why = conn_connect(c);
 	} while (why && !strcmp(why, bad("rejected: version 2 reason %u", NO_ROOM)) &&
 		 now_ms() < until);
-	if (!why)
-		*there = get_bytes(c->priv + 52, 2);
-	return why;
+	if (why)
+		return why;
+	*there = get_bytes(c->priv + 52, 2);
+	c->received = received;
+	return iwarp ? send_ack(c) : NULL;
 }
 
 /* A session that has sent one PING, and has the reply, loses its connection. */
@@ -213,7 +224,8 @@ static const char *resume_wrong(struct conn *c, const void *received)
 	u32 there = 0;
 
 	why = lose(&first) ?: say_resume(&first, c, *(const u32 *)received, &there);
-	why = why ?: ends(c, PROTOCOL, SOON);
+	/* It says why, unless it has heard nothing so far. */
+	why = why ?: ends(c, iwarp ? -1 : PROTOCOL, SOON);
 	conn_end(&first);
 	return why;
 }
@@ -266,15 +278,29 @@ static const char *resume_reply(struct conn *c, const void *arg)
 	return why;
 }
 
+static const char *ack_twice(struct conn *c, const void *arg)
+{
+	struct conn first;
+	const char *why;
+	u32 there;
+
+	why = lose(&first) ?: say_resume(&first, c, 1, &there) ?: send_ack(c);
+	why = why ?: ends(c, PROTOCOL, SOON);
+	conn_end(&first);
+	return why;
+}
+
 void try_resumes(void)
 {
 	static const u32 less = 0, more = 2, most = 0x8001;
 
-	if (iwarp)
-		return;
 	result(attempt(resume_right, NULL), "a lost first channel is connected again, twice");
 	result(attempt(resume_reply, NULL), "a reply that was lost comes again");
-	result(attempt(resume_wrong, &less), "again, without a message that has arrived: PROTOCOL");
+	if (iwarp)
+		result(attempt(ack_twice, NULL), "a second ACK: PROTOCOL");
+	else
+		result(attempt(resume_wrong, &less),
+		       "again, without a message that has arrived: PROTOCOL");
 	result(attempt(resume_wrong, &more), "again, with one that was not sent: PROTOCOL");
 	result(attempt(resume_wrong, &most), "again, with 2^15 more: PROTOCOL");
 }

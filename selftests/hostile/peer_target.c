@@ -326,11 +326,10 @@ static void other_credit(struct conn *c, const struct msg *q, struct msg *a)
  * The connection is lost at that request. With the next, the target says that it has received so
  * many requests and messages more than it has; and then replies to them, if it is accepted.
  */
-#define RESUMES(name_, command_, status_, says_, how_, received_, messages_, ...)                 \
-	{                                                                                         \
-		name_, command_, status_, QUICK, says_, "lost", { "", 0, __VA_ARGS__ },           \
-			.twist = hold, .how = how_, .received = received_, .messages = messages_, \
-			.no_iwarp = "sessions end with their connection"                          \
+#define RESUMES(name_, command_, status_, says_, how_, received_, messages_, ...)                \
+	{                                                                                        \
+		name_, command_, status_, QUICK, says_, "lost", { "", 0, __VA_ARGS__ },          \
+			.twist = hold, .how = how_, .received = received_, .messages = messages_ \
 	}
 
 static const struct target_case cases[] = {
@@ -770,6 +769,7 @@ static const char *greet(struct served *s)
 	memcpy(c->hello + 24, s->request + 24, 8);
 	c->credits = get_bytes(s->request + 36, 2);
 	if (s->again) {
+		c->received = past_wait(s)->received;
 		put_bytes(c->hello + 52, 2, past_wait(s)->received + is->received);
 		put_bytes(c->hello + 54, 2, past_of(s)->messages + is->messages);
 		put_bytes(c->hello + is->patch.at, is->patch.size, is->patch.value);

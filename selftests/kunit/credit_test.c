@@ -26,15 +26,16 @@ static void as_many_as_credits(struct kunit *test)
 	struct krdma_credit_pool pool = { .size = size };
 
 	for (i = 0; i < size; i++)
-		KUNIT_ASSERT_TRUE(test, krdma_credit_pool_take(&pool));
-	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool));
-	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool));
+		KUNIT_ASSERT_TRUE(test, krdma_credit_pool_take(&pool, 0));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 0));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 0));
 	KUNIT_EXPECT_EQ(test, pool.used, size);
 	if (!size)
 		return;
 	krdma_credit_pool_put(&pool);
-	KUNIT_EXPECT_TRUE(test, krdma_credit_pool_take(&pool));
-	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 1));
+	KUNIT_EXPECT_TRUE(test, krdma_credit_pool_take(&pool, 0));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 0));
 	for (i = 0; i < size; i++)
 		krdma_credit_pool_put(&pool);
 	KUNIT_EXPECT_EQ(test, pool.used, 0);
@@ -48,15 +49,15 @@ static void pool_shrinks(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < 4; i++)
-		KUNIT_ASSERT_TRUE(test, krdma_credit_pool_take(&pool));
+		KUNIT_ASSERT_TRUE(test, krdma_credit_pool_take(&pool, 0));
 	pool.size = 2;
-	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 0));
 	krdma_credit_pool_put(&pool);
 	krdma_credit_pool_put(&pool);
-	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 0));
 	krdma_credit_pool_put(&pool);
-	KUNIT_EXPECT_TRUE(test, krdma_credit_pool_take(&pool));
-	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool));
+	KUNIT_EXPECT_TRUE(test, krdma_credit_pool_take(&pool, 0));
+	KUNIT_EXPECT_FALSE(test, krdma_credit_pool_take(&pool, 0));
 }
 
 static const struct tag_case {
@@ -245,7 +246,7 @@ static void both_sides(struct kunit *test)
 		u32 i, tag;
 
 		if (prandom_u32_state(&rnd) % 16 < 9) {
-			if (!krdma_credit_pool_take(&pool)) {
+			if (!krdma_credit_pool_take(&pool, 0)) {
 				KUNIT_ASSERT_EQ(test, pool.used, pool.size);
 				full++;
 				continue;

@@ -20,7 +20,7 @@
 
 #define DEPTH   16
 #define SLOTS   64
-#define WORDS   4096
+#define WORDS   2048
 #define BYTES   (WORDS * sizeof(uint64_t))
 #define RIGHTS  (KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE | KRDMA_RIGHT_MESSAGE)
 #define PATIENT 300000000000ULL /* ns */

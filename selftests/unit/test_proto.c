@@ -198,6 +198,12 @@ static void build_fence_reply(union krdma_wire_msg *msg)
 	BEGIN(msg, REPLY | KRDMA_WIRE_FENCE, krdma_wire_hdr, 0, 11);
 }
 
+static void build_ack(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, KRDMA_WIRE_ACK, krdma_wire_hdr, 0, 0);
+	msg->hdr.received = cpu_to_le16(3);
+}
+
 static void build_digest(union krdma_wire_msg *msg)
 {
 	BEGIN(msg, KRDMA_WIRE_DIGEST, krdma_wire_digest, 0, 9);
@@ -315,6 +321,7 @@ static struct example {
 	{ "digest-reply", build_digest_reply },
 	{ "fence", build_fence },
 	{ "fence-reply", build_fence_reply },
+	{ "ack", build_ack },
 	{ "message", build_message },
 	{ "message-written", build_message_written },
 	{ "message-reply", build_message_reply },
@@ -511,6 +518,7 @@ static const struct shape shapes[] = {
 	{ REPLY | KRDMA_WIRE_MESSAGE, 16, 8, 1, 64 },
 	{ KRDMA_WIRE_FENCE, 24 },
 	{ REPLY | KRDMA_WIRE_FENCE, 16 },
+	{ KRDMA_WIRE_ACK, 16 },
 };
 
 #define for_each_shape(s) for (s = shapes; s < shapes + ARRAY_SIZE(shapes); s++)
@@ -520,7 +528,7 @@ static const char *type_name(u8 type)
 {
 	static const char *const types[] = { "unknown", "PING",    "LIST",   "OPEN",
 					     "SEGS",    "CLOSE",   "RECALL", "BYE",
-					     "DIGEST",  "MESSAGE", "FENCE" };
+					     "DIGEST",  "MESSAGE", "FENCE",  "ACK" };
 
 	return types[type & ~REPLY];
 }
@@ -577,8 +585,8 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 		m[i] = random32();
 	put(m, 4, s->type);
 	put(m + 4, 4, len);
-	put(m + 8, 4, s->type == KRDMA_WIRE_BYE ? 0 : random_id());
-	put(m + 12, 4, 0);
+	put(m + 8, 4, s->type == KRDMA_WIRE_BYE || s->type == KRDMA_WIRE_ACK ? 0 : random_id());
+	put(m + 14, 2, 0);
 	switch (s->type) {
 	case KRDMA_WIRE_SEGS:
 	case KRDMA_WIRE_CLOSE:
@@ -840,9 +848,12 @@ static void test_header_bit_flips(void **state)
 				right = bytes[0] & REPLY && e->got == HDR &&
 					get(bytes + 2, 2) <= 8 &&
 					(get(bytes + 2, 2) || strcmp(e->name, "open-failed"));
+			else if (at == 12 || at == 13) /* messages received: the session knows */
+				right = true;
 			else /* of the others the tag alone is free; of some it is there twice */
 				right = at >= 8 && at < 12 && e->build != build_bye &&
-					e->build != build_message_reply && get(bytes + 8, 4);
+					e->build != build_ack && e->build != build_message_reply &&
+					get(bytes + 8, 4);
 			snprintf(what, sizeof(what), "%s, bit %u of the header", e->name, bit);
 			if (right)
 				accept(bytes, e->got, what);
@@ -886,13 +897,17 @@ static void test_all_types(void **state)
 	}
 }
 
-/* BYE has no reply, with a tag or without, with its payload or without. */
+/* ACK has no reply, and BYE has none, with a tag or without, with its payload or without. */
 static void test_no_reply_to_bye(void **state)
 {
 	u8 bytes[ROOM];
 	u32 tag;
 
 	for (tag = 0; tag < 2; tag++) {
+		bytes_of("ack", bytes);
+		bytes[0] |= REPLY;
+		put(bytes + 8, 4, tag);
+		refuse(bytes, HDR, "unknown type of reply", "ack");
 		bytes_of("bye", bytes);
 		bytes[0] |= REPLY;
 		put(bytes + 8, 4, tag);
@@ -966,7 +981,7 @@ static void test_reserved_bytes(void **state)
 		bytes[1] = 1;
 		refuse(bytes, len, "reserved bytes of the header are not zero", e->name);
 		bytes[1] = 0;
-		bytes[12] = 1;
+		bytes[14] = 1;
 		refuse(bytes, len, "reserved bytes of the header are not zero", e->name);
 	}
 }
@@ -997,8 +1012,11 @@ static const struct field {
 	{ "open-failed", 8, 4, 0, "tag 0" },
 	{ "recall", 8, 4, 0, "tag 0" },
 	{ "recall", 8, 4, U32_MAX, NULL },
-	{ "bye", 8, 4, 1, "bye with a tag" },
-	{ "bye", 8, 4, 0x80000000, "bye with a tag" },
+	{ "bye", 8, 4, 1, "a tag without a reply" },
+	{ "bye", 8, 4, 0x80000000, "a tag without a reply" },
+	{ "ack", 8, 4, 1, "a tag without a reply" },
+	{ "ack", 12, 2, 0xffff, NULL },
+	{ "ack", 14, 2, 1, "reserved bytes of the header are not zero" },
 
 	/* LIST: rights that are not known are ignored */
 	{ "list", 16, 8, 0, NULL },

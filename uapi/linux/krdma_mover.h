@@ -494,7 +494,8 @@ enum krdma_opcode {
 /*
  * For WRITE: the operation may end while its bytes are still on their way to the peer's
  * memory. If the path is then lost, some bytes may not arrive, and no error is reported.
- * Has an effect on iWARP only: no READ is posted behind the WRITE.
+ * Has an effect on iWARP only, in a session that ends with its connection
+ * (KRDMA_CONNECT_FAIL_FAST): no READ is posted behind the WRITE.
  */
 #define KRDMA_OP_UNPLACED (1U << 5)
 /*
