@@ -437,49 +437,48 @@ static void krdma_list_replied(struct krdma_rpc *rpc, const union krdma_wire_msg
 	complete(&rpc->done);
 }
 
-static int krdma_list_peer(struct krdma_emit *e)
+/* Have a list of a peer. @type: KRDMA_WIRE_LIST, or another one without a cursor */
+static int krdma_list_ask(struct krdma_emit *e, struct krdma_session *sess, u8 type, u32 fixed,
+			  void *reply)
 {
-	struct krdma_wire_list_reply *reply;
-	struct krdma_wire_list *msg;
 	struct krdma_credit credit;
-	struct krdma_handle *h;
-	u64 cursor;
-	int rc = -ENOMEM;
-	u32 i, n;
+	union krdma_wire_msg *msg;
+	int rc;
 
-	if (e->room < KRDMA_WIRE_LIST_MAX)
-		return krdma_explain(e->error, -EINVAL, "a peer's list needs room for %u entries",
-				     KRDMA_WIRE_LIST_MAX);
-	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->error);
-	if (IS_ERR(h))
-		return PTR_ERR(h);
-	reply = krdma_inject(kmalloc(KRDMA_WIRE_MSG_MAX, GFP_KERNEL), NULL);
-	if (!reply)
-		goto out;
-	rc = krdma_credit_wait(h->sess, &credit, krdma_default_ms(0));
+	rc = krdma_credit_wait(sess, &credit, krdma_default_ms(0));
 	if (!rc) {
-		msg = krdma_credit_build(&credit, KRDMA_WIRE_LIST, sizeof(*msg), 0);
-		msg->cursor = cpu_to_le64(e->cmd->cursor);
-		rc = krdma_rpc_wait(h->sess, &credit, krdma_list_replied, reply,
-				    krdma_default_ms(0), NULL);
+		msg = krdma_credit_build(&credit, type, fixed, 0);
+		if (type == KRDMA_WIRE_LIST)
+			msg->list.cursor = cpu_to_le64(e->cmd->cursor);
+		rc = krdma_rpc_wait(sess, &credit, krdma_list_replied, reply, krdma_default_ms(0),
+				    NULL);
 	}
 	if (rc == -ENOTCONN)
-		krdma_session_explain(h->sess, h->sess->ch, -ENOTCONN, e->error);
-	if (rc) {
-		krdma_explain(e->error, rc, "%pISpc does not list its exports (%pe)", &h->sess->dst,
-			      ERR_PTR(rc));
-		goto out;
-	}
+		krdma_session_explain(sess, sess->ch, -ENOTCONN, e->error);
+	if (rc)
+		krdma_explain(e->error, rc, "%pISpc does not list its %s (%pe)", &sess->dst,
+			      type == KRDMA_WIRE_LIST ? "exports" : "addresses", ERR_PTR(rc));
+	return rc;
+}
+
+static int krdma_emit_exports(struct krdma_emit *e, struct krdma_session *sess, void *buf)
+{
+	struct krdma_wire_list_reply *reply = buf;
+	u64 cursor;
+	u32 i, n;
+	int rc;
+
+	rc = krdma_list_ask(e, sess, KRDMA_WIRE_LIST, sizeof(struct krdma_wire_list), buf);
+	if (rc)
+		return rc;
 	/* Else a peer could keep us going. */
 	cursor = le64_to_cpu(reply->cursor);
-	n = krdma_wire_entries((const union krdma_wire_msg *)reply);
+	n = krdma_wire_entries(buf);
 	if (cursor && (cursor <= e->cmd->cursor || !n)) {
-		krdma_session_protocol(h->sess, "a list that does not go on");
-		rc = krdma_explain(e->error, -EPROTO, "%pISpc sends a list that does not continue",
-				   &h->sess->dst);
-		goto out;
+		krdma_session_protocol(sess, "a list that does not go on");
+		return krdma_explain(e->error, -EPROTO,
+				     "%pISpc sends a list that does not continue", &sess->dst);
 	}
-	e->skip = 0;
 	for (i = 0; i < n; i++) {
 		const struct krdma_wire_list_entry *entry = &reply->entry[i];
 		struct krdma_peer_export_info info = {
@@ -492,8 +491,54 @@ static int krdma_list_peer(struct krdma_emit *e)
 		krdma_emit(e, &info);
 	}
 	e->cmd->cursor = cursor;
-out:
-	kfree(reply);
+	return 0;
+}
+
+static int krdma_emit_addresses(struct krdma_emit *e, struct krdma_session *sess, void *buf)
+{
+	struct krdma_wire_addresses_reply *reply = buf;
+	u32 i, n;
+	int rc;
+
+	rc = krdma_list_ask(e, sess, KRDMA_WIRE_ADDRESSES, sizeof(reply->hdr), buf);
+	if (rc)
+		return rc;
+	n = krdma_wire_entries(buf);
+	for (i = 0; i < n; i++) {
+		const struct krdma_wire_address *from = &reply->address[i];
+		bool v4 = ipv6_addr_v4mapped((const struct in6_addr *)from->addr);
+		struct krdma_sockaddr addr = {
+			.family = v4 ? AF_INET : AF_INET6,
+			.port = le16_to_cpu(from->port),
+		};
+
+		memcpy(addr.addr, from->addr + (v4 ? 12 : 0), v4 ? 4 : 16);
+		krdma_emit(e, &addr);
+	}
+	e->cmd->cursor = 0;
+	return 0;
+}
+
+static int krdma_list_peer(struct krdma_emit *e)
+{
+	bool exports = e->cmd->kind == KRDMA_LIST_PEER_EXPORTS;
+	u32 least = exports ? KRDMA_WIRE_LIST_MAX : KRDMA_WIRE_ADDRESS_MAX;
+	struct krdma_handle *h;
+	int rc = -ENOMEM;
+	void *buf;
+
+	if (e->room < least)
+		return krdma_explain(e->error, -EINVAL, "a peer's list needs room for %u entries",
+				     least);
+	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->error);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	e->skip = 0;
+	buf = krdma_inject(kmalloc(KRDMA_WIRE_MSG_MAX, GFP_KERNEL), NULL);
+	if (buf)
+		rc = exports ? krdma_emit_exports(e, h->sess, buf) :
+			       krdma_emit_addresses(e, h->sess, buf);
+	kfree(buf);
 	krdma_handle_put(h);
 	return rc;
 }
@@ -513,6 +558,7 @@ static const struct krdma_lister krdma_lists[] = {
 	[KRDMA_LIST_PEER_EXPORTS] = { sizeof(struct krdma_peer_export_info), krdma_list_peer },
 	[KRDMA_LIST_PATHS] = { sizeof(struct krdma_path_info), krdma_list_sessions,
 			       krdma_emit_paths },
+	[KRDMA_LIST_ADDRESSES] = { sizeof(struct krdma_sockaddr), krdma_list_peer },
 };
 
 static int krdma_list_copy(const struct krdma_emit *e)
@@ -546,7 +592,7 @@ int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct kr
 		.admin = ns_capable(ctx->net->user_ns, CAP_NET_ADMIN),
 		.skip = cmd->cursor,
 	};
-	bool peer = cmd->kind == KRDMA_LIST_PEER_EXPORTS;
+	bool peer = cmd->kind == KRDMA_LIST_PEER_EXPORTS || cmd->kind == KRDMA_LIST_ADDRESSES;
 	bool one = cmd->kind == KRDMA_LIST_SESSIONS && cmd->session;
 	int rc;
 

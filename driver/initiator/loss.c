@@ -396,17 +396,18 @@ void krdma_transfers_fenced(struct krdma_channel *ch, u32 connection)
  */
 void krdma_transfer_reroute(struct krdma_transfer *x)
 {
-	struct krdma_channel *first = x->ch->first;
+	struct krdma_channel *ch = x->ch;
 
-	/* It asks again; this host will notice the loss, too. */
+	/* This host will notice the loss, too: until then it asks again now and then. */
 	if (x->nwrs || x->posted != x->moved) {
-		krdma_transfer_advance(x, 0);
+		list_move_tail(&x->node, &ch->unmapped);
+		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_AWAY_MS));
 		return;
 	}
 	x->moved_on = true;
 	krdma_transfer_leave(x);
 	/* ORDER: krdma_transfer_lock() sees what was done above. */
-	smp_store_release(&x->ch, first);
+	smp_store_release(&x->ch, ch->first);
 }
 
 /**

@@ -10,6 +10,8 @@
 #define KRDMA_REGION_KEYS 262144
 /* Memory that could not be mapped is tried again after this, or when a mapping has gone. */
 #define KRDMA_MAP_AGAIN_MS 5
+/* The target has lost the path, and this host has not noticed: a key is asked for again. */
+#define KRDMA_AWAY_MS 100
 /*
  * Not on iWARP: a chain has a completion for each of so many parts, and at least one for MAX work
  * requests, or for so many bytes.

@@ -139,10 +139,10 @@ struct krdma_channel {
 	/* transfers */
 	struct hlist_head transfers; /* all under way, the last first */
 	struct list_head ready;      /* whose transfers can be posted, in turn */
-	struct list_head unmapped;   /* could not be mapped for DMA; to be tried again */
-	struct list_head sending;    /* regions with messages to send */
-	struct list_head fenced;     /* the first: WRITEs that wait for another to be made anew */
-	struct hlist_node *scan;     /* where the walk of ->transfers goes on */
+	struct list_head unmapped; /* not mapped for DMA, or without a key; the tick tries again */
+	struct list_head sending;  /* regions with messages to send */
+	struct list_head fenced;   /* the first: WRITEs that wait for another to be made anew */
+	struct hlist_node *scan;   /* where the walk of ->transfers goes on */
 	u32 ntransfers;
 	bool drains; /* no transfer begins any more */
 	u64 bytes_read;

@@ -5,11 +5,12 @@
  * Each host counts the messages that it has sent and received. A buffer is kept in
  * ->tx_sent until the peer has its message: a SEND that has completed was received, whatever
  * becomes of the connection. Not on iWARP, where TCP has it: there each message says how many its
- * sender has received, and of a session that resumes a buffer is kept until one does. Where the session outlives its connection, the two say with the next
- * one how many they have received: krdma_control_resume() sends what is behind that, in order,
- * and with it what was to be sent meanwhile. So each arrives once, and nobody above notices. What
- * was received and is not handled yet keeps its buffer (->busy). Messages of users are counted
- * alone: initiator/message.c.
+ * sender has received, and of a session that resumes a buffer is kept until one does.
+ *
+ * Where the session outlives its connection, the two say with the next one how many they have
+ * received: krdma_control_resume() sends what is behind that, in order, and with it what was to be
+ * sent meanwhile. So each arrives once, and nobody above notices. What was received and is not
+ * handled yet keeps its buffer (->busy). Messages of users are counted alone: initiator/message.c.
  */
 #include <linux/slab.h>
 

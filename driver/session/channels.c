@@ -139,6 +139,20 @@ static void krdma_session_away(struct krdma_session *sess)
 	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
 
+/* It is to end with its last path. */
+static bool krdma_session_hopeless(struct krdma_session *sess)
+{
+	struct krdma_channel *ch;
+	u32 i;
+
+	if (!sess->resuming || !(sess->options.flags & KRDMA_CONNECT_FAIL_FAST))
+		return false;
+	krdma_for_each_channel(ch, sess, i)
+		if (READ_ONCE(ch->state) == KRDMA_CHANNEL_UP && ch->path != sess->ch->last_path)
+			return false;
+	return true;
+}
+
 /**
  * krdma_channels_lost - a channel has failed that the session outlives
  * @ch: channel
@@ -163,6 +177,9 @@ void krdma_channels_lost(struct krdma_channel *ch)
 		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
 			krdma_session_away(sess);
 		queue_work(krdma_down_wq, &sess->ends_work);
+		if (krdma_session_hopeless(sess))
+			krdma_session_fail_locked(sess, sess->ch->err, sess->ch->lost_cause,
+						  KRDMA_BYE_LOST);
 	}
 	spin_unlock_bh(&sess->lock);
 	if (!noted)

@@ -75,7 +75,7 @@ MODULE_PARM_DESC(keepalive,
 u32 krdma_session_resume_wanted(const struct krdma_session *sess)
 {
 	if (sess->options.flags & KRDMA_CONNECT_FAIL_FAST)
-		return 0;
+		return sess->npaths > 1 ? KRDMA_FAIL_FAST_S : 0;
 	return sess->options.resume_s ?: READ_ONCE(krdma_resume);
 }
 

@@ -199,7 +199,8 @@ void *krdma_credit_build(const struct krdma_credit *credit, u8 type, u32 fixed, 
 static bool krdma_wire_service(u8 type)
 {
 	return type == KRDMA_WIRE_LIST || type == KRDMA_WIRE_OPEN || type == KRDMA_WIRE_SEGS ||
-	       type == KRDMA_WIRE_CLOSE || type == KRDMA_WIRE_DIGEST;
+	       type == KRDMA_WIRE_CLOSE || type == KRDMA_WIRE_DIGEST ||
+	       type == KRDMA_WIRE_ADDRESSES;
 }
 
 /**

@@ -53,7 +53,9 @@ static_assert(KRDMA_PATHS_MAX == KRDMA_WIRE_PATHS_MAX);
 #define KRDMA_CONNECT_MS      10000
 #define KRDMA_BYE_MS          1000
 #define KRDMA_FOREVER_MS      0x7fffffffU
-#define KRDMA_DRAIN_MAX_MS    (KRDMA_DRAIN_MAX * MSEC_PER_SEC)
+/* A session that fails fast finds a way for its first channel while another path is up. */
+#define KRDMA_FAIL_FAST_S  10
+#define KRDMA_DRAIN_MAX_MS (KRDMA_DRAIN_MAX * MSEC_PER_SEC)
 /* Workers wait for peers: not so long that the kernel takes them for hung, 120 s. */
 #define KRDMA_TIMEOUT_SCALE_MAX 4
 /* A service replies to others first for no longer than this. */
@@ -277,6 +279,8 @@ const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id 
 
 /* address.c */
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
+bool krdma_addr_bound(struct net *net, const struct sockaddr_storage *addr);
+int krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_address *to, u32 most);
 
 static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
 				    const struct sockaddr_storage *b)

@@ -80,6 +80,19 @@ static int krdma_serve_list(struct krdma_session *sess, const struct krdma_wire_
 	return 0;
 }
 
+static int krdma_serve_addresses(struct krdma_session *sess, void *buf)
+{
+	struct krdma_wire_addresses_reply *reply;
+	int n;
+
+	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_ADDRESSES, sizeof(*reply), 0);
+	n = krdma_addrs_local(sess, reply->address, KRDMA_WIRE_ADDRESS_MAX);
+	if (n < 0)
+		return n;
+	krdma_wire_end((union krdma_wire_msg *)reply, reply->address + n);
+	return 0;
+}
+
 /* The rest of a grant, under krdma_exports_lock: what depends on the export. */
 static int krdma_grant_begin(struct krdma_grant *grant, const struct krdma_wire_open *msg)
 {
@@ -277,6 +290,8 @@ static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *m
 		return krdma_serve_list(sess, &msg->list, buf);
 	if (msg->hdr.type == KRDMA_WIRE_OPEN)
 		return krdma_serve_open(sess, &msg->open, buf);
+	if (msg->hdr.type == KRDMA_WIRE_ADDRESSES)
+		return krdma_serve_addresses(sess, buf);
 	/* SEGS and DIGEST begin as CLOSE does. */
 	BUILD_BUG_ON(offsetof(struct krdma_wire_segs, first) != sizeof(msg->close));
 	BUILD_BUG_ON(offsetof(struct krdma_wire_digest, offset) != sizeof(msg->close));

@@ -35,6 +35,19 @@ static const char *krdma_wire_check_list_reply(const union krdma_wire_msg *msg, 
 	return NULL;
 }
 
+static const char *krdma_wire_check_addresses_reply(const union krdma_wire_msg *msg, u32 n)
+{
+	const struct krdma_wire_address *address = msg->addresses_reply.address;
+
+	for (; n--; address++) {
+		if (address->reserved)
+			return "reserved bytes of an address are not zero";
+		if (!address->port)
+			return "port 0";
+	}
+	return NULL;
+}
+
 static const char *krdma_wire_check_open(const union krdma_wire_msg *msg, u32 n)
 {
 	if (msg->open.reserved)
@@ -181,7 +194,7 @@ struct krdma_wire_kind {
 };
 
 /* By type; requests, then replies. */
-static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ACK + 1] = {
+static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ADDRESSES + 1] = {
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
 		[KRDMA_WIRE_LIST] = { sizeof(struct krdma_wire_list) },
@@ -201,6 +214,7 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ACK + 1] = {
 		[KRDMA_WIRE_FENCE] = { sizeof(struct krdma_wire_fence),
 				       .check = krdma_wire_check_fence },
 		[KRDMA_WIRE_ACK] = { sizeof(struct krdma_wire_hdr) },
+		[KRDMA_WIRE_ADDRESSES] = { sizeof(struct krdma_wire_hdr) },
 	},
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
@@ -221,6 +235,10 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ACK + 1] = {
 					 KRDMA_WIRE_MESSAGE_CREDITS_MAX,
 					 krdma_wire_check_message_reply },
 		[KRDMA_WIRE_FENCE] = { sizeof(struct krdma_wire_hdr) },
+		[KRDMA_WIRE_ADDRESSES] = { sizeof(struct krdma_wire_addresses_reply),
+					   sizeof(struct krdma_wire_address), 0,
+					   KRDMA_WIRE_ADDRESS_MAX,
+					   krdma_wire_check_addresses_reply },
 	},
 };
 

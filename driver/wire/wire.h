@@ -39,6 +39,7 @@
 #define KRDMA_WIRE_LIST_MAX    12
 #define KRDMA_WIRE_SEGS_MAX    32
 #define KRDMA_WIRE_RECALL_MAX  64
+#define KRDMA_WIRE_ADDRESS_MAX 16
 #define KRDMA_WIRE_PING_MAX    512
 #define KRDMA_WIRE_DIGEST_MAX  (4U << 20)
 /* Channels and paths that a session may have. */
@@ -113,17 +114,18 @@ enum krdma_wire_reason {
 /* ---- messages ---- */
 
 enum krdma_wire_type {
-	KRDMA_WIRE_PING = 0x01,    /* either side */
-	KRDMA_WIRE_LIST = 0x02,    /* initiator */
-	KRDMA_WIRE_OPEN = 0x03,    /* initiator */
-	KRDMA_WIRE_SEGS = 0x04,    /* initiator */
-	KRDMA_WIRE_CLOSE = 0x05,   /* initiator */
-	KRDMA_WIRE_RECALL = 0x06,  /* target */
-	KRDMA_WIRE_BYE = 0x07,     /* either side; has no reply */
-	KRDMA_WIRE_DIGEST = 0x08,  /* initiator */
-	KRDMA_WIRE_MESSAGE = 0x09, /* initiator */
-	KRDMA_WIRE_FENCE = 0x0a,   /* initiator */
-	KRDMA_WIRE_ACK = 0x0b,     /* initiator, iWARP; has no reply */
+	KRDMA_WIRE_PING = 0x01,      /* either side */
+	KRDMA_WIRE_LIST = 0x02,      /* initiator */
+	KRDMA_WIRE_OPEN = 0x03,      /* initiator */
+	KRDMA_WIRE_SEGS = 0x04,      /* initiator */
+	KRDMA_WIRE_CLOSE = 0x05,     /* initiator */
+	KRDMA_WIRE_RECALL = 0x06,    /* target */
+	KRDMA_WIRE_BYE = 0x07,       /* either side; has no reply */
+	KRDMA_WIRE_DIGEST = 0x08,    /* initiator */
+	KRDMA_WIRE_MESSAGE = 0x09,   /* initiator */
+	KRDMA_WIRE_FENCE = 0x0a,     /* initiator */
+	KRDMA_WIRE_ACK = 0x0b,       /* initiator, iWARP; has no reply */
+	KRDMA_WIRE_ADDRESSES = 0x0c, /* initiator */
 };
 
 #define KRDMA_WIRE_REPLY 0x80 /* set in the type of a reply */
@@ -183,6 +185,21 @@ struct krdma_wire_list_reply {
 static_assert(sizeof(struct krdma_wire_list) == 24);
 static_assert(sizeof(struct krdma_wire_list_entry) == 80);
 static_assert(sizeof(struct krdma_wire_list_reply) == 24);
+
+/* ADDRESSES: over which the target accepts connections; the request is a header alone. */
+struct krdma_wire_address {
+	__u8 addr[16]; /* IPv6; an IPv4 address is mapped */
+	__le16 port;
+	__le16 reserved;
+};
+
+struct krdma_wire_addresses_reply {
+	struct krdma_wire_hdr hdr;
+	struct krdma_wire_address address[]; /* 0 to KRDMA_WIRE_ADDRESS_MAX */
+};
+
+static_assert(sizeof(struct krdma_wire_address) == 20);
+static_assert(sizeof(struct krdma_wire_addresses_reply) == 16);
 
 struct krdma_wire_open {
 	struct krdma_wire_hdr hdr;
@@ -332,6 +349,7 @@ union krdma_wire_msg {
 	struct krdma_wire_ping ping; /* and its reply */
 	struct krdma_wire_list list;
 	struct krdma_wire_list_reply list_reply;
+	struct krdma_wire_addresses_reply addresses_reply;
 	struct krdma_wire_open open;
 	struct krdma_wire_open_reply open_reply;
 	struct krdma_wire_segs segs;

@@ -195,7 +195,8 @@ struct krdma_path_param {
  * @src: local address to connect from; NULL for any
  * @flags: KRDMA_CONNECT_PRIVATE for a session that is not shared with other clients and
  *	processes of root in this network namespace; KRDMA_CONNECT_MESSAGES for one that can
- *	carry messages; KRDMA_CONNECT_FAIL_FAST for one that ends with its first channel
+ *	carry messages; KRDMA_CONNECT_FAIL_FAST for one that ends with its first
+ *	channel, unless another path is up
  * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
  * @resume_s: seconds that it goes on when its connection is lost, up to KRDMA_RESUME_MAX, or
  *	KRDMA_RESUME_ALWAYS; the peer may allow less. 0 for the parameter resume

@@ -867,11 +867,12 @@ static void step_list(void)
 	struct head head = any_head();
 	union call c = { 0 };
 
-	c.list.kind = 1 + byte() % 8;
+	c.list.kind = 1 + byte() % KRDMA_LIST_ADDRESSES;
 	c.list.stride = rarely(64) ? any_word() : 112 + byte() % 16 * 8;
 	c.list.count = rarely(64) ? any_word() : 12 + byte() % 32;
 	c.list.cursor = rarely(64) ? any_word() : 0;
-	if (c.list.kind == KRDMA_LIST_PEER_EXPORTS || rarely(16))
+	if (c.list.kind == KRDMA_LIST_PEER_EXPORTS || c.list.kind == KRDMA_LIST_ADDRESSES ||
+	    rarely(16))
 		c.list.session = any_id(head.file, KIND_SESSION);
 	change(&head, STEP_LIST, &c);
 	c.list.entries = any_pointer();

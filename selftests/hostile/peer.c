@@ -132,11 +132,11 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void request(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, requests and replies. */
-	static const u8 sizes[2][12] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16 },
-					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16 } };
+	static const u8 sizes[2][13] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16 },
+					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16 } };
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= ACK ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= ADDRS ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case REPLY | PING:
@@ -211,7 +211,7 @@ static const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][12] = {
+	} sizes[2][13] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -222,7 +222,8 @@ static const char *sane(const struct msg *m)
 		  [DIGEST] = { 40 },
 		  [MESSAGE] = { 40, 1, 0, 4096 },
 		  [FENCE] = { 24 },
-		  [ACK] = { 16 } },
+		  [ACK] = { 16 },
+		  [ADDRS] = { 16 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -231,7 +232,8 @@ static const char *sane(const struct msg *m)
 		  [RECALL] = { 16 },
 		  [DIGEST] = { 24 },
 		  [MESSAGE] = { 16, 8, 1, 64 },
-		  [FENCE] = { 16 } },
+		  [FENCE] = { 16 },
+		  [ADDRS] = { 16, 20, 0, 16 } },
 	};
 	u32 type = m->b[0] & 0x7f, reply = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
 
@@ -239,7 +241,7 @@ static const char *sane(const struct msg *m)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 14, 2) || (get(m, 12, 2) && !iwarp))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > ACK || !sizes[reply][type].fixed)
+	if (type > ADDRS || !sizes[reply][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE || m->b[0] == ACK))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));

@@ -52,6 +52,7 @@ enum {
 	MESSAGE,
 	FENCE,
 	ACK,
+	ADDRS,
 	REPLY = 0x80
 };
 enum {

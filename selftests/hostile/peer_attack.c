@@ -99,6 +99,8 @@ static const struct patch violations[] = {
 	{ "SEGS of 48 bytes", SEGS, .len = 48, .fix = true },
 	{ "SEGS that says it has 1024 bytes", SEGS, 4, 4, 1024 },
 	{ "CLOSE of 32 bytes", CLOSE, .len = 32, .fix = true },
+	{ "ADDRS of 24 bytes", ADDRS, .len = 24, .fix = true },
+	{ "a reply to ADDRS never sent", REPLY | ADDRS },
 	{ "BYE of 32 bytes", BYE, .len = 32, .fix = true },
 	{ "the reserved byte of the header", PING, 1, 1, 0x80 },
 	{ "the reserved number of the header", LIST, 14, 2, 1 },

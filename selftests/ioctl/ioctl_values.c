@@ -82,7 +82,7 @@ static int list(struct krdma_ioc_list *cmd)
 
 TEST_F(values, list_values)
 {
-	static const __u32 kinds[] = { 0, KRDMA_LIST_PATHS + 1, 0x7fffffff, ~0U };
+	static const __u32 kinds[] = { 0, KRDMA_LIST_ADDRESSES + 1, 0x7fffffff, ~0U };
 	static __u64 room[8192];
 	const struct krdma_ioc_list good = {
 		.kind = KRDMA_LIST_EXPORTS,
@@ -120,6 +120,11 @@ TEST_F(values, list_values)
 	EXPECT_FAILS(fd, list(&cmd), -EINVAL, "12", "a peer's list with room for 11 is EINVAL");
 	cmd.count = 12;
 	EXPECT_FAILS(fd, list(&cmd), -ENOENT, "session", "a peer's list without session is ENOENT");
+	cmd.kind = KRDMA_LIST_ADDRESSES;
+	cmd.count = 15;
+	EXPECT_FAILS(fd, list(&cmd), -EINVAL, "16", "its addresses with room for 15 are EINVAL");
+	cmd.count = 16;
+	EXPECT_FAILS(fd, list(&cmd), -ENOENT, "session", "and without session ENOENT");
 }
 
 /* Three exports, listed in parts and by shorter and longer structs. */

@@ -117,6 +117,12 @@ check "bytes are read back" get_back
 check "over the first path" [ "$(moved 0)" -gt "$before" ]
 check "and the second" [ "$(moved 1)" -gt "$other" ]
 check "the same paths, the same session" krdma2 put -q "$dir/data" nodeB/scratch
+check "also if the peer tells them" krdma put --path auto -q "$dir/data" nodeB/scratch
+# One without paths has asked for them.
+asked() {
+	[ "$(krdma status | grep -c ^session)" = 1 ]
+}
+wait_for "$LIMIT" asked
 is "which there is one of" "$(krdma status | grep -c ^session)" 1
 release
 
@@ -251,6 +257,23 @@ is "it is down" "$(path A 0 state) $(path A 1 state)" "down up"
 mend data0
 check "when it is back, it is used" wait_for "$LIMIT" all_up
 wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
+
+# 4. One that fails fast ends with its last path.
+lost=$(counter A sessions_lost)
+is_lost() {
+	[ "$(counter A sessions_lost)" -gt "$lost" ]
+}
+hold --resume 0
+wait_for "$LIMIT" all_up || not_ok "a session that fails fast" "$(krdma status)"
+cut data0
+check "a session that fails fast loses the path of its first channel" wait_for "$LIMIT" path_down 0
+check "and goes on over the other one" krdma2 put -q --resume 0 --timeout 60 "$dir/data" nodeB/scratch
+is "it is the same session" "$(counter A sessions_lost) $(krdma status | grep -c ^session)" "$lost 1"
+cut data1
+check "without any path it ends" wait_for "$LIMIT" is_lost
+mend data0
+mend data1
+release
 
 end_sessions B
 check_nothing_left "nothing is left" "$LIMIT"

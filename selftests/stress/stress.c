@@ -817,10 +817,11 @@ static void run_ping(struct thread *t)
 
 static int list(int kind, void *entries, unsigned int stride, unsigned int count)
 {
+	bool peer = kind == KRDMA_LIST_PEER_EXPORTS || kind == KRDMA_LIST_ADDRESSES;
 	struct krdma_ioc_list cmd = {
 		.size = sizeof(cmd),
 		.kind = kind,
-		.session = kind == KRDMA_LIST_PEER_EXPORTS ? w->session : 0,
+		.session = peer ? w->session : 0,
 		.entries = (uintptr_t)entries,
 		.stride = stride,
 		.count = count,
@@ -837,7 +838,7 @@ static void run_list(struct thread *t)
 	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 	int kind;
 
-	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_PEER_EXPORTS; kind++)
+	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_ADDRESSES; kind++)
 		t->good += list(kind, entries, 256, 16) >= 0;
 	kst_call(w->fd, KRDMA_IOC_QUERY, &query);
 	kst_call(w->fd, KRDMA_IOC_LAST_ERROR, &last);

@@ -204,6 +204,17 @@ static void build_ack(union krdma_wire_msg *msg)
 	msg->hdr.received = cpu_to_le16(3);
 }
 
+static void build_addresses_reply(union krdma_wire_msg *msg)
+{
+	static const u8 addr[16] = { [10] = 0xff, 0xff, 10, 77, 0, 2 };
+
+	BEGIN(msg, REPLY | KRDMA_WIRE_ADDRESSES, krdma_wire_addresses_reply,
+	      sizeof(struct krdma_wire_address), 12);
+	memcpy(msg->addresses_reply.address[0].addr, addr, sizeof(addr));
+	msg->addresses_reply.address[0].port = cpu_to_le16(7471);
+	msg->addresses_reply.address[0].reserved = 0;
+}
+
 static void build_digest(union krdma_wire_msg *msg)
 {
 	BEGIN(msg, KRDMA_WIRE_DIGEST, krdma_wire_digest, 0, 9);
@@ -322,6 +333,7 @@ static struct example {
 	{ "fence", build_fence },
 	{ "fence-reply", build_fence_reply },
 	{ "ack", build_ack },
+	{ "addresses-reply", build_addresses_reply },
 	{ "message", build_message },
 	{ "message-written", build_message_written },
 	{ "message-reply", build_message_reply },
@@ -519,6 +531,8 @@ static const struct shape shapes[] = {
 	{ KRDMA_WIRE_FENCE, 24 },
 	{ REPLY | KRDMA_WIRE_FENCE, 16 },
 	{ KRDMA_WIRE_ACK, 16 },
+	{ KRDMA_WIRE_ADDRESSES, 16 },
+	{ REPLY | KRDMA_WIRE_ADDRESSES, 16, 20, 0, 16 },
 };
 
 #define for_each_shape(s) for (s = shapes; s < shapes + ARRAY_SIZE(shapes); s++)
@@ -526,9 +540,9 @@ static const struct shape shapes[] = {
 /* For messages about a failure: of a type in shapes[]. */
 static const char *type_name(u8 type)
 {
-	static const char *const types[] = { "unknown", "PING",    "LIST",   "OPEN",
-					     "SEGS",    "CLOSE",   "RECALL", "BYE",
-					     "DIGEST",  "MESSAGE", "FENCE",  "ACK" };
+	static const char *const types[] = { "unknown", "PING",   "LIST", "OPEN",   "SEGS",
+					     "CLOSE",   "RECALL", "BYE",  "DIGEST", "MESSAGE",
+					     "FENCE",   "ACK",    "ADDRS" };
 
 	return types[type & ~REPLY];
 }
@@ -643,6 +657,10 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 		break;
 	case REPLY | KRDMA_WIRE_DIGEST:
 		put(m + 20, 4, 0);
+		break;
+	case REPLY | KRDMA_WIRE_ADDRESSES:
+		for (i = 0; i < n; i++, at += 20)
+			put(at + 16, 4, 1 + random32() % 65535);
 		break;
 	case KRDMA_WIRE_MESSAGE:
 		put(m + 32, 8, random32() & 1);
@@ -1017,6 +1035,8 @@ static const struct field {
 	{ "ack", 8, 4, 1, "a tag without a reply" },
 	{ "ack", 12, 2, 0xffff, NULL },
 	{ "ack", 14, 2, 1, "reserved bytes of the header are not zero" },
+	{ "addresses-reply", 32, 2, 0, "port 0" },
+	{ "addresses-reply", 34, 2, 0x8000, "reserved bytes of an address are not zero" },
 
 	/* LIST: rights that are not known are ignored */
 	{ "list", 16, 8, 0, NULL },

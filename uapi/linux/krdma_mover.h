@@ -302,8 +302,8 @@ struct krdma_ioc_export {
 /* The session can carry messages, for which the peer sets aside memory. */
 #define KRDMA_CONNECT_MESSAGES (1U << 1)
 /*
- * The session ends when its first channel, the one for control, is lost: for programs that do
- * their own recovery.
+ * The session ends when its first channel, the one for control, is lost, and no other path of it
+ * is up: for programs that do their own recovery.
  */
 #define KRDMA_CONNECT_FAIL_FAST (1U << 2)
 
@@ -768,6 +768,7 @@ enum krdma_list_kind {
 	KRDMA_LIST_TRANSFERS = 7,    /* struct krdma_transfer_info */
 	KRDMA_LIST_PEER_EXPORTS = 8, /* struct krdma_peer_export_info */
 	KRDMA_LIST_PATHS = 9,        /* struct krdma_path_info */
+	KRDMA_LIST_ADDRESSES = 10,   /* struct krdma_sockaddr: where a peer can be reached */
 };
 
 /**
@@ -775,13 +776,13 @@ enum krdma_list_kind {
  * @size: sizeof(struct krdma_ioc_list)
  * @flags: must be 0
  * @kind: enum krdma_list_kind
- * @session: for KRDMA_LIST_PEER_EXPORTS the id of a session; for KRDMA_LIST_SESSIONS
- *	one that alone is listed, or 0; else 0
+ * @session: for KRDMA_LIST_PEER_EXPORTS and KRDMA_LIST_ADDRESSES the id of a session; for
+ *	KRDMA_LIST_SESSIONS one that alone is listed, or 0; else 0
  * @entries: pointer to an array of the kind's struct
  * @stride: bytes from one entry to the next; a shorter struct than the
  *	kernel's gets its leading members, the tail of a longer one is zeroed
- * @count: in: room in @entries, for KRDMA_LIST_PEER_EXPORTS at least 12; out:
- *	entries written
+ * @count: in: room in @entries, for KRDMA_LIST_PEER_EXPORTS at least 12, for
+ *	KRDMA_LIST_ADDRESSES 16; out: entries written
  * @cursor: in: 0 to begin, else the value of the last call; out: where to
  *	continue, 0 at the end
  *

@@ -133,15 +133,25 @@ int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_
 /* Options of commands that connect, beside their own. */
 enum {
 	OPT_RESUME = OPT_LONG_ONLY + 100,
+	OPT_KEEPALIVE,
 	OPT_PATH,
 	OPT_POLICY
 };
+
+#define CONNECT_LONG                                             \
+	{ "keepalive", required_argument, NULL, OPT_KEEPALIVE }, \
+		{ "path", required_argument, NULL, OPT_PATH },   \
+	{                                                        \
+		"policy", required_argument, NULL, OPT_POLICY    \
+	}
 
 /* The value of one of these. Return: 0, or the exit status. */
 int connect_option(int option, const char *text, struct krdma_connect_options *options);
 
 #define PATH_HELP                                                                                   \
-	"  --path HOST       one more path to the peer: another address of it; up to three\n"       \
+	"  --keepalive SECONDS  notice a dead path within so many seconds and one more\n"           \
+	"  --path HOST       one more path to the peer: another address of it; up to three;\n"      \
+	"                    'auto': those that the peer tells\n"                                   \
 	"  --policy NAME     which path an operation takes: 'in-flight', the one with the fewest\n" \
 	"                    (default), 'round-robin' or 'latency'\n"
 

@@ -333,6 +333,7 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 		if (parse_seconds(optarg, &opts->timeout_ns))
 			return usage_error("'%s' is not a time in seconds", optarg);
 		return -1;
+	case OPT_KEEPALIVE:
 	case OPT_PATH:
 	case OPT_POLICY:
 		rc = connect_option(c, optarg, &opts->connect);
@@ -363,8 +364,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		{ "placed", no_argument, NULL, OPT_PLACED },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-		{ "path", required_argument, NULL, OPT_PATH },
-		{ "policy", required_argument, NULL, OPT_POLICY },
+		CONNECT_LONG,
 		COMMON_LONG,
 	};
 	int c, rc;

@@ -49,8 +49,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "resume", required_argument, NULL, OPT_RESUME },
-		{ "path", required_argument, NULL, OPT_PATH },
-		{ "policy", required_argument, NULL, OPT_POLICY },
+		CONNECT_LONG,
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "placed", no_argument, NULL, OPT_PLACED },
 		COMMON_LONG,
@@ -84,6 +83,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 				return usage_error("'%s' is not a time in seconds", optarg);
 			break;
 		case OPT_RESUME:
+		case OPT_KEEPALIVE:
 		case OPT_PATH:
 		case OPT_POLICY:
 			rc = connect_option(c, optarg, &opts->connect);

@@ -32,8 +32,7 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 		{ "value", required_argument, NULL, OPT_VALUE },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "resume", required_argument, NULL, OPT_RESUME },
-		{ "path", required_argument, NULL, OPT_PATH },
-		{ "policy", required_argument, NULL, OPT_POLICY },
+		CONNECT_LONG,
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -52,6 +51,7 @@ static int send_options(int argc, char **argv, struct send_options *opts)
 				return usage_error("'%s' is not a time in seconds", optarg);
 			break;
 		case OPT_RESUME:
+		case OPT_KEEPALIVE:
 		case OPT_PATH:
 		case OPT_POLICY:
 			rc = connect_option(c, optarg, &opts->connect);

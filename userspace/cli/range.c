@@ -37,12 +37,29 @@ static int path_option(const char *text, struct krdma_connect_options *options)
 	static struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
 	const unsigned int most = KRDMA_PATHS_MAX - 1;
 
+	if (options->npaths == KRDMA_PATHS_AUTO || (options->npaths && !strcmp(text, "auto")))
+		return usage_error("--path auto stands for all paths");
+	if (!strcmp(text, "auto")) {
+		options->npaths = KRDMA_PATHS_AUTO;
+		return DONE;
+	}
 	if (options->npaths == most)
 		return usage_error("there are at most %u --path", most);
 	if (krdma_resolve(text, &paths[options->npaths].dst, 1) != 1)
 		return fail_krdma();
 	options->npaths++;
 	options->paths = paths;
+	return DONE;
+}
+
+static int keepalive_option(const char *text, struct krdma_connect_options *options)
+{
+	uint64_t seconds;
+
+	if (parse_count(text, KRDMA_KEEPALIVE_MAX, &seconds) || !seconds)
+		return usage_error("'%s' is not a number of seconds, 1 to %d", text,
+				   KRDMA_KEEPALIVE_MAX);
+	options->keepalive_s = (uint32_t)seconds;
 	return DONE;
 }
 
@@ -68,6 +85,8 @@ int connect_option(int option, const char *text, struct krdma_connect_options *o
 {
 	if (option == OPT_RESUME)
 		return resume_option(text, options);
+	if (option == OPT_KEEPALIVE)
+		return keepalive_option(text, options);
 	return option == OPT_PATH ? path_option(text, options) : policy_option(text, options);
 }
 

@@ -362,15 +362,17 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
  * struct krdma_connect_options - how a session is to be; 0 is the default of each
  * @flags: KRDMA_CONNECT_PRIVATE: the session is not shared with other handles;
  *	KRDMA_CONNECT_MESSAGES: it can carry messages; KRDMA_CONNECT_FAIL_FAST: it ends with
- *	its connection
+ *	its connection, or the last of its paths
  * @timeout_ms: give up after this many milliseconds
  * @resume_s: seconds that it goes on when its connection is lost, or KRDMA_RESUME_ALWAYS
  * @keepalive_s: seconds after which a dead path is noticed
  * @policy: enum krdma_path_policy: which of its paths an operation takes
  * @npaths: paths beside the one to the address that is connected to, up to
- *	KRDMA_PATHS_MAX - 1
+ *	KRDMA_PATHS_MAX - 1; or KRDMA_PATHS_AUTO: to the other addresses that the peer tells
  * @paths: these
  */
+#define KRDMA_PATHS_AUTO UINT32_MAX
+
 struct krdma_connect_options {
 	uint32_t flags;
 	uint32_t timeout_ms;
@@ -749,7 +751,7 @@ struct krdma_iter;
  * krdma_iter_new() - begin to list objects of a kind
  * @krdma: the handle; must outlive the iterator
  * @kind: enum krdma_list_kind
- * @session: id of a session for KRDMA_LIST_PEER_EXPORTS, else 0
+ * @session: id of a session for KRDMA_LIST_PEER_EXPORTS and KRDMA_LIST_ADDRESSES, else 0
  * @iter: out: the iterator; one thread at a time may use it
  *
  * Return: 0 and an iterator that krdma_iter_free() ends; -EINVAL for an

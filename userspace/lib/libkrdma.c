@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,42 @@ int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags)
 	return rc ? rc : arg.fd;
 }
 
+static bool same_address(const struct krdma_sockaddr *a, const struct krdma_sockaddr *b)
+{
+	return a->family == b->family && !memcmp(a->addr, b->addr, sizeof(a->addr)) &&
+	       (a->port ? a->port : KRDMA_DEFAULT_PORT) == (b->port ? b->port : KRDMA_DEFAULT_PORT);
+}
+
+/* The peer tells its other addresses: a session over one path asks for them. */
+static int connect_auto(struct krdma *krdma, const struct krdma_sockaddr *dst,
+			struct krdma_connect_options options, uint32_t *session)
+{
+	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1] = { 0 };
+	const struct krdma_sockaddr *addr;
+	struct krdma_iter *iter;
+	uint32_t first;
+	int rc;
+
+	options.npaths = 0;
+	options.paths = paths;
+	rc = krdma_connect_with(krdma, dst, &options, &first);
+	if (!rc)
+		rc = krdma_iter_new(krdma, KRDMA_LIST_ADDRESSES, first, &iter);
+	if (rc)
+		return rc;
+	while (options.npaths < KRDMA_PATHS_MAX - 1 && (addr = krdma_iter_next(iter)))
+		if (!same_address(addr, dst))
+			paths[options.npaths++].dst = *addr;
+	rc = krdma_iter_free(iter);
+	*session = first;
+	if (!rc && !options.npaths)
+		return 0;
+	if (!rc)
+		rc = krdma_connect_with(krdma, dst, &options, session);
+	krdma_destroy(krdma, first);
+	return rc;
+}
+
 int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
 		       const struct krdma_connect_options *options, uint32_t *session)
 {
@@ -210,6 +247,8 @@ int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
 	};
 	int rc;
 
+	if (options->npaths == KRDMA_PATHS_AUTO)
+		return connect_auto(krdma, dst, *options, session);
 	krdma__storage(dst, &arg.dst);
 	rc = krdma__ioctl(krdma, KRDMA_IOC_CONNECT, &arg);
 	if (!rc)

@@ -40,6 +40,7 @@ static const uint32_t strides[] = {
 	[KRDMA_LIST_REGIONS] = sizeof(struct krdma_region_info),
 	[KRDMA_LIST_TRANSFERS] = sizeof(struct krdma_transfer_info),
 	[KRDMA_LIST_PEER_EXPORTS] = sizeof(struct krdma_peer_export_info),
+	[KRDMA_LIST_ADDRESSES] = sizeof(struct krdma_sockaddr),
 };
 
 int krdma_iter_new(struct krdma *krdma, enum krdma_list_kind kind, uint32_t session,

@@ -331,9 +331,22 @@ check "put --resume always" resumes always 'resume 65535'
 check "put --resume 0: the session ends with its connection" resumes 0 'resume 0 fail_fast'
 paths()
 {
-	run 0 put "$@" data h/scratch && grep -q "^connect .* resume 0 paths 2 policy 1\$" log
+	run 0 put "$@" data h/scratch &&
+		grep -q "^connect 10.0.0.2 .* resume 0 paths 2 policy 1 keepalive 0\$" log
 }
 check "put --path, twice, and --policy" paths --path fd00::7 --path fd00::8 --policy round-robin
+check "put --path auto: those that the peer tells" paths --path auto --policy round-robin
+check "put --path auto, and another" fails 2 '--path auto stands for all' \
+	put --path auto --path fd00::7 data h/scratch
+check "put --path, and auto" fails 2 '--path auto stands for all' \
+	put --path fd00::7 --path auto data h/scratch
+keepalive()
+{
+	run 0 put --keepalive 2 data h/scratch && grep -q "^connect .* keepalive 2\$" log
+}
+check "put --keepalive" keepalive
+check "put --keepalive of no time" fails 2 "'0' is not a number of seconds, 1 to 60" \
+	put --keepalive 0 data h/scratch
 check "put --policy of no such name" fails 2 "'best' is no policy" put --policy best data h/scratch
 check "put --path, four times" fails 2 'at most 3 --path' \
 	put --path fd00::5 --path fd00::6 --path fd00::7 --path fd00::8 data h/scratch

@@ -216,11 +216,12 @@ static int do_connect(struct krdma_ioc_connect *arg)
 {
 	char text[INET6_ADDRSTRLEN];
 	unsigned int port, scope;
-	char paths[48] = "";
+	char paths[64] = "";
 
 	take_apart(&arg->dst, text, &port, &scope);
-	if (arg->npaths || arg->policy)
-		snprintf(paths, sizeof(paths), " paths %u policy %u", arg->npaths, arg->policy);
+	if (arg->npaths || arg->policy || arg->keepalive_s)
+		snprintf(paths, sizeof(paths), " paths %u policy %u keepalive %u", arg->npaths,
+			 arg->policy, arg->keepalive_s);
 	say("connect %s port %u scope %u timeout %u resume %u%s%s%s%s\n", text, port, scope,
 	    arg->timeout_ms, arg->resume_s, arg->flags & KRDMA_CONNECT_PRIVATE ? " private" : "",
 	    arg->flags & KRDMA_CONNECT_MESSAGES ? " messages" : "",
@@ -979,6 +980,22 @@ static int list_files(struct krdma_ioc_list *arg)
 	return 0;
 }
 
+/* Of the peer: the one that is connected to, and two others. */
+static int list_addresses(struct krdma_ioc_list *arg)
+{
+	static const char *const addrs[] = { "10.0.0.3", "10.0.0.2", "fd00::9" };
+	struct krdma_sockaddr *to = (void *)(uintptr_t)arg->entries;
+
+	for (arg->count = 0; arg->count < 3; arg->count++, to++) {
+		memset(to, 0, sizeof(*to));
+		to->family = arg->count < 2 ? AF_INET : AF_INET6;
+		to->port = KRDMA_DEFAULT_PORT;
+		inet_pton(to->family, addrs[arg->count], to->addr);
+	}
+	arg->cursor = 0;
+	return 0;
+}
+
 static int do_list(struct krdma_ioc_list *arg)
 {
 	const uint64_t end = list_length(arg->kind);
@@ -987,6 +1004,8 @@ static int do_list(struct krdma_ioc_list *arg)
 
 	if (arg->kind == KRDMA_LIST_PEER_EXPORTS)
 		return list_files(arg);
+	if (arg->kind == KRDMA_LIST_ADDRESSES)
+		return list_addresses(arg);
 	for (n = 0; n < arg->count && arg->cursor < end; n++)
 		fill_entry(arg, arg->cursor++, entries + (size_t)n * arg->stride);
 	arg->count = n;
