@@ -308,11 +308,19 @@ bool krdma_sends_resume(struct krdma_channel *ch)
 {
 	u16 next = le16_to_cpu(ch->peer.messages) + 1;
 	struct krdma_send *send, *after;
+	u32 i;
 
 	lockdep_assert_held(&ch->lock);
 	ch->sends_held = true;
+	/* No completion is to come of a connection before; siw may have lost some. */
+	for (i = 0; i < ch->message_credits; i++) {
+		send = &ch->sends[i];
+		if (send->posted) {
+			send->posted = false;
+			krdma_send_free(ch, send);
+		}
+	}
 	list_for_each_entry_safe(send, after, &ch->sends_sent, node) {
-		send->posted = false;
 		if ((s16)(send->seq - next) < 0) {
 			list_del_init(&send->node);
 			krdma_send_free(ch, send);

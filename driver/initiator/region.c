@@ -384,7 +384,7 @@ int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_err
 /* On iWARP a READ tells when WRITEs have arrived (wr.c), so that right is needed, too. */
 static u32 krdma_region_request_rights(struct krdma_session *sess, u32 rights)
 {
-	return sess->ch->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;
+	return sess->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;
 }
 
 /* In rx_work, so that a RECALL right behind the reply finds the region. */
@@ -412,7 +412,7 @@ static void krdma_region_opened(struct krdma_rpc *rpc, const union krdma_wire_ms
 			wrong = "rights that were not requested";
 		if (wrong)
 			err = -ENOTCONN;
-		region->blind = sess->ch->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
+		region->blind = sess->iwarp && (region->rights & KRDMA_RIGHT_WRITE) &&
 				!(region->rights & KRDMA_RIGHT_READ);
 		region->lacks = region->wanted & ~region->rights;
 		/* Atomics: the device at either end must have them. */

@@ -189,11 +189,11 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	/* A flushed work request tells nothing of the others, which are flushed one by one. */
 	if (wc->status != IB_WC_WR_FLUSH_ERR && !ch->iwarp)
 		krdma_wrs_before(ch, w->index, false);
+	if (unlikely(krdma_wc_guilty(wc)) && !w->transfer->status)
+		w->transfer->status = err;
 	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
 	if (err ? ch->iwarp : w->unproven)
 		goto out;
-	if (unlikely(krdma_wc_guilty(wc)) && !w->transfer->status)
-		w->transfer->status = err;
 	krdma_wr_end(ch, w, err);
 	krdma_transfer_pump(ch);
 out:

@@ -41,6 +41,18 @@ struct krdma_rx {
 	struct ib_recv_wr wr;
 };
 
+/*
+ * What a buffer is used for: KRDMA_CREDITS of each kind at most, so a peer that takes no replies, or
+ * on iWARP does not say that it has them, holds up no request.
+ */
+enum krdma_tx_kind {
+	KRDMA_TX_REQUEST,
+	KRDMA_TX_REPLY,
+	KRDMA_TX_TAKEN, /* reply to messages */
+	KRDMA_TX_LAST,  /* BYE, ACK */
+	KRDMA_TX_KINDS
+};
+
 /* A buffer that a control message is sent from. */
 struct krdma_tx {
 	struct ib_cqe cqe;
@@ -48,6 +60,7 @@ struct krdma_tx {
 	void *buf;
 	u64 dma;
 	u16 seq;     /* which of all that were sent; control.c */
+	u8 kind;     /* enum krdma_tx_kind */
 	u8 repeats;  /* how often it was the first to be sent again */
 	bool posted; /* its completion is to come */
 	bool sent;   /* on this connection or one before */
@@ -164,11 +177,11 @@ struct krdma_channel {
 	u32 ntx;
 	u32 ntx_mapped;
 	struct list_head tx_free;
-	struct list_head tx_sent;  /* the peer may not have them; in order */
-	u32 tx_busy;               /* not in tx_free */
-	u32 tx_taken;              /* of those, not sent yet */
-	bool tx_wanted;            /* somebody found none */
-	wait_queue_head_t tx_wait; /* a buffer came back */
+	struct list_head tx_sent;    /* the peer may not have them; in order */
+	u32 tx_used[KRDMA_TX_KINDS]; /* not in tx_free */
+	u32 tx_taken;                /* of those, not sent yet */
+	bool tx_wanted;              /* somebody found none */
+	wait_queue_head_t tx_wait;   /* a buffer came back */
 	struct krdma_rx *rx;
 	u32 nrx;
 	u32 nrx_mapped;
@@ -219,6 +232,8 @@ struct krdma_channel {
 	const char *lost;      /* the peer disconnected: what it sent before may still come */
 	unsigned long lost_at; /* jiffies */
 	int bye;               /* reason of the peer's BYE, which may not be handled yet; or -1 */
+	bool said_bye;         /* this host */
+	bool left;             /* the peer has disconnected, or the connection is gone */
 	const char *cause;     /* the step that failed; the connect work's */
 	char text[80];         /* a phrase that is not static */
 	int cm_err;

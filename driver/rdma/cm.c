@@ -116,6 +116,10 @@ static void krdma_conn_disconnected(struct krdma_channel *ch)
 	bool up;
 
 	krdma_channel_lock(ch);
+	ch->left = true;
+	/* This host's BYE may have been waited for. */
+	if (ch->tx_wanted && ch->said_bye)
+		ch->events |= KRDMA_CHANNEL_TX;
 	/* Nothing is received on a further channel. */
 	up = ch->state == KRDMA_CHANNEL_UP && !ch->first;
 	if (up) {

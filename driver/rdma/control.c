@@ -121,7 +121,7 @@ static void krdma_tx_free(struct krdma_channel *ch, struct krdma_tx *tx)
 {
 	tx->posted = false;
 	list_move(&tx->node, &ch->tx_free);
-	ch->tx_busy--;
+	ch->tx_used[tx->kind]--;
 	krdma_tx_wake(ch);
 	ch->ops->tx_free(ch);
 	if (ch->tx_wanted)
@@ -148,18 +148,19 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
 /**
  * krdma_post_tx_any - is there a buffer for a control message?
  * @ch: channel
- * @reserve: buffers that are for others
+ * @kind: what for
  *
  * Context: channel->lock held.
  * Return: true if there is
  */
-bool krdma_post_tx_any(const struct krdma_channel *ch, u32 reserve)
+bool krdma_post_tx_any(const struct krdma_channel *ch, enum krdma_tx_kind kind)
 {
 	lockdep_assert_held(&ch->lock);
-	return ch->state == KRDMA_CHANNEL_UP && ch->ntx - ch->tx_busy > reserve;
+	return ch->state == KRDMA_CHANNEL_UP && ch->tx_used[kind] < KRDMA_CREDITS &&
+	       !list_empty(&ch->tx_free);
 }
 
-static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch)
+static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch, enum krdma_tx_kind kind)
 {
 	struct krdma_tx *tx = list_first_entry_or_null(&ch->tx_free, struct krdma_tx, node);
 
@@ -168,7 +169,8 @@ static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch)
 		tx->sent = false;
 		tx->acked = false;
 		tx->repeats = 0;
-		ch->tx_busy++;
+		tx->kind = kind;
+		ch->tx_used[kind]++;
 		ch->tx_taken++;
 	}
 	return tx;
@@ -177,35 +179,35 @@ static struct krdma_tx *krdma_tx_pop(struct krdma_channel *ch)
 /**
  * krdma_post_tx_take - take a buffer for a control message, if there is one
  * @ch: channel
- * @reserve: buffers that are for others
+ * @kind: what for
  *
  * Nobody waits for a buffer: requesters that found none are kicked.
  *
  * Context: channel->lock held.
  * Return: the buffer, or NULL
  */
-struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, u32 reserve)
+struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, enum krdma_tx_kind kind)
 {
 	/* ORDER: none is taken when down, so that down_work can wait for those out. */
-	return krdma_post_tx_any(ch, reserve) ? krdma_tx_pop(ch) : NULL;
+	return krdma_post_tx_any(ch, kind) ? krdma_tx_pop(ch, kind) : NULL;
 }
 
 /**
  * krdma_post_tx_get - take a buffer for a request, if there is one
  * @ch: channel
- * @reserve: buffers that are for others
+ * @kind: what for
  *
  * ->settle comes when there may be one again.
  *
  * Context: any; channel->lock not held, perhaps session->lock.
  * Return: the buffer, or NULL
  */
-struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, u32 reserve)
+struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, enum krdma_tx_kind kind)
 {
 	struct krdma_tx *tx;
 
 	spin_lock_bh(&ch->lock);
-	tx = krdma_post_tx_take(ch, reserve);
+	tx = krdma_post_tx_take(ch, kind);
 	ch->tx_wanted |= !tx;
 	spin_unlock_bh(&ch->lock);
 	return tx;
@@ -228,6 +230,9 @@ bool krdma_post_tx_out(struct krdma_channel *ch)
 	spin_lock_bh(&ch->lock);
 	list_for_each_entry(tx, &ch->tx_sent, node)
 		out |= tx->posted;
+	/* TCP has it: the peer disconnects when it has, too. */
+	if (ch->iwarp && ch->said_bye && !ch->left && ch->bye < 0)
+		out = true;
 	ch->tx_wanted |= out;
 	spin_unlock_bh(&ch->lock);
 	return out;
@@ -260,7 +265,7 @@ struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch)
 	struct krdma_tx *tx;
 
 	spin_lock_bh(&ch->lock);
-	tx = krdma_tx_pop(ch);
+	tx = krdma_tx_pop(ch, KRDMA_TX_LAST);
 	spin_unlock_bh(&ch->lock);
 	return tx;
 }
@@ -316,6 +321,7 @@ int krdma_post_tx_locked(struct krdma_channel *ch, struct krdma_tx *tx, bool las
 	list_add_tail(&tx->node, &ch->tx_sent);
 	if (up || (last && ch->state == KRDMA_CHANNEL_DOWN))
 		rc = krdma_tx_send(ch, tx);
+	ch->said_bye |= last && !rc;
 	if (ch->resumes)
 		rc = 0;
 	ch->tx_taken--;
@@ -372,15 +378,38 @@ static bool krdma_control_acked(struct krdma_channel *ch, const struct krdma_wir
 	return true;
 }
 
-/* The first message of a connection: what waited for it is sent. */
+/**
+ * krdma_control_arrived - can the peer reply to a request?
+ * @ch: channel
+ * @type: of the request
+ * @tag: likewise
+ *
+ * Context: any; channel->lock not held.
+ * Return: false if it has not said that it has received the request, where it would: on iWARP
+ */
+bool krdma_control_arrived(struct krdma_channel *ch, u8 type, __le32 tag)
+{
+	struct krdma_tx *tx;
+	bool arrived = true;
+
+	if (!READ_ONCE(ch->iwarp))
+		return true;
+	spin_lock_bh(&ch->lock);
+	list_for_each_entry(tx, &ch->tx_sent, node) {
+		const struct krdma_wire_hdr *hdr = tx->buf;
+
+		if (hdr->type == type && hdr->tag == tag && !tx->acked)
+			arrived = !ch->resumes;
+	}
+	spin_unlock_bh(&ch->lock);
+	return arrived;
+}
+
+/* The first message of a connection has come: what waited for it is sent. */
 static void krdma_control_heard(struct krdma_channel *ch)
 {
-	bool shy = krdma_control_shy(ch);
 	struct krdma_tx *tx;
 
-	ch->heard = true;
-	if (!shy)
-		return;
 	list_for_each_entry(tx, &ch->tx_sent, node)
 		if (ch->state == KRDMA_CHANNEL_UP)
 			krdma_tx_send(ch, tx);
@@ -392,10 +421,12 @@ static const char *krdma_control_count(struct krdma_channel *ch, const struct kr
 	bool shy = krdma_control_shy(ch);
 	const char *cause;
 
+	ch->heard = true;
 	/* What is shorter krdma_wire_check() refuses. */
 	if (rx->len >= sizeof(struct krdma_wire_hdr) && !krdma_control_acked(ch, rx->buf))
 		return "it has received what can't be";
-	krdma_control_heard(ch);
+	if (shy)
+		krdma_control_heard(ch);
 	if (type == KRDMA_WIRE_ACK) {
 		krdma_stat_inc(KRDMA_STAT_CONTROL_RECEIVED);
 		if (!krdma_wire_check(rx->buf, rx->len, &cause))
@@ -468,9 +499,11 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
  */
 static void krdma_control_ack(struct krdma_channel *ch)
 {
-	struct krdma_tx *tx = ch->state == KRDMA_CHANNEL_UP ? krdma_tx_pop(ch) : NULL;
+	struct krdma_tx *tx = NULL;
 
-	/* All are taken, and not sent yet: one of these is the first. */
+	if (ch->state == KRDMA_CHANNEL_UP)
+		tx = krdma_tx_pop(ch, KRDMA_TX_LAST);
+
 	if (!tx)
 		return;
 	krdma_wire_build(tx->buf, KRDMA_WIRE_ACK, sizeof(struct krdma_wire_hdr), 0);

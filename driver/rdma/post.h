@@ -20,6 +20,22 @@ static inline bool krdma_post_good(const struct krdma_channel *ch)
 }
 
 /**
+ * krdma_connection_gone - has the queue pair of a connection been destroyed?
+ * @ch: channel
+ * @connection: of its ->connections
+ *
+ * Context: any; true stays true.
+ * Return: true if it has: nothing arrives on it any more
+ */
+static inline bool krdma_connection_gone(const struct krdma_channel *ch, u32 connection)
+{
+	enum krdma_channel_state state = READ_ONCE(ch->state);
+
+	return READ_ONCE(ch->connections) != connection || state == KRDMA_CHANNEL_DEAD ||
+	       state == KRDMA_CHANNEL_CONNECTING;
+}
+
+/**
  * krdma_post_count - something is about to be posted
  * @ch: channel
  * @n: work requests with a completion each
@@ -123,12 +139,13 @@ void krdma_control_unmap(struct krdma_channel *ch);
 void krdma_control_teardown(struct krdma_channel *ch);
 int krdma_control_receive(struct krdma_channel *ch);
 bool krdma_control_resume(struct krdma_channel *ch);
+bool krdma_control_arrived(struct krdma_channel *ch, u8 type, __le32 tag);
 void krdma_post_rx_later(struct krdma_channel *ch, struct krdma_rx *rx);
 int krdma_post_rx_again(struct krdma_channel *ch);
 int krdma_post_rx(struct krdma_channel *ch, struct krdma_rx *rx);
-bool krdma_post_tx_any(const struct krdma_channel *ch, u32 reserve);
-struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, u32 reserve);
-struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, u32 reserve);
+bool krdma_post_tx_any(const struct krdma_channel *ch, enum krdma_tx_kind kind);
+struct krdma_tx *krdma_post_tx_take(struct krdma_channel *ch, enum krdma_tx_kind kind);
+struct krdma_tx *krdma_post_tx_get(struct krdma_channel *ch, enum krdma_tx_kind kind);
 struct krdma_tx *krdma_post_tx_last(struct krdma_channel *ch);
 bool krdma_post_tx_out(struct krdma_channel *ch);
 void krdma_post_tx_put(struct krdma_channel *ch, struct krdma_tx *tx);

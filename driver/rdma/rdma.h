@@ -35,13 +35,6 @@
 
 /* Requests that a peer may have under way here. */
 #define KRDMA_CREDITS 32
-/*
- * Buffers for control messages that are left to others: each of the three has as many as that.
- * A peer that takes no replies, or on iWARP does not say that it has them, holds up no request.
- */
-#define KRDMA_TX_REQUEST 0
-#define KRDMA_TX_REPLY   KRDMA_CREDITS
-#define KRDMA_TX_TAKEN   (2 * KRDMA_CREDITS) /* replies to messages */
 /* iWARP: who has received so many messages, and has sent none, says so. */
 #define KRDMA_ACK_MANY (KRDMA_CREDITS / 2)
 /* Bytes of a message that a work request should have room for; siw has 80. */

@@ -390,20 +390,29 @@ bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next)
  * krdma_rpcs_resume - the first channel is up again: the peer could not reply while it was lost
  * @sess: session
  *
- * A RECALL has its time whatever happens: others wait for the memory.
+ * A RECALL has its time whatever happens: others wait for the memory. A heartbeat stays the only
+ * one under way.
  *
  * Context: session->lock held.
  */
 void krdma_rpcs_resume(struct krdma_session *sess)
 {
 	unsigned long away = jiffies - sess->lost_at;
+	struct krdma_channel *ch = sess->ch;
 	struct krdma_rpc *rpc;
 
 	lockdep_assert_held(&sess->lock);
 	sess->last_reply += away;
-	list_for_each_entry(rpc, &sess->rpcs, node)
+	list_for_each_entry(rpc, &sess->rpcs, node) {
 		if (rpc->type != KRDMA_WIRE_RECALL)
 			rpc->expires += away;
+		if (!rpc->beats)
+			continue;
+		spin_lock(&ch->lock);
+		ch->heartbeat = true;
+		ch->heartbeat_at = jiffies;
+		spin_unlock(&ch->lock);
+	}
 }
 
 /**
@@ -421,6 +430,10 @@ void krdma_rpc_replied(struct krdma_session *sess, struct krdma_rx *rx,
 	u8 type = msg->hdr.type & ~KRDMA_WIRE_REPLY;
 	struct krdma_rpc *rpc;
 
+	if (!krdma_control_arrived(sess->ch, type, msg->hdr.tag)) {
+		krdma_session_protocol(sess, "a reply to what it has not received");
+		return;
+	}
 	spin_lock_bh(&sess->lock);
 	sess->last_reply = jiffies;
 	list_for_each_entry(rpc, &sess->rpcs, node)
@@ -520,6 +533,47 @@ void krdma_rpc_heartbeat(struct krdma_channel *ch)
 	krdma_rpc_put(rpc);
 }
 
+static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
+{
+	struct krdma_session *sess = rpc->arg;
+
+	rpc->err = err;
+	complete(&rpc->done);
+	wake_up_all(&sess->wait);
+}
+
+/* The reply to @rpc has come, or the connection is gone. Return: 0 or a negative errno */
+static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u32 connection)
+{
+	struct krdma_credit credit;
+	bool gone, waiting;
+	int rc;
+
+	krdma_credit_init(&credit, NULL);
+	wait_event_idle(sess->wait, krdma_credit_take(sess, &credit) ||
+					    krdma_connection_gone(sess->ch, connection));
+	if (krdma_connection_gone(sess->ch, connection)) {
+		krdma_credit_put(sess, &credit);
+		return 0;
+	}
+	krdma_credit_build(&credit, KRDMA_WIRE_PING, sizeof(struct krdma_wire_ping), 0);
+	rc = krdma_rpc_post(sess, &credit, rpc);
+	if (rc)
+		return rc;
+	/* Bounded: a reply is late some time, and ends the session. */
+	wait_event_idle(sess->wait,
+			completion_done(&rpc->done) || krdma_connection_gone(sess->ch, connection));
+	gone = krdma_connection_gone(sess->ch, connection);
+	spin_lock_bh(&sess->lock);
+	waiting = rpc->fn;
+	rpc->fn = NULL;
+	spin_unlock_bh(&sess->lock);
+	/* The reply is being handed over. */
+	if (!waiting)
+		wait_for_completion(&rpc->done);
+	return gone ? 0 : rpc->err;
+}
+
 /**
  * krdma_rpc_fence - see that nothing is at the memory of keys that are dead
  * @sess: session
@@ -528,15 +582,18 @@ void krdma_rpc_heartbeat(struct krdma_channel *ch)
  * for TCP to be through with the response to a READ of the peer. The
  * reply to a request sent after it comes behind both: a stream is received
  * in order by one after the other, and the peer has got all before the request.
+ * Or the queue pair goes, and the stream with it.
  *
  * Context: process; only the session's service.
  * Return: 0, or -ENOTCONN: the session fails, the queue pair must go first
  */
 int krdma_rpc_fence(struct krdma_session *sess)
 {
-	static const struct krdma_pinging nothing;
-	int rc = krdma_ping_send(sess, &nothing, KRDMA_FOREVER_MS, NULL);
+	u32 connection = READ_ONCE(sess->ch->connections);
+	struct krdma_rpc *rpc = krdma_rpc_new(krdma_fence_replied, sess);
+	int rc = rpc ? krdma_fence_wait(sess, rpc, connection) : -ENOMEM;
 
+	krdma_rpc_put(rpc);
 	if (!rc)
 		return 0;
 	/* No fence without a reply, whatever the reason. */

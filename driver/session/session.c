@@ -474,7 +474,7 @@ static void krdma_session_down_work(struct work_struct *work)
 		krdma_conn_drain(ch);
 	}
 	/* The service may wait for a completion that does not come (siw). */
-	complete(&sess->svc_done);
+	krdma_session_svc_done(sess);
 	cancel_work_sync(&sess->svc_work);
 	/* 3. ORDER: the queue pairs go first, then no key can be used, and no handler runs. */
 	krdma_for_each_channel(ch, sess, i) {
@@ -501,6 +501,18 @@ static void krdma_session_down_work(struct work_struct *work)
 		put_net(sess->net);
 	krdma_sessions_del(sess);
 	krdma_session_put(sess);
+}
+
+/**
+ * krdma_session_svc_done - what the service has posted has completed
+ * @sess: session
+ *
+ * Context: any.
+ */
+void krdma_session_svc_done(struct krdma_session *sess)
+{
+	complete(&sess->svc_done);
+	wake_up_all(&sess->wait);
 }
 
 /* Work of session->wq, so that it may wait for the peer. */

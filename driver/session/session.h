@@ -350,6 +350,7 @@ void krdma_session_roles(const struct krdma_role_ops *initiator,
 struct krdma_channel *krdma_channel_new(struct krdma_session *sess, u32 index);
 struct krdma_session *krdma_session_new(bool inbound);
 int krdma_session_queue(struct krdma_session *sess);
+void krdma_session_svc_done(struct krdma_session *sess);
 int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
 void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch,

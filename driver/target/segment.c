@@ -259,7 +259,7 @@ static void krdma_svc_done(struct ib_cq *cq, struct ib_wc *wc)
 		key->valid = false;
 	krdma_post_completed(ch, wc);
 	if (atomic_dec_and_test(&sess->svc_pending))
-		complete(&sess->svc_done);
+		krdma_session_svc_done(sess);
 }
 
 /* A channel of a path that registrations can be posted on, and its connection; or NULL. */
@@ -285,10 +285,7 @@ static struct krdma_channel *krdma_svc_channel(struct krdma_session *sess,
 /* The queue pair of a connection that was up is gone, or the session is about to end. */
 static bool krdma_svc_gone(const struct krdma_channel *ch, u32 connection)
 {
-	enum krdma_channel_state state = READ_ONCE(ch->state);
-
-	return READ_ONCE(ch->connections) != connection || state == KRDMA_CHANNEL_DEAD ||
-	       state == KRDMA_CHANNEL_CONNECTING || krdma_session_over(ch->sess);
+	return krdma_connection_gone(ch, connection) || krdma_session_over(ch->sess);
 }
 
 /* A channel of a path is up, or it has no queue pair; or the session is about to end. */
@@ -336,9 +333,10 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	reinit_completion(&sess->svc_done);
 	atomic_set(&sess->svc_pending, n + 1);
 	rc = krdma_post_wrs(ch, connection, &keys[0]->wr.wr, n);
-	/* Bounded: a channel that fails breaks the queue pair, which flushes. */
+	/* Bounded: a channel that fails breaks the queue pair, which flushes; siw not all. */
 	if (!atomic_sub_and_test(n - max(rc, 0) + 1, &sess->svc_pending))
-		wait_for_completion(&sess->svc_done);
+		wait_event_idle(sess->wait, completion_done(&sess->svc_done) ||
+						    krdma_connection_gone(ch, connection));
 	krdma_channel_lock(ch);
 	same = ch->state == KRDMA_CHANNEL_UP && ch->connections == connection;
 	krdma_channel_unlock(ch);
@@ -570,5 +568,5 @@ void krdma_segs_path_gone(struct krdma_session *sess, struct krdma_path *path)
  */
 int krdma_segs_fence(struct krdma_session *sess)
 {
-	return sess->ch->iwarp ? krdma_rpc_fence(sess) : 0;
+	return sess->iwarp ? krdma_rpc_fence(sess) : 0;
 }

@@ -16,7 +16,7 @@ MODULE_RESUME=60
 need_command rdma
 
 PORT=7471 # and 7472, where nobody is admitted
-BASE=7600 # ports of the target in userspace, one for each way to misbehave
+BASE=8000 # ports of the target in userspace, one for each way to misbehave
 PATIENCE=3 # seconds
 # siw may let a first message lie until a heartbeat follows it.
 [ "$LAB_RDMA" != siw ] || PATIENCE=$((2 + 3 * TIME_FACTOR))

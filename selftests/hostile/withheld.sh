@@ -16,7 +16,7 @@ need_command rdma
 [ "$TIME_FACTOR" = 1 ] || SESSIONS=${SESSIONS:-80}
 SESSIONS=${SESSIONS:-600} KINDS=${KINDS:-still drip}
 LIMIT=${LIMIT:-60}
-PORT=7600 # of a target in userspace
+PORT=8000 # of a target in userspace
 
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
