@@ -42,8 +42,8 @@ struct krdma_rx {
 };
 
 /*
- * What a buffer is used for: KRDMA_CREDITS of each kind at most, so a peer that takes no replies, or
- * on iWARP does not say that it has them, holds up no request.
+ * What a buffer is used for: KRDMA_CREDITS of each kind at most, so a peer that takes no replies,
+ * or on iWARP does not say that it has them, holds up no request.
  */
 enum krdma_tx_kind {
 	KRDMA_TX_REQUEST,

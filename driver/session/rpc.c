@@ -542,6 +542,17 @@ static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_ms
 	wake_up_all(&sess->wait);
 }
 
+static bool krdma_fence_ready(struct krdma_session *sess, struct krdma_credit *credit,
+			      u32 connection)
+{
+	return krdma_credit_take(sess, credit) || krdma_connection_gone(sess->ch, connection);
+}
+
+static bool krdma_fence_over(struct krdma_session *sess, struct krdma_rpc *rpc, u32 connection)
+{
+	return completion_done(&rpc->done) || krdma_connection_gone(sess->ch, connection);
+}
+
 /* The reply to @rpc has come, or the connection is gone. Return: 0 or a negative errno */
 static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u32 connection)
 {
@@ -550,8 +561,7 @@ static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u
 	int rc;
 
 	krdma_credit_init(&credit, NULL);
-	wait_event_idle(sess->wait, krdma_credit_take(sess, &credit) ||
-					    krdma_connection_gone(sess->ch, connection));
+	wait_event_idle(sess->wait, krdma_fence_ready(sess, &credit, connection));
 	if (krdma_connection_gone(sess->ch, connection)) {
 		krdma_credit_put(sess, &credit);
 		return 0;
@@ -561,8 +571,7 @@ static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u
 	if (rc)
 		return rc;
 	/* Bounded: a reply is late some time, and ends the session. */
-	wait_event_idle(sess->wait,
-			completion_done(&rpc->done) || krdma_connection_gone(sess->ch, connection));
+	wait_event_idle(sess->wait, krdma_fence_over(sess, rpc, connection));
 	gone = krdma_connection_gone(sess->ch, connection);
 	spin_lock_bh(&sess->lock);
 	waiting = rpc->fn;

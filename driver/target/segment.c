@@ -288,6 +288,12 @@ static bool krdma_svc_gone(const struct krdma_channel *ch, u32 connection)
 	return krdma_connection_gone(ch, connection) || krdma_session_over(ch->sess);
 }
 
+/* What was posted on a connection has completed, or will not. */
+static bool krdma_svc_over(const struct krdma_channel *ch, u32 connection)
+{
+	return completion_done(&ch->sess->svc_done) || krdma_connection_gone(ch, connection);
+}
+
 /* A channel of a path is up, or it has no queue pair; or the session is about to end. */
 static bool krdma_svc_settled(const struct krdma_session *sess, const struct krdma_path *path)
 {
@@ -335,8 +341,7 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	rc = krdma_post_wrs(ch, connection, &keys[0]->wr.wr, n);
 	/* Bounded: a channel that fails breaks the queue pair, which flushes; siw not all. */
 	if (!atomic_sub_and_test(n - max(rc, 0) + 1, &sess->svc_pending))
-		wait_event_idle(sess->wait, completion_done(&sess->svc_done) ||
-						    krdma_connection_gone(ch, connection));
+		wait_event_idle(sess->wait, krdma_svc_over(ch, connection));
 	krdma_channel_lock(ch);
 	same = ch->state == KRDMA_CHANNEL_UP && ch->connections == connection;
 	krdma_channel_unlock(ch);
