@@ -651,6 +651,7 @@ static void reply_ping(struct conn *c, const struct msg *q)
 	struct msg a = *q;
 
 	a.b[0] |= REPLY;
+	put(&a, 12, 2, 0); /* the other side's count */
 	send_msg(c, &a);
 }
 

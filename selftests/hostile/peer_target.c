@@ -702,6 +702,7 @@ static void good_reply(struct served *s, const struct msg *q, struct msg *a)
 	case PING:
 		*a = *q;
 		a->b[0] |= REPLY;
+		put(a, 12, 2, 0);
 		break;
 	case LIST:
 		header(a, A(LIST), 24 + 80, get(q, 8, 4));
