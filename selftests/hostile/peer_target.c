@@ -428,8 +428,9 @@ static const struct target_case cases[] = {
 	PATCHED("ping-longer", "ping", PING, 0, 0, 0, 529, true),
 
 	/* OPEN */
-	SLOW("open-never", "patient", 40, "not reply", "bye 7", OPEN, nothing, 0),
-	SLOW("open-late", "put", QUICK, "reply|time|deadline", "bye [07]", OPEN, nothing, 0),
+	SLOW("open-never", "patient", 40, "not reply|sign of life", "bye 7", OPEN, nothing, 0),
+	SLOW("open-late", "put", QUICK, "reply|time|deadline|sign of life", "bye [07]", OPEN,
+	     nothing, 0),
 	BAD_OPEN("length-0", 16, 8, 0),
 	BAD_OPEN("shift-63", 36, 4, 63),
 	BAD_OPEN("shift-41", 36, 4, 41),
@@ -467,8 +468,9 @@ static const struct target_case cases[] = {
 	TWIST("open-revoked", "put", 1, "bye 0 replied 1", OPEN, revoke_behind, 0),
 
 	/* SEGS, and the keys */
-	SLOW("segs-never", "patient", 40, "not reply", "bye 7", SEGS, nothing, 0),
-	SLOW("segs-late", "put", QUICK, "reply|time|deadline", "bye [07]", SEGS, nothing, 0),
+	SLOW("segs-never", "patient", 40, "not reply|sign of life", "bye 7", SEGS, nothing, 0),
+	SLOW("segs-late", "put", QUICK, "reply|time|deadline|sign of life", "bye [07]", SEGS,
+	     nothing, 0),
 	TWIST("segs-none", "put", 1, VIOLATION, SEGS, segments, 0),
 	TWIST("segs-too-many", "put", 1, VIOLATION, SEGS, segments, 1),
 	BAD_SEGS("length-0", 24, 4, 0),
@@ -503,7 +505,8 @@ static const struct target_case cases[] = {
 	TWIST("message-twice", "send", 0, VIOLATION, MESSAGE, twice, 0),
 	{ "message-stale", "send", 1, QUICK, "revoked", LINGERS, { "", A(MESSAGE), 20, 2, STALE } },
 	{ "message-nomem", "send", 1, QUICK, "memory", LINGERS, { "", A(MESSAGE), 20, 2, NOMEM } },
-	SLOW("message-never", "send", QUICK, "deadline", "bye [07]", MESSAGE, nothing, 0),
+	SLOW("message-never", "send", QUICK, "deadline|sign of life", "bye [07]", MESSAGE, nothing,
+	     0),
 
 	/* DIGEST */
 	{ "digest", "digest", 0, QUICK, ".", LINGERS },
@@ -523,9 +526,11 @@ static const struct target_case cases[] = {
 	FAILS("digest-range", "digest", ".", DIGEST, RANGE),
 	FAILS("digest-stale", "digest", ".", DIGEST, STALE),
 	FAILS("digest-nomem", "digest", "memory", DIGEST, NOMEM),
-	SLOW("verified-late", "verified", QUICK, "all bytes were moved, but not verified|reply",
-	     "bye [07]", DIGEST, nothing, 0),
-	SLOW("digest-late", "digest", QUICK, "deadline|reply", "bye [07]", DIGEST, nothing, 0),
+	SLOW("verified-late", "verified", QUICK,
+	     "all bytes were moved, but not verified|reply|sign of life", "bye [07]", DIGEST,
+	     nothing, 0),
+	SLOW("digest-late", "digest", QUICK, "deadline|reply|sign of life", "bye [07]", DIGEST,
+	     nothing, 0),
 
 	/* CLOSE: krdma does not wait for it */
 	TWIST("close-never", "put", 0, "bye [07]", CLOSE, nothing, 0),
