@@ -13,6 +13,9 @@ dir=$(mktemp -d)
 at_end rm -rf "$dir"
 
 fresh_module
+listen_on A
+export_on A here --size 4M
+remember_leftovers
 # ns NAME COMMAND...: there.
 ns() {
 	ip netns exec "krdma-$1" "${@:2}"
@@ -36,10 +39,6 @@ devices() {
 }
 devices 2>"$dir/err" || skip_all "rxe works in the initial namespace only: $(<"$dir/err")"
 head -c 3000000 /dev/urandom >"$dir/data"
-listen_on A
-export_on A here --size 4M
-remember_leftovers
-
 ns b krdma listen --wait 10.80.0.2 2>"$dir/listens" &
 background_pids+=($!)
 ns b krdma export scratch --size 4M >"$dir/exports" 2>&1 &
