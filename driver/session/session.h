@@ -6,9 +6,10 @@
  * their credits, are carried; listeners admit peers. What a session is for is not known here:
  * whoever connected is the initiator, whoever was connected to is the target, and each of the
  * two floors above hands down a table of callbacks, krdma_role_ops. session.c has the life of a
- * session, channels.c the channels beside the first, rpc.c the requests of this host, receive.c
- * what comes from the peer, keepalive.c its times, listener.c the admission. Below are rdma/, mem/
- * and wire/; initiator/, target/ and frontend/ call this floor.
+ * session, connect.c its beginning, channels.c the channels that come and go, path.c its paths,
+ * rpc.c the requests of this host, receive.c what comes from the peer, keepalive.c its times,
+ * listener.c the admission. Below are rdma/, mem/ and wire/; initiator/, target/ and frontend/ call
+ * this floor.
  */
 #ifndef KRDMA_SESSION_H
 #define KRDMA_SESSION_H
@@ -277,6 +278,11 @@ const char *krdma_channels_accept(struct krdma_session *sess, struct rdma_cm_id 
 				  const struct krdma_wire_hello *hello,
 				  const struct rdma_conn_param *peer);
 
+/* connect.c: the first channel of a new session */
+int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
+			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
+void krdma_session_connect_work(struct work_struct *work);
+
 /* address.c */
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
 bool krdma_addr_bound(struct net *net, const struct sockaddr_storage *addr);
@@ -351,8 +357,6 @@ struct krdma_channel *krdma_channel_new(struct krdma_session *sess, u32 index);
 struct krdma_session *krdma_session_new(bool inbound);
 int krdma_session_queue(struct krdma_session *sess);
 void krdma_session_svc_done(struct krdma_session *sess);
-int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
-			 const struct krdma_wire_hello *hello, const struct rdma_conn_param *peer);
 void krdma_session_begin(struct krdma_session *sess, struct krdma_channel *ch,
 			 struct krdma_path *path);
 void krdma_session_up(struct krdma_channel *ch);

@@ -615,7 +615,7 @@ const char *post_send(struct conn *c, const struct msg *m, struct ibv_send_wr *w
 	wr.sg_list = &sge;
 	wr.num_sge = !!m->len;
 	memcpy(c->mem + TX_AT + slot * TX_SIZE, m->b, m->len);
-	if (iwarp && m->len >= HEADER && !get(m, 12, 2))
+	if (iwarp && m->len >= HEADER && !get(m, 12, 2) && !c->countless)
 		put_bytes(c->mem + TX_AT + slot * TX_SIZE + 12, 2, c->received);
 	if (ibv_post_send(c->qp, &wr, &fail))
 		return bad("not posted: %m");

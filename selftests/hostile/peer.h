@@ -153,7 +153,8 @@ struct conn {
 
 	u32 rx[RX_COUNT]; /* received: buffer << 16 | length */
 	u32 rx_head, rx_tail;
-	u16 received; /* messages in the session, but MESSAGE and ACK; iWARP tells of them */
+	u16 received;   /* messages in the session, but MESSAGE and ACK; iWARP tells of them */
+	bool countless; /* unless this */
 	u32 tx_next;
 	u32 tx_posted, tx_done;
 	u32 ops_done;

@@ -50,6 +50,7 @@ static const struct target_case {
 	enum how how;
 	int received, messages; /* so many more than it has, says one that resumes */
 	const char *no_iwarp;   /* why not there */
+	const char *no_roce;
 } * find_case(const struct conn *c);
 
 /* ---- what is done ---- */
@@ -59,6 +60,13 @@ static void nothing(struct conn *c, const struct msg *q, struct msg *a)
 {
 	c->deaf = true;
 	a->len = 0;
+}
+
+/* It does not say that it has the request. */
+static void countless(struct conn *c, const struct msg *q, struct msg *a)
+{
+	put(a, 12, 2, c->received - 1);
+	c->countless = true;
 }
 
 static void status(struct conn *c, const struct msg *q, struct msg *a)
@@ -334,6 +342,8 @@ static void other_credit(struct conn *c, const struct msg *q, struct msg *a)
 
 static const struct target_case cases[] = {
 	{ "good", "verify", 0, QUICK, ".", LINGERS },
+	{ "countless", "ls", 1, QUICK, "broke the protocol", "bye 6", .on = LIST,
+	  .twist = countless, .how = RESUME, .no_roce = "a message does not count others" },
 
 	/* rejects and accepts */
 	REJECTS("reject-malformed", "malformed", 5, 1, MALFORMED, 8),
@@ -628,8 +638,8 @@ int target_cases(void)
 		const struct target_case *is = &cases[i];
 
 		printf("%u\t%s\t%s\t", i, is->name, is->command);
-		if (iwarp && is->no_iwarp)
-			printf("skip\t0\t.\t%s\n", is->no_iwarp);
+		if (iwarp ? is->no_iwarp : is->no_roce)
+			printf("skip\t0\t.\t%s\n", iwarp ? is->no_iwarp : is->no_roce);
 		else
 			printf("%u\t%u\t%s\t%s\n", is->status, is->limit, is->end, says(is));
 	}
