@@ -494,6 +494,20 @@ static int krdma_emit_exports(struct krdma_emit *e, struct krdma_session *sess, 
 	return 0;
 }
 
+/* May lead to another host. */
+static bool krdma_addr_unicast(const struct krdma_sockaddr *addr)
+{
+	__be32 v4;
+
+	if (addr->family == AF_INET6)
+		return (ipv6_addr_type((const struct in6_addr *)addr->addr) &
+			(IPV6_ADDR_UNICAST | IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL)) ==
+		       IPV6_ADDR_UNICAST;
+	memcpy(&v4, addr->addr, sizeof(v4));
+	return !ipv4_is_zeronet(v4) && !ipv4_is_loopback(v4) && !ipv4_is_multicast(v4) &&
+	       !ipv4_is_lbcast(v4) && !ipv4_is_linklocal_169(v4);
+}
+
 static int krdma_emit_addresses(struct krdma_emit *e, struct krdma_session *sess, void *buf)
 {
 	struct krdma_wire_addresses_reply *reply = buf;
@@ -513,7 +527,8 @@ static int krdma_emit_addresses(struct krdma_emit *e, struct krdma_session *sess
 		};
 
 		memcpy(addr.addr, from->addr + (v4 ? 12 : 0), v4 ? 4 : 16);
-		krdma_emit(e, &addr);
+		if (krdma_addr_unicast(&addr))
+			krdma_emit(e, &addr);
 	}
 	e->cmd->cursor = 0;
 	return 0;

@@ -146,6 +146,7 @@ struct krdma_channel {
 	struct tasklet_struct kick; /* posts, and completes, what others have left to it */
 	const char *lost_cause;     /* what ended it, or its connection before this one */
 	u32 connections;            /* that were up so far, this one included */
+	u32 gone_connection;        /* the last of them whose queue pair is destroyed */
 	u32 fenced_connection;      /* the last of them that is known to be gone at the peer */
 	u32 latency;                /* of operations, 16 ns; KRDMA_POLICY_LATENCY */
 

@@ -116,10 +116,7 @@ static void krdma_conn_disconnected(struct krdma_channel *ch)
 	bool up;
 
 	krdma_channel_lock(ch);
-	ch->left = true;
-	/* This host's BYE may have been waited for. */
-	if (ch->tx_wanted && ch->said_bye)
-		ch->events |= KRDMA_CHANNEL_TX;
+	krdma_control_left(ch);
 	/* Nothing is received on a further channel. */
 	up = ch->state == KRDMA_CHANNEL_UP && !ch->first;
 	if (up) {
@@ -173,7 +170,10 @@ static int krdma_conn_handler(struct rdma_cm_id *id, struct rdma_cm_event *event
 		krdma_conn_event(ch, -ECONNRESET, event->event, NULL);
 		break;
 	}
-	krdma_channel_broken(ch, rdma_event_msg(event->event));
+	krdma_channel_lock(ch);
+	krdma_control_left(ch);
+	krdma_channel_broken_locked(ch, rdma_event_msg(event->event));
+	krdma_channel_unlock(ch);
 	return 0;
 }
 

@@ -471,6 +471,20 @@ static void krdma_rx_came(struct krdma_channel *ch, struct krdma_rx *rx)
 		krdma_channel_lost(ch, NULL);
 }
 
+/**
+ * krdma_control_left - the peer is not there any more: nobody waits until it has a BYE
+ * @ch: channel
+ *
+ * Context: channel->lock held.
+ */
+void krdma_control_left(struct krdma_channel *ch)
+{
+	lockdep_assert_held(&ch->lock);
+	ch->left = true;
+	if (ch->tx_wanted && ch->said_bye)
+		ch->events |= KRDMA_CHANNEL_TX;
+}
+
 static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_rx *rx = container_of(wc->wr_cqe, struct krdma_rx, cqe);
@@ -489,6 +503,11 @@ static void krdma_rx_done(struct ib_cq *cq, struct ib_wc *wc)
 		rx->busy = true;
 		ch->last_wc = jiffies;
 		krdma_rx_came(ch, rx);
+	} else if (ch->said_bye) {
+		/* So does the peer: neither waits for the other. */
+		ib_dma_sync_single_for_cpu(ch->dev->ib, rx->dma, wc->byte_len, DMA_FROM_DEVICE);
+		if (krdma_wire_bye_reason(rx->buf, wc->byte_len) >= 0)
+			krdma_control_left(ch);
 	}
 	krdma_channel_unlock_softirq(ch);
 }

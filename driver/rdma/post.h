@@ -29,10 +29,8 @@ static inline bool krdma_post_good(const struct krdma_channel *ch)
  */
 static inline bool krdma_connection_gone(const struct krdma_channel *ch, u32 connection)
 {
-	enum krdma_channel_state state = READ_ONCE(ch->state);
-
-	return READ_ONCE(ch->connections) != connection || state == KRDMA_CHANNEL_DEAD ||
-	       state == KRDMA_CHANNEL_CONNECTING;
+	/* ORDER: nothing of it is seen any more; krdma_channel_end(). */
+	return (s32)(smp_load_acquire(&ch->gone_connection) - connection) >= 0;
 }
 
 /**
@@ -139,6 +137,7 @@ void krdma_control_unmap(struct krdma_channel *ch);
 void krdma_control_teardown(struct krdma_channel *ch);
 int krdma_control_receive(struct krdma_channel *ch);
 bool krdma_control_resume(struct krdma_channel *ch);
+void krdma_control_left(struct krdma_channel *ch);
 bool krdma_control_arrived(struct krdma_channel *ch, u8 type, __le32 tag);
 void krdma_post_rx_later(struct krdma_channel *ch, struct krdma_rx *rx);
 int krdma_post_rx_again(struct krdma_channel *ch);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Addresses of hosts, as users see them. */
+/* Addresses of hosts, as users see them; and those of this host that peers can connect to. */
+#include <linux/if_arp.h>
 #include <linux/inetdevice.h>
-#include <linux/slab.h>
 #include <net/addrconf.h>
-#include <net/net_namespace.h>
-#include <rdma/ib_addr.h>
+#include <rdma/ib_cache.h>
 
 #include "session/session.h"
 
@@ -32,171 +31,142 @@ void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr
 	}
 }
 
-/* An id that is not to listen. */
-static int krdma_addr_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
-{
-	return 0;
-}
+/* ---- those that peers can connect to ---- */
 
-/**
- * krdma_addr_bound - is there an RDMA device with an address? Then some port of it can be had
- * @net: network namespace
- * @addr: the address; of any, whether there is a device at all
- *
- * Context: process.
- * Return: true if there is
- */
-bool krdma_addr_bound(struct net *net, const struct sockaddr_storage *addr)
-{
-	struct sockaddr_storage any_port = *addr;
-	struct rdma_cm_id *id;
-	int rc;
-
-	/* The port is at the same place for both families. */
-	((struct sockaddr_in *)&any_port)->sin_port = 0;
-	id = krdma_inject(rdma_create_id(net, krdma_addr_handler, NULL, RDMA_PS_TCP, IB_QPT_RC),
-			  ERR_PTR(-ENOMEM));
-	if (IS_ERR(id))
-		return false;
-	rc = krdma_inject(rdma_bind_addr(id, (struct sockaddr *)&any_port), -ENOMEM);
-	rdma_destroy_id(id);
-	return !rc;
-}
-
-static bool krdma_addr_any(const struct sockaddr_storage *addr)
-{
-	if (addr->ss_family == AF_INET)
-		return !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
-	return ipv6_addr_any(&((const struct sockaddr_in6 *)addr)->sin6_addr);
-}
-
-/* ---- the addresses that peers can connect to ---- */
-
-/* Of the host, and of listeners, that are looked at. */
-#define KRDMA_ADDRS_MAX 64
-
+/* What is found, and for whom. */
 struct krdma_addrs {
+	struct net *net;
+	struct krdma_wire_address *to;
 	u32 n;
-	struct sockaddr_storage addr[KRDMA_ADDRS_MAX];
+	u32 most;
 };
 
-static void krdma_addrs_add(struct krdma_addrs *addrs, const void *addr, u32 bytes)
+/* A listener is on this address, or on any of its family: it is one to be told, but once. */
+static void krdma_addrs_add(struct krdma_addrs *addrs, const struct krdma_listener *l, u16 family,
+			    const void *addr, u32 bytes, const u8 *mapped)
 {
-	if (addrs->n < KRDMA_ADDRS_MAX)
-		memcpy(&addrs->addr[addrs->n++], addr, bytes);
+	const struct sockaddr_in *sin = (const struct sockaddr_in *)&l->addr;
+	struct krdma_sockaddr on, any = { .family = family };
+	__le16 port = cpu_to_le16(ntohs(sin->sin_port));
+	u32 i;
+
+	krdma_addr_to_user(&l->addr, &on);
+	if (on.family != family ||
+	    (memcmp(on.addr, addr, bytes) && memcmp(on.addr, any.addr, bytes)))
+		return;
+	for (i = 0; i < addrs->n; i++)
+		if (!memcmp(addrs->to[i].addr, mapped, 16) && addrs->to[i].port == port)
+			return;
+	if (addrs->n == addrs->most)
+		return;
+	memcpy(addrs->to[i].addr, mapped, 16);
+	addrs->to[i].port = port;
+	addrs->to[i].reserved = 0;
+	addrs->n++;
 }
 
-static void krdma_addrs_of_netdev(struct krdma_addrs *addrs, const struct net_device *netdev,
-				  const struct sockaddr_storage *any)
+static void krdma_addrs_of_listener(struct krdma_addrs *addrs, const struct net_device *netdev,
+				    const struct krdma_listener *l)
 {
-	__be16 port = ((const struct sockaddr_in *)any)->sin_port;
 	const struct in_device *v4 = __in_dev_get_rcu(netdev);
 	const struct inet6_dev *v6 = __in6_dev_get(netdev);
 	const struct inet6_ifaddr *ifp;
 	const struct in_ifaddr *ifa;
+	struct in6_addr mapped;
 
-	if (any->ss_family == AF_INET && v4) {
+	if (v4) {
 		in_dev_for_each_ifa_rcu(ifa, v4) {
-			struct sockaddr_in sin = { AF_INET, port, { ifa->ifa_local } };
-
-			krdma_addrs_add(addrs, &sin, sizeof(sin));
+			ipv6_addr_set_v4mapped(ifa->ifa_local, &mapped);
+			krdma_addrs_add(addrs, l, AF_INET, &ifa->ifa_local, 4, mapped.s6_addr);
 		}
 	}
-	if (any->ss_family != AF_INET6 || !v6)
+	if (!v6)
 		return;
 	list_for_each_entry_rcu(ifp, &v6->addr_list, if_list) {
-		struct sockaddr_in6 sin6 = { AF_INET6, port, 0, ifp->addr };
-
 		/* One is good on its own network alone, the other is not there yet. */
 		if (!(ipv6_addr_type(&ifp->addr) & IPV6_ADDR_LINKLOCAL) &&
 		    !(ifp->flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
-			krdma_addrs_add(addrs, &sin6, sizeof(sin6));
+			krdma_addrs_add(addrs, l, AF_INET6, &ifp->addr, 16, ifp->addr.s6_addr);
 	}
 }
 
-/* Where peers may connect to. Return: the namespace, to be put; NULL if there is no listener */
-static struct net *krdma_addrs_listened(const struct krdma_session *sess, struct krdma_addrs *addrs)
+/* Is it the network device of a GID? As rdma_cm has it (cma_validate_port). */
+static bool krdma_gid_on(const struct ib_gid_attr *gid, const struct net_device *netdev)
 {
-	struct net *net = NULL;
-	struct krdma_listener *l;
-
-	mutex_lock(&krdma_listeners_lock);
-	list_for_each_entry(l, &krdma_listeners, node) {
-		if (l->net != sess->net || !l->id || READ_ONCE(l->closed))
-			continue;
-		/* ORDER: while its id holds it. */
-		net = net ?: get_net(l->net);
-		krdma_addrs_add(addrs, &l->addr, sizeof(l->addr));
-	}
-	mutex_unlock(&krdma_listeners_lock);
-	return net;
+	if (rdma_protocol_iwarp(gid->device, gid->port_num))
+		return !memcmp(gid->gid.raw, netdev->dev_addr, ETH_ALEN);
+	if (rdma_protocol_roce(gid->device, gid->port_num))
+		return rcu_access_pointer(gid->ndev) == netdev;
+	return netdev->type == ARPHRD_INFINIBAND &&
+	       !memcmp(gid->gid.raw, netdev->dev_addr + 4, sizeof(gid->gid));
 }
 
-/* In place of "any" all addresses of the host. */
-static void krdma_addrs_any(struct net *net, struct krdma_addrs *addrs,
-			    const struct sockaddr_storage *any)
+static void krdma_addrs_of_gid(struct krdma_addrs *addrs, const struct ib_gid_attr *gid)
 {
 	const struct net_device *netdev;
+	const struct krdma_listener *l;
 
 	rcu_read_lock();
-	for_each_netdev_rcu(net, netdev)
-		if ((netdev->flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP)
-			krdma_addrs_of_netdev(addrs, netdev, any);
+	for_each_netdev_rcu(addrs->net, netdev) {
+		if ((netdev->flags & (IFF_UP | IFF_LOOPBACK)) != IFF_UP ||
+		    !krdma_gid_on(gid, netdev))
+			continue;
+		list_for_each_entry(l, &krdma_listeners, node)
+			if (l->net == addrs->net && l->id && !READ_ONCE(l->closed))
+				krdma_addrs_of_listener(addrs, netdev, l);
+	}
 	rcu_read_unlock();
 }
 
-/* Return: the addresses that were written */
-static u32 krdma_addrs_write(struct net *net, const struct krdma_addrs *addrs,
-			     struct krdma_wire_address *to, u32 most)
+static void krdma_addrs_of_port(struct krdma_addrs *addrs, struct krdma_device *dev, u32 port)
 {
-	union ib_gid gid;
-	u32 i, j, n = 0;
+	const struct ib_gid_attr *gid;
+	struct ib_port_attr attr;
+	int i;
 
-	for (i = 0; i < addrs->n && n < most; i++) {
-		const struct sockaddr_storage *addr = &addrs->addr[i];
-		u16 port = ntohs(((const struct sockaddr_in *)addr)->sin_port);
-
-		if (krdma_addr_any(addr) || rdma_ip2gid((struct sockaddr *)addr, &gid))
+	if (krdma_device_unusable(dev, port, &attr))
+		return;
+	for (i = 0; i < attr.gid_tbl_len; i++) {
+		gid = rdma_get_gid_attr(dev->ib, port, i);
+		if (IS_ERR(gid))
 			continue;
-		for (j = 0; j < n; j++)
-			if (!memcmp(to[j].addr, gid.raw, 16) && le16_to_cpu(to[j].port) == port)
-				break;
-		if (j < n || !krdma_addr_bound(net, addr))
-			continue;
-		memcpy(to[n].addr, gid.raw, 16);
-		to[n].port = cpu_to_le16(port);
-		to[n++].reserved = 0;
+		krdma_addrs_of_gid(addrs, gid);
+		rdma_put_gid_attr(gid);
 	}
-	return n;
 }
 
 /**
  * krdma_addrs_local - over which addresses of this host could a peer connect?
  * @sess: inbound session
- * @to: out: those with an RDMA device, on which somebody listens
+ * @to: out: those on which somebody listens, and whose RDMA device could be a path of the session
  * @most: room there
  *
- * Whether the listener admits the peer there is not known before it connects.
+ * Whether the listener admits the peer there is not known before it connects. No id of rdma_cm is
+ * needed, which could not end while its device goes (Documentation/lifetime.rst, "Removal").
  *
  * Context: process.
- * Return: their number; or -ENOMEM
+ * Return: their number
  */
-int krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_address *to, u32 most)
+u32 krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_address *to, u32 most)
 {
-	struct krdma_addrs *addrs = krdma_inject(kzalloc(sizeof(*addrs), GFP_KERNEL), NULL);
-	struct net *net;
-	u32 i, n, listeners;
+	struct krdma_addrs addrs = { .to = to, .most = most };
+	struct krdma_device *dev = NULL;
+	struct krdma_listener *l;
+	u32 port;
 
-	if (!addrs)
-		return -ENOMEM;
-	net = krdma_addrs_listened(sess, addrs);
-	listeners = addrs->n;
-	for (i = 0; i < listeners; i++)
-		if (krdma_addr_any(&addrs->addr[i]))
-			krdma_addrs_any(net, addrs, &addrs->addr[i]);
-	n = net ? krdma_addrs_write(net, addrs, to, most) : 0;
-	if (net)
-		put_net(net);
-	kfree(addrs);
-	return n;
+	/* ORDER: the id of a listener holds the namespace. */
+	mutex_lock(&krdma_listeners_lock);
+	list_for_each_entry(l, &krdma_listeners, node)
+		if (l->net == sess->net && l->id)
+			addrs.net = l->net;
+	while (addrs.net && (dev = krdma_device_next(dev))) {
+		if (dev->segment_shift < sess->segment_shift ||
+		    !rdma_dev_access_netns(dev->ib, addrs.net))
+			continue;
+		rdma_for_each_port(dev->ib, port)
+			if (rdma_protocol_iwarp(dev->ib, port) == sess->iwarp)
+				krdma_addrs_of_port(&addrs, dev, port);
+	}
+	mutex_unlock(&krdma_listeners_lock);
+	return addrs.n;
 }

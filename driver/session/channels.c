@@ -178,7 +178,7 @@ void krdma_channels_lost(struct krdma_channel *ch)
 			krdma_session_away(sess);
 		queue_work(krdma_down_wq, &sess->ends_work);
 		if (krdma_session_hopeless(sess))
-			krdma_session_fail_locked(sess, sess->ch->err, sess->ch->lost_cause,
+			krdma_session_fail_locked(sess, -ECONNRESET, sess->ch->lost_cause,
 						  KRDMA_BYE_LOST);
 	}
 	spin_unlock_bh(&sess->lock);
@@ -231,6 +231,8 @@ void krdma_channel_end(struct krdma_channel *ch)
 	if (!ch->inbound && !ch->path->epoch)
 		krdma_path_release(ch->path);
 	krdma_channel_lock(ch);
+	/* ORDER: what it was up for is over; krdma_connection_gone(). */
+	smp_store_release(&ch->gone_connection, ch->connections);
 	krdma_channel_set_state(ch, KRDMA_CHANNEL_DEAD);
 	krdma_channel_unlock(ch);
 	/* ORDER: a FENCE that comes from here on finds the channel dead. */

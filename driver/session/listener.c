@@ -210,12 +210,37 @@ static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 	return 0;
 }
 
+/* An id that is not to listen. */
+static int krdma_listen_nothing(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	return 0;
+}
+
+/* Is there a device with the address? Then some port of it can be had. */
+static bool krdma_listener_address_ok(const struct krdma_listener *l)
+{
+	struct sockaddr_storage addr = l->addr;
+	struct rdma_cm_id *id;
+	int rc;
+
+	/* The port is at the same place for both families. */
+	((struct sockaddr_in *)&addr)->sin_port = 0;
+	id = krdma_inject(rdma_create_id(l->net, krdma_listen_nothing, NULL, RDMA_PS_TCP,
+					 IB_QPT_RC),
+			  ERR_PTR(-ENOMEM));
+	if (IS_ERR(id))
+		return false;
+	rc = krdma_inject(rdma_bind_addr(id, (struct sockaddr *)&addr), -ENOMEM);
+	rdma_destroy_id(id);
+	return !rc;
+}
+
 /* What rdma_cm has against it, which has one errno for several things. */
 static int krdma_listener_explain(const struct krdma_listener *l, int rc, const char *what,
 				  struct krdma_error *error)
 {
 	/* Taken by a listener of all addresses, or this one is of all; or the address. */
-	if (rc == -EADDRNOTAVAIL && krdma_addr_bound(l->net, &l->addr))
+	if (rc == -EADDRNOTAVAIL && krdma_listener_address_ok(l))
 		rc = -EADDRINUSE;
 	switch (rc) {
 	case -EADDRINUSE:

@@ -285,8 +285,7 @@ void krdma_session_connect_work(struct work_struct *work);
 
 /* address.c */
 void krdma_addr_to_user(const struct sockaddr_storage *in, struct krdma_sockaddr *out);
-bool krdma_addr_bound(struct net *net, const struct sockaddr_storage *addr);
-int krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_address *to, u32 most);
+u32 krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_address *to, u32 most);
 
 static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
 				    const struct sockaddr_storage *b)

@@ -83,12 +83,10 @@ static int krdma_serve_list(struct krdma_session *sess, const struct krdma_wire_
 static int krdma_serve_addresses(struct krdma_session *sess, void *buf)
 {
 	struct krdma_wire_addresses_reply *reply;
-	int n;
+	u32 n;
 
 	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_ADDRESSES, sizeof(*reply), 0);
 	n = krdma_addrs_local(sess, reply->address, KRDMA_WIRE_ADDRESS_MAX);
-	if (n < 0)
-		return n;
 	krdma_wire_end((union krdma_wire_msg *)reply, reply->address + n);
 	return 0;
 }

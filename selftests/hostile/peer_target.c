@@ -340,6 +340,12 @@ static void other_credit(struct conn *c, const struct msg *q, struct msg *a)
 			.twist = hold, .how = how_, .received = received_, .messages = messages_ \
 	}
 
+/* The same at one type of request, which is done when it has its reply. */
+#define HELD(name_, command_, on_)                                                              \
+	{                                                                                       \
+		name_, command_, 0, QUICK, ".", "lost", .on = on_, .twist = hold, .how = RESUME \
+	}
+
 static const struct target_case cases[] = {
 	{ "good", "verify", 0, QUICK, ".", LINGERS },
 	{ "countless", "ls", 1, QUICK, "broke the protocol", "bye 6", .on = LIST,
@@ -600,6 +606,11 @@ static const struct target_case cases[] = {
 
 	RESUMES("resume", "put", 0, ".", RESUME, 0, 0),
 	RESUMES("resume-message", "send", 0, ".", RESUME, 0, 0),
+	HELD("resume-list", "ls", LIST),
+	HELD("resume-open", "put", OPEN),
+	HELD("resume-digest", "digest", DIGEST),
+	HELD("resume-close", "put", CLOSE),
+	HELD("resume-ping", "ping", PING),
 	RESUMES("resume-more", "put", 1, "broke the protocol", RESUME, 1, 0),
 	RESUMES("resume-less", "put", 1, "broke the protocol", RESUME, -2, 0),
 	RESUMES("resume-far-more", "put", 1, "broke the protocol", RESUME, 0x7000, 0),
@@ -680,13 +691,17 @@ static const struct past *past_wait(const struct served *s)
 	return past;
 }
 
-static void past_add(struct past *past, const struct msg *q)
+static void past_count(struct past *past, const struct msg *q)
 {
 	if (q->b[0] == MESSAGE)
 		past->messages++;
 	else
 		past->received++;
-	if (q->b[0] != OPEN && past->count < ARRAY_SIZE(past->held))
+}
+
+static void past_hold(struct past *past, const struct msg *q)
+{
+	if (past->count < ARRAY_SIZE(past->held))
 		past->held[past->count++] = *q;
 }
 
@@ -810,7 +825,7 @@ static const char *greet(struct served *s)
 
 static bool twisted(const struct target_case *is, u8 type)
 {
-	if (is->twist == hold)
+	if (is->twist == hold && !is->on)
 		return type == SEGS || type == MESSAGE;
 	return is->twist && (is->on == type || (is->twist == one_id && type == CLOSE));
 }
@@ -854,16 +869,19 @@ static void *serve(void *arg)
 			replied += !get(&q, 2, 2);
 			continue;
 		}
-		if (is->how >= RESUME && !s->again)
-			past_add(past_of(s), &q);
-		if (c->deaf)
-			continue;
 		memset(&a, 0, sizeof(a));
-		good_reply(s, &q, &a);
-		if (!s->again && twisted(is, q.b[0]))
-			is->twist(c, &q, &a);
-		if (is->patch.type == a.b[0])
-			apply(&a, &is->patch);
+		if (!c->deaf) {
+			good_reply(s, &q, &a);
+			if (!s->again && twisted(is, q.b[0]))
+				is->twist(c, &q, &a);
+			if (is->patch.type == a.b[0])
+				apply(&a, &is->patch);
+		}
+		if (is->how >= RESUME && !s->again) {
+			past_count(past_of(s), &q);
+			if (c->deaf)
+				past_hold(past_of(s), &q);
+		}
 		if (a.len)
 			send_msg(c, &a);
 	}

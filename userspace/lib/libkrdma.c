@@ -202,32 +202,52 @@ static bool same_address(const struct krdma_sockaddr *a, const struct krdma_sock
 	       (a->port ? a->port : KRDMA_DEFAULT_PORT) == (b->port ? b->port : KRDMA_DEFAULT_PORT);
 }
 
+/* Addresses that a peer tells must not lead to another one. */
+static int same_peer(struct krdma *krdma, uint32_t a, uint32_t b)
+{
+	struct krdma_session_info of[2];
+	int rc = krdma_session(krdma, a, &of[0]);
+
+	if (!rc)
+		rc = krdma_session(krdma, b, &of[1]);
+	if (!rc && of[0].peer_incarnation != of[1].peer_incarnation)
+		rc = krdma__fail(EPROTO, "an address that the peer tells is another host's");
+	return rc;
+}
+
 /* The peer tells its other addresses: a session over one path asks for them. */
 static int connect_auto(struct krdma *krdma, const struct krdma_sockaddr *dst,
 			struct krdma_connect_options options, uint32_t *session)
 {
 	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1] = { 0 };
 	const struct krdma_sockaddr *addr;
-	struct krdma_iter *iter;
-	uint32_t first;
+	struct krdma_iter *iter = NULL;
+	uint32_t first, second;
 	int rc;
 
 	options.npaths = 0;
 	options.paths = paths;
 	rc = krdma_connect_with(krdma, dst, &options, &first);
-	if (!rc)
-		rc = krdma_iter_new(krdma, KRDMA_LIST_ADDRESSES, first, &iter);
 	if (rc)
 		return rc;
-	while (options.npaths < KRDMA_PATHS_MAX - 1 && (addr = krdma_iter_next(iter)))
+	rc = krdma_iter_new(krdma, KRDMA_LIST_ADDRESSES, first, &iter);
+	while (!rc && options.npaths < KRDMA_PATHS_MAX - 1 && (addr = krdma_iter_next(iter)))
 		if (!same_address(addr, dst))
 			paths[options.npaths++].dst = *addr;
-	rc = krdma_iter_free(iter);
-	*session = first;
-	if (!rc && !options.npaths)
+	rc = rc ? rc : krdma_iter_free(iter);
+	if (!rc && !options.npaths) {
+		*session = first;
 		return 0;
+	}
 	if (!rc)
-		rc = krdma_connect_with(krdma, dst, &options, session);
+		rc = krdma_connect_with(krdma, dst, &options, &second);
+	if (!rc) {
+		rc = same_peer(krdma, first, second);
+		if (rc)
+			krdma_destroy(krdma, second);
+		else
+			*session = second;
+	}
 	krdma_destroy(krdma, first);
 	return rc;
 }
