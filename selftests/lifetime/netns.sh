@@ -8,6 +8,8 @@
 need_lab "makes network namespaces"
 need_command ip
 [ "$LAB_RDMA" = rxe ] || skip_all "siw connects in the initial namespace (siw_connect in a work)"
+IFS=.- read -r major minor _ <<<"$(uname -r)"
+[ $((major * 100 + minor)) -ge 701 ] || skip_all "rxe is in the initial namespace before Linux 7.1"
 LIMIT=${LIMIT:-60}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
@@ -34,10 +36,8 @@ ip link add veth-a netns krdma-a mtu 4200 type veth peer name veth-b netns krdma
 	skip_all "no veth in this kernel"
 ns a sh -c 'ip addr add 10.80.0.1/24 dev veth-a; ip link set veth-a up'
 ns b sh -c 'ip addr add 10.80.0.2/24 dev veth-b; ip link set veth-b up'
-devices() {
-	ns a rdma link add rxe_a type rxe netdev veth-a && ns b rdma link add rxe_b type rxe netdev veth-b
-}
-devices 2>"$dir/err" || skip_all "rxe works in the initial namespace only: $(<"$dir/err")"
+check "an RDMA device there" ns a rdma link add rxe_a type rxe netdev veth-a
+check "and there" ns b rdma link add rxe_b type rxe netdev veth-b
 head -c 3000000 /dev/urandom >"$dir/data"
 ns b krdma listen --wait 10.80.0.2 2>"$dir/listens" &
 background_pids+=($!)
