@@ -310,7 +310,8 @@ static int krdma_channel_setup(struct krdma_channel *ch, struct rdma_cm_id *id)
 	if (!ch->first && !ch->rx) {
 		/* Requests, replies, a BYE and an ACK. */
 		ch->nrx = KRDMA_CREDITS * 2 + 2 + (ch->messages ? KRDMA_MESSAGE_CREDITS : 0);
-		ch->ntx = KRDMA_CREDITS * 3 + 1;
+		/* Of three kinds; a reply too many, a BYE and an ACK. */
+		ch->ntx = KRDMA_CREDITS * 3 + 3;
 	}
 	/* Only the target gets messages; the initiator gets replies to them. */
 	ch->rx_size = ch->messages && ch->inbound ? KRDMA_WIRE_MESSAGE_MAX : KRDMA_WIRE_MSG_MAX;

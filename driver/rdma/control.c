@@ -155,8 +155,11 @@ static void krdma_tx_done(struct ib_cq *cq, struct ib_wc *wc)
  */
 bool krdma_post_tx_any(const struct krdma_channel *ch, enum krdma_tx_kind kind)
 {
+	/* A request too many is not parked, but found to have no credit. */
+	u32 most = KRDMA_CREDITS + (kind == KRDMA_TX_REPLY);
+
 	lockdep_assert_held(&ch->lock);
-	return ch->state == KRDMA_CHANNEL_UP && ch->tx_used[kind] < KRDMA_CREDITS &&
+	return ch->state == KRDMA_CHANNEL_UP && ch->tx_used[kind] < most &&
 	       !list_empty(&ch->tx_free);
 }
 
