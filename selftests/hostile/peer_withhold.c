@@ -22,8 +22,8 @@
 #include "peer.h"
 
 /*
- * The module has 97 messages for its replies, and 65 receives: with these more than the former,
- * the rest is for those that come now and then. The receives must be there again for each BURST.
+ * The module has 33 messages for its replies, and 66 receives: with these more than both, those
+ * that come now and then wait, too. The receives must be there again for each BURST.
  */
 #define FLOOD 112
 /*
