@@ -35,7 +35,7 @@
 
 /* Requests that a peer may have under way here. */
 #define KRDMA_CREDITS 32
-/* iWARP: who has received so many messages, and has sent none, says so. */
+/* iWARP: a side that has received so many messages and has sent none sends a heartbeat. */
 #define KRDMA_ACK_MANY (KRDMA_CREDITS / 2)
 /* Bytes of a message that a work request should have room for; siw has 80. */
 #define KRDMA_INLINE 64

@@ -82,7 +82,9 @@ check_fails "nor can it open it" ns a krdma get -q 10.80.0.2/here -
 check_fails "there is no way into the initial namespace" ns a krdma ls --timeout 5 "$LOCAL_V4"
 
 # What runs there ends, and the namespaces with it.
-ns a krdma put -q - 10.80.0.2/scratch < <(exec sleep 1000) 2>"$dir/put" &
+mkfifo "$dir/in"
+exec 7<>"$dir/in"
+ns a krdma put -q - 10.80.0.2/scratch <&7 2>"$dir/put" &
 background_pids+=($!)
 check "a session is in use" wait_for "$LIMIT" sees a '^session '
 delete b

@@ -358,6 +358,9 @@ static inline const unsigned char *krdma_message_data(const struct krdma_message
 int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,
 		  uint32_t *session);
 
+/* For @npaths of struct krdma_connect_options. */
+#define KRDMA_PATHS_AUTO UINT32_MAX
+
 /**
  * struct krdma_connect_options - how a session is to be; 0 is the default of each
  * @flags: KRDMA_CONNECT_PRIVATE: the session is not shared with other handles;
@@ -371,8 +374,6 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
  *	KRDMA_PATHS_MAX - 1; or KRDMA_PATHS_AUTO: to the other addresses that the peer tells
  * @paths: these
  */
-#define KRDMA_PATHS_AUTO UINT32_MAX
-
 struct krdma_connect_options {
 	uint32_t flags;
 	uint32_t timeout_ms;
