@@ -538,8 +538,8 @@ static void krdma_control_ack(struct krdma_channel *ch)
 }
 
 /**
- * krdma_control_resume - send what the peer has not received
- * @ch: channel that is up again; ->peer says what the peer has received
+ * krdma_control_resume - send what the peer has not received, or that there is nothing
+ * @ch: channel that is up; ->peer says what the peer has received
  *
  * Context: channel->lock held.
  * Return: false if what the peer says can't be: the session has to end

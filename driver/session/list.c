@@ -317,6 +317,36 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
 	return sess;
 }
 
+/* Is it clear what has become of it? Neither while it is connected, nor while that is lost. */
+static bool krdma_session_settled(struct krdma_session *sess)
+{
+	return READ_ONCE(sess->state) > KRDMA_SESSION_UP || krdma_session_is_up(sess);
+}
+
+/* Return: 0 if it is up; -ESTALE if it was, and the peer is another one by now; or an errno */
+static int krdma_session_wait_up(struct krdma_session *sess, unsigned long until,
+				 struct krdma_error *error)
+{
+	long left = max_t(long, until - jiffies, 0);
+	const char *reason = NULL;
+	int rc;
+
+	left = wait_event_killable_timeout(sess->wait, krdma_session_settled(sess), left);
+	spin_lock_bh(&sess->lock);
+	rc = sess->err;
+	if (rc)
+		reason = sess->cause;
+	else if (left <= 0)
+		reason = sess->resuming ? "its connection is lost" : "no reply in time";
+	spin_unlock_bh(&sess->lock);
+	if (!rc && left <= 0)
+		rc = left < 0 ? -EINTR : -ETIMEDOUT;
+	if (rc)
+		krdma_explain(error, rc, "can't connect to %pISpc: %s", &sess->dst,
+			      reason ?: "it failed");
+	return rc;
+}
+
 /**
  * krdma_session_connect - get a session with a peer
  * @net: network namespace
@@ -327,6 +357,9 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
  * @timeout_ms: how long to wait
  * @error: explanation
  *
+ * One that is shared may have lost its connection. If the peer was restarted meanwhile, another
+ * session is made.
+ *
  * Context: process.
  * Return: the session, up, with a user and a reference, to be given to
  *	krdma_session_leave; or an ERR_PTR
@@ -336,32 +369,23 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 					    const struct krdma_connect_options *options,
 					    u32 timeout_ms, struct krdma_error *error)
 {
+	unsigned long until = jiffies + msecs_to_jiffies(timeout_ms);
 	struct krdma_session *sess;
-	const char *reason;
-	long left;
 	int rc;
 
-	sess = krdma_session_find(net, uid, routes, n, options);
-	if (sess == ERR_PTR(-EDQUOT))
-		krdma_explain(error, -EDQUOT,
-			      "there are too many sessions: a user may have %u, a host %u",
-			      KRDMA_OUTBOUND_USER_MAX, KRDMA_SESSIONS_MAX);
-	if (IS_ERR(sess))
-		return sess;
-
-	left = wait_event_killable_timeout(sess->wait,
-					   READ_ONCE(sess->state) != KRDMA_SESSION_CONNECTING,
-					   msecs_to_jiffies(timeout_ms));
-	spin_lock_bh(&sess->lock);
-	rc = left < 0 ? -EINTR : sess->state == KRDMA_SESSION_CONNECTING ? -ETIMEDOUT : sess->err;
-	reason = rc == sess->err ? sess->cause : "no reply in time";
-	spin_unlock_bh(&sess->lock);
-	if (!rc)
-		return sess;
-	krdma_explain(error, rc, "can't connect to %pISpc: %s", &routes->dst,
-		      reason ?: "it failed");
-	krdma_session_leave(sess);
-	return ERR_PTR(rc);
+	do {
+		sess = krdma_session_find(net, uid, routes, n, options);
+		if (sess == ERR_PTR(-EDQUOT))
+			krdma_explain(error, -EDQUOT,
+				      "there are too many sessions: a user may have %u, a host %u",
+				      KRDMA_OUTBOUND_USER_MAX, KRDMA_SESSIONS_MAX);
+		if (IS_ERR(sess))
+			return sess;
+		rc = krdma_session_wait_up(sess, until, error);
+		if (rc)
+			krdma_session_leave(sess);
+	} while (rc == -ESTALE);
+	return rc ? ERR_PTR(rc) : sess;
 }
 
 /**

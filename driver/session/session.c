@@ -54,10 +54,10 @@ bool krdma_session_is_up(struct krdma_session *sess)
 	       READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP;
 }
 
-/* What was to be sent on the first channel is. Return: false if what the peer says can't be */
-static bool krdma_session_again(struct krdma_channel *ch)
+/* What is to be sent first on the first channel is. Return: false if what the peer says can't be */
+static bool krdma_session_first(struct krdma_channel *ch, bool begins)
 {
-	bool can = ch->data ? ch->data->resume(ch) : !ch->peer.messages;
+	bool can = begins || (ch->data ? ch->data->resume(ch) : !ch->peer.messages);
 
 	return can && krdma_control_resume(ch);
 }
@@ -102,7 +102,7 @@ void krdma_session_up(struct krdma_channel *ch)
 			sess->lost_at = jiffies;
 		if (!ch->first)
 			sess->resuming = false;
-		if (!begins && !ch->first && !krdma_session_again(ch))
+		if (!ch->first && !krdma_session_first(ch, begins))
 			krdma_session_protocol_locked(sess, "it has received what can't be");
 		ch->last_path = ch->path;
 		/* Lost between the last step of the connect and here. */

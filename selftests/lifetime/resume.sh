@@ -39,12 +39,13 @@ listen_on B
 export_on B scratch --size 8M
 remember_leftovers
 
-# holder NAME EXPORT OPTION...: has a private session and a region open, until its input ends.
+# holder NAME EXPORT OPTION...: has a session and a region open, until its input ends. The session
+# is private, unless PRIVATE is empty.
 declare -A inputs=() asked=()
 holder() {
 	local name=$1 fd
 	mkfifo "$dir/$name.in"
-	mover hold -p "${@:3}" 10.77.0.2 "$2" <"$dir/$name.in" >"$dir/$name" 2>&1 &
+	mover hold ${PRIVATE--p} "${@:3}" 10.77.0.2 "$2" <"$dir/$name.in" >"$dir/$name" 2>&1 &
 	background_pids+=($!)
 	exec {fd}>"$dir/$name.in"
 	inputs[$name]=$fd
@@ -161,16 +162,23 @@ leave "${names[@]}"
 check_nothing_left "nothing is left of them"
 
 # 4. The peer is restarted meanwhile.
+in_connect() {
+	grep -q ^krdma_session_ "/proc/$1/wchan"
+}
 background B krdma recv letters
 wait_for "$LIMIT" grep -q "^receiving as letters$" "$BACKGROUND_LOG" || not_ok "recv publishes a name"
 holder reader scratch -r 56
 holder sender letters -r 57 -m
+PRIVATE='' holder sharer scratch -r 58
 ask sender
 is "a message before" "$(answer sender)" "done: "
 cut_wire
 ask reader
 ask sender
-check "both wait" wait_for "$LIMIT" resuming 2
+check "both wait" wait_for "$LIMIT" resuming 3
+krdma get -q --resume 58 --timeout 60 nodeB/scratch@0+4096 "$dir/anew" 2>"$dir/err" &
+get=$!
+check "a command that shares a session waits" wait_for "$LIMIT" in_connect "$get"
 on -n B pkill -x krdma
 check "the peer's module is loaded anew" wait_for "$LIMIT" unload_module B
 load_module B
@@ -183,7 +191,8 @@ like "a message that waits: nobody knows" "$(answer sender)" \
 	'^ECONNRESET: .*the peer does not know it any more'
 ask reader
 like "a later READ" "$(answer reader)" '^ESTALE: .*the peer does not know it any more'
-leave reader sender
+check_here "the command gets another session" wait "$get" || diag "$(<"$dir/err")"
+leave reader sender sharer
 holder fresh scratch
 reads fresh
 leave fresh
