@@ -22,7 +22,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 all: module samples userspace ## the module, its sample and the krdma command (KDIR= or KVER= choose the kernel)
 
-module: ## driver/krdma_mover.ko
+module: ## driver/krdma_mover.ko and driver/krdma_blk.ko
 	@test -n "$(KRELEASE)" || { \
 		echo "No kernel headers in '$(KDIR)': try 'make deps', or give KVER= or KDIR=." >&2; \
 		exit 1; }
@@ -56,7 +56,7 @@ uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= an
 	@# Where DKMS puts its own is no folder driver.
 	@# A kernel that was removed leaves nothing to remove.
 	@test ! -d $(DESTDIR)/lib/modules/$(KRELEASE) || { set -x; \
-		find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_mover.ko*' -delete; \
+		find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_*.ko*' -delete; \
 		test -n "$(DESTDIR)" || depmod $(KRELEASE); }
 	@$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 

@@ -84,6 +84,13 @@ fi
 		'long (*f)(struct file *, loff_t, loff_t, struct folio **, unsigned int, pgoff_t *) =
 			memfd_pin_folios;' \
 		'int memfd_pin_folios;' "$@"
+	probe BLK_MQ_ALLOC_DISK_LIMITS linux/blk-mq.h \
+		'struct gendisk *f(struct blk_mq_tag_set *t, struct queue_limits *l)
+			{ return blk_mq_alloc_disk(t, l, t); }' \
+		'struct gendisk *f(struct blk_mq_tag_set *t) { return blk_mq_alloc_disk(t, t); }' "$@"
+	probe BLK_MQ_F_SHOULD_MERGE linux/blk-mq.h \
+		'unsigned int f = BLK_MQ_F_SHOULD_MERGE;' \
+		'enum { BLK_MQ_F_SHOULD_MERGE = 1 };' "$@"
 	# There from the first, or not at all: the other form is the absence of the name.
 	probe URING_CANCEL "$uring" \
 		'unsigned int f = IO_URING_F_CANCEL;' \

@@ -310,6 +310,7 @@ int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits 
 		.write_bvecs = dev->policy.max_sge,
 		.inflight_wrs = region->sess->ch->slots,
 		.inflight_bytes = region->sess->ch->posted_max,
+		.resume_s = region->sess->resume_s,
 	};
 	krdma_device_put(dev);
 	return 0;

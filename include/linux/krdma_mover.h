@@ -141,6 +141,8 @@ struct krdma_io {
  * @write_bvecs: the same for a WRITE
  * @inflight_wrs: most work requests posted at a time on a channel, of all users of the session
  * @inflight_bytes: the same of bytes; a session has a channel for each processor's data, up to 8
+ * @resume_s: seconds that the session goes on when its connection is lost, as both hosts
+ *	allow; KRDMA_RESUME_ALWAYS for no limit, 0 for not at all
  *
  * None of them limits what may be submitted.
  */
@@ -153,6 +155,7 @@ struct krdma_limits {
 	u32 write_bvecs;
 	u32 inflight_wrs;
 	u32 inflight_bytes;
+	u32 resume_s;
 };
 
 /**

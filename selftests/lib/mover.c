@@ -218,6 +218,8 @@ static void hold_open(const struct krdma_ioc_open *region, bool message)
 		.region = region->id,
 		.length = 1,
 		.addr = (uintptr_t)&byte,
+		/* A peer may have to be restarted meanwhile. */
+		.timeout_ns = 120000000000ULL,
 	};
 	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),

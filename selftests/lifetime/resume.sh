@@ -40,11 +40,12 @@ export_on B scratch --size 8M
 remember_leftovers
 
 # holder NAME EXPORT OPTION...: has a session and a region open, until its input ends. The session
-# is private, unless PRIVATE is empty.
+# is private, unless PRIVATE says otherwise.
 declare -A inputs=() asked=()
 holder() {
 	local name=$1 fd
 	mkfifo "$dir/$name.in"
+	# shellcheck disable=SC2086 # an option, or none
 	mover hold ${PRIVATE--p} "${@:3}" 10.77.0.2 "$2" <"$dir/$name.in" >"$dir/$name" 2>&1 &
 	background_pids+=($!)
 	exec {fd}>"$dir/$name.in"

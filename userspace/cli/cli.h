@@ -43,7 +43,7 @@ struct command {
 };
 
 /* cmd_*.c */
-extern const struct command cmd_atomic, cmd_bench, cmd_devices, cmd_digest, cmd_disconnect,
+extern const struct command cmd_atomic, cmd_bench, cmd_blk, cmd_devices, cmd_digest, cmd_disconnect,
 	cmd_drain, cmd_export, cmd_get, cmd_help, cmd_listen, cmd_ls, cmd_ping, cmd_put, cmd_recv,
 	cmd_send, cmd_status, cmd_version;
 

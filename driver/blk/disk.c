@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A disk in the memory of another host: a read is a READ, a write is a WRITE, and no processor of
+ * that host has a part in it.
+ *
+ * A request is done when its bytes are in the memory, which has no cache to flush; and memory is
+ * volatile, as the peer's is. While its session resumes, requests wait in krdma_mover, with their
+ * deadlines. When the session has ended, or the export, all requests fail, as of a disk that was
+ * pulled out: the memory of an export that comes back under the same name may be another one.
+ */
+#include <linux/bvec.h>
+#include <linux/capability.h>
+#include <linux/idr.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/krdma_mover.h>
+#include <linux/log2.h>
+#include <linux/module.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include "blk/blk.h"
+#include "blk/compat.h"
+
+#define KRDMA_DISK_DEPTH     128
+#define KRDMA_DISK_QUEUES    8
+#define KRDMA_DISK_TIMEOUT_S 30
+#define KRDMA_DISK_BYTES_MAX SZ_1M
+/* Of a request that consists of several bios; that of one has its own array. */
+#define KRDMA_DISK_BVECS 128
+
+/* A request's own memory. */
+struct krdma_disk_io {
+	struct krdma_io io;
+	struct bio_vec bvecs[KRDMA_DISK_BVECS];
+};
+
+/* Requests that are to be submitted at once. */
+struct krdma_disk_queue {
+	spinlock_t lock; /* ->batch */
+	struct list_head batch;
+};
+
+struct krdma_disk {
+	struct list_head node; /* of krdma_disks, by index; off it, it is detached by one caller */
+	u32 index;
+	bool dead;         /* no request is submitted any more */
+	struct mutex lock; /* ->added, and what an event does */
+	bool added;
+	enum krdma_event happened; /* 0: it is live */
+	struct gendisk *disk;
+	struct blk_mq_tag_set tags;
+	struct krdma_client *client;
+	struct krdma_session_handle *session;
+	struct krdma_region_handle *region;
+	struct krdma_limits limits;
+	ktime_t timeout;
+	struct sockaddr_storage dst;
+	struct krdma_blk_attach param;
+	struct krdma_disk_queue queues[KRDMA_BLK_QUEUES_MAX];
+};
+
+static DEFINE_MUTEX(krdma_disks_lock);
+static LIST_HEAD(krdma_disks);
+static DEFINE_IDA(krdma_disk_ids);
+
+/* ---- requests ---- */
+
+static blk_status_t krdma_disk_status(const struct krdma_io *io)
+{
+	switch (io->status) {
+	case 0:
+		return BLK_STS_OK;
+	case -ETIMEDOUT:
+		return BLK_STS_TIMEOUT;
+	case -ENOTCONN:
+	case -ECONNRESET:
+	case -ESTALE:
+	case -ECANCELED:
+		return BLK_STS_TRANSPORT;
+	case -ENOMEM:
+	case -EDQUOT:
+		return BLK_STS_RESOURCE;
+	}
+	return BLK_STS_IOERR;
+}
+
+static void krdma_disk_complete(struct request *rq)
+{
+	const struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
+	blk_status_t status = krdma_disk_status(&dio->io);
+
+	blk_mq_end_request(rq, status == BLK_STS_RESOURCE ? BLK_STS_IOERR : status);
+}
+
+static void krdma_disk_done(struct krdma_io *io)
+{
+	blk_mq_complete_request(blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
+}
+
+/* Its pages; the array has to stay, and that of a bio does. Return: false if they are too many */
+static bool krdma_disk_pages(struct request *rq, struct krdma_disk_io *dio)
+{
+	struct krdma_io *io = &dio->io;
+	struct req_iterator iter;
+	struct bio_vec bvec;
+	u32 n = 0;
+
+	io->skip = 0;
+	if (rq->bio == rq->biotail) {
+		rq_for_each_bvec(bvec, rq, iter)
+			n++;
+		io->bvec = __bvec_iter_bvec(rq->bio->bi_io_vec, rq->bio->bi_iter);
+		io->skip = rq->bio->bi_iter.bi_bvec_done;
+		io->nr_bvecs = n;
+		return true;
+	}
+	rq_for_each_bvec(bvec, rq, iter) {
+		if (n == KRDMA_DISK_BVECS)
+			return false;
+		dio->bvecs[n++] = bvec;
+	}
+	io->bvec = dio->bvecs;
+	io->nr_bvecs = n;
+	return true;
+}
+
+/* What was put off until the last of a batch. */
+static void krdma_disk_submit(struct krdma_disk_queue *q)
+{
+	LIST_HEAD(batch);
+
+	spin_lock_bh(&q->lock);
+	list_splice_init(&q->batch, &batch);
+	spin_unlock_bh(&q->lock);
+	if (!list_empty(&batch))
+		krdma_io_submit_batch(&batch);
+}
+
+static void krdma_disk_commit_rqs(struct blk_mq_hw_ctx *hctx)
+{
+	krdma_disk_submit(hctx->driver_data);
+}
+
+static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
+					const struct blk_mq_queue_data *bd)
+{
+	struct krdma_disk_queue *q = hctx->driver_data;
+	struct krdma_disk *kd = hctx->queue->queuedata;
+	struct request *rq = bd->rq;
+	struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
+	struct krdma_io *io = &dio->io;
+
+	if (READ_ONCE(kd->dead))
+		return BLK_STS_OFFLINE;
+	if (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE)
+		return BLK_STS_NOTSUPP;
+	if (!krdma_disk_pages(rq, dio))
+		return BLK_STS_IOERR;
+	io->region = kd->region;
+	io->op = req_op(rq) == REQ_OP_WRITE ? KRDMA_OP_WRITE : KRDMA_OP_READ;
+	io->flags = 0;
+	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
+	io->length = blk_rq_bytes(rq);
+	io->timeout = kd->timeout;
+	io->done = krdma_disk_done;
+	blk_mq_start_request(rq);
+	spin_lock_bh(&q->lock);
+	list_add_tail(&io->node, &q->batch);
+	spin_unlock_bh(&q->lock);
+	if (bd->last)
+		krdma_disk_submit(q);
+	return BLK_STS_OK;
+}
+
+/* krdma_mover has a deadline for each: memory on the wire can't be taken back before. */
+static enum blk_eh_timer_return krdma_disk_timeout(struct request *rq)
+{
+	return BLK_EH_RESET_TIMER;
+}
+
+static int krdma_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
+{
+	struct krdma_disk *kd = data;
+	struct krdma_disk_queue *q = &kd->queues[index];
+
+	spin_lock_init(&q->lock);
+	INIT_LIST_HEAD(&q->batch);
+	hctx->driver_data = q;
+	return 0;
+}
+
+static const struct blk_mq_ops krdma_disk_mq_ops = {
+	.queue_rq = krdma_disk_queue_rq,
+	.commit_rqs = krdma_disk_commit_rqs,
+	.complete = krdma_disk_complete,
+	.timeout = krdma_disk_timeout,
+	.init_hctx = krdma_disk_init_hctx,
+};
+
+static const struct block_device_operations krdma_disk_fops = {
+	.owner = THIS_MODULE,
+};
+
+/* ---- attach ---- */
+
+/* The region has ended. */
+static void krdma_disk_event(void *priv, enum krdma_event event)
+{
+	struct krdma_disk *kd = priv;
+
+	mutex_lock(&kd->lock);
+	kd->happened = event;
+	if (kd->added) {
+		pr_info("krdma_blk: %s: %s of %pISpc is %s\n", kd->disk->disk_name, kd->param.name,
+			&kd->dst, event == KRDMA_EVENT_REVOKED ? "revoked" : "lost");
+		blk_mark_disk_dead(kd->disk);
+	}
+	mutex_unlock(&kd->lock);
+}
+
+/* Return: 0 or -EINVAL */
+static int krdma_disk_addr(const struct krdma_sockaddr *in, struct sockaddr_storage *out)
+{
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+
+	switch (in->family) {
+	case AF_INET:
+		if (in->scope_id || memchr_inv(in->addr + 4, 0, sizeof(in->addr) - 4))
+			return -EINVAL;
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(in->port);
+		memcpy(&v4->sin_addr, in->addr, sizeof(v4->sin_addr));
+		return 0;
+	case AF_INET6:
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(in->port);
+		v6->sin6_scope_id = in->scope_id;
+		memcpy(&v6->sin6_addr, in->addr, sizeof(v6->sin6_addr));
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* Values, and their defaults. Return: 0 or -EINVAL */
+static int krdma_disk_check(struct krdma_blk_attach *cmd)
+{
+	cmd->block_size = cmd->block_size ?: SECTOR_SIZE;
+	cmd->queues = cmd->queues ?: min_t(u32, num_online_cpus(), KRDMA_DISK_QUEUES);
+	cmd->depth = cmd->depth ?: KRDMA_DISK_DEPTH;
+	cmd->timeout_s = cmd->timeout_s ?: KRDMA_DISK_TIMEOUT_S;
+	if (cmd->reserved || cmd->block_size < SECTOR_SIZE || cmd->block_size > PAGE_SIZE ||
+	    !is_power_of_2(cmd->block_size) || cmd->queues > KRDMA_BLK_QUEUES_MAX ||
+	    cmd->depth > KRDMA_BLK_DEPTH_MAX || cmd->timeout_s > KRDMA_BLK_TIMEOUT_MAX ||
+	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
+		return -EINVAL;
+	return 0;
+}
+
+/* Return: 0 or a negative errno; krdma_disk_free() cleans up in either case */
+static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
+{
+	const struct krdma_blk_attach *param = &kd->param;
+	struct sockaddr_storage src = {};
+	struct krdma_connect_param connect = {
+		.dst = &kd->dst,
+		.flags = param->flags & KRDMA_BLK_FAIL_FAST ? KRDMA_CONNECT_FAIL_FAST : 0,
+		.resume_s = param->resume_s,
+		.keepalive_s = param->keepalive_s,
+	};
+	int rc;
+
+	rc = krdma_disk_addr(&param->dst, &kd->dst);
+	if (!rc && param->src.family != AF_UNSPEC) {
+		rc = krdma_disk_addr(&param->src, &src);
+		connect.src = &src;
+	}
+	if (rc)
+		return rc;
+	kd->client = krdma_client_create(net);
+	if (IS_ERR(kd->client))
+		return PTR_ERR(kd->client);
+	kd->session = krdma_connect(kd->client, &connect);
+	if (IS_ERR(kd->session))
+		return PTR_ERR(kd->session);
+	kd->region = krdma_open(kd->session, param->name,
+				param->flags & KRDMA_BLK_READ_ONLY ? KRDMA_RIGHT_READ : 0, 0,
+				krdma_disk_event, kd);
+	if (IS_ERR(kd->region))
+		return PTR_ERR(kd->region);
+	rc = krdma_region_limits(kd->region, &kd->limits);
+	if (rc)
+		return rc;
+	if (!(kd->limits.rights & KRDMA_RIGHT_READ))
+		return -EACCES;
+	/* The session may be without a connection for so long, and then the peer has its time. */
+	kd->timeout = kd->limits.resume_s == KRDMA_RESUME_ALWAYS ?
+			      KTIME_MAX :
+			      ktime_set(param->timeout_s + kd->limits.resume_s, 0);
+	if (!(kd->limits.rights & KRDMA_RIGHT_WRITE))
+		kd->param.flags |= KRDMA_BLK_READ_ONLY;
+	return kd->limits.length < param->block_size ? -ENOSPC : 0;
+}
+
+static int krdma_disk_add(struct krdma_disk *kd)
+{
+	const struct krdma_blk_attach *param = &kd->param;
+	struct queue_limits limits = {
+		.logical_block_size = param->block_size,
+		.max_hw_sectors = KRDMA_DISK_BYTES_MAX >> SECTOR_SHIFT,
+		.max_segments = KRDMA_DISK_BVECS,
+		.max_segment_size = UINT_MAX,
+		/* A request has one key of the peer's. */
+		.chunk_sectors = kd->limits.segment_size >> SECTOR_SHIFT,
+		/* Registrations have no other alignment. */
+		.dma_alignment = 3,
+	};
+	struct gendisk *disk;
+	int rc;
+
+	kd->tags.ops = &krdma_disk_mq_ops;
+	kd->tags.nr_hw_queues = param->queues;
+	kd->tags.queue_depth = param->depth;
+	kd->tags.numa_node = NUMA_NO_NODE;
+	kd->tags.cmd_size = sizeof(struct krdma_disk_io);
+	kd->tags.flags = KRDMA_BLK_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+	kd->tags.driver_data = kd;
+	rc = blk_mq_alloc_tag_set(&kd->tags);
+	if (rc)
+		return rc;
+	/* Not more than there are processors. */
+	kd->param.queues = kd->tags.nr_hw_queues;
+	disk = krdma_blk_alloc(&kd->tags, &limits, kd);
+	if (IS_ERR(disk)) {
+		blk_mq_free_tag_set(&kd->tags);
+		return PTR_ERR(disk);
+	}
+	kd->disk = disk;
+	disk->fops = &krdma_disk_fops;
+	disk->private_data = kd;
+	snprintf(disk->disk_name, sizeof(disk->disk_name), "krdmab%u", kd->index);
+	set_capacity(disk, round_down(kd->limits.length, param->block_size) >> SECTOR_SHIFT);
+	set_disk_ro(disk, param->flags & KRDMA_BLK_READ_ONLY);
+	return add_disk(disk);
+}
+
+/* All that krdma_disk_attach() made; nobody has a request under way. */
+static void krdma_disk_free(struct krdma_disk *kd)
+{
+	/* ORDER: no event comes any more; then the disk may go. */
+	krdma_close(kd->region);
+	krdma_disconnect(kd->session);
+	krdma_client_destroy(kd->client);
+	if (kd->disk) {
+		put_disk(kd->disk);
+		blk_mq_free_tag_set(&kd->tags);
+	}
+	ida_free(&krdma_disk_ids, kd->index);
+	kfree(kd);
+}
+
+static void krdma_disk_list(struct krdma_disk *kd)
+{
+	struct krdma_disk *other;
+
+	lockdep_assert_held(&krdma_disks_lock);
+	list_for_each_entry(other, &krdma_disks, node)
+		if (other->index > kd->index)
+			break;
+	list_add_tail(&kd->node, &other->node);
+}
+
+/**
+ * krdma_disk_attach - make a disk of a peer's export
+ * @net: network namespace of the session
+ * @cmd: which, and how; ->disk is set
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd)
+{
+	struct krdma_disk *kd;
+	int rc;
+
+	rc = krdma_disk_check(cmd);
+	if (rc)
+		return rc;
+	kd = kzalloc(sizeof(*kd), GFP_KERNEL);
+	if (!kd)
+		return -ENOMEM;
+	rc = ida_alloc(&krdma_disk_ids, GFP_KERNEL);
+	if (rc < 0) {
+		kfree(kd);
+		return rc;
+	}
+	kd->index = rc;
+	kd->param = *cmd;
+	mutex_init(&kd->lock);
+	rc = krdma_disk_open(kd, net);
+	if (!rc)
+		rc = krdma_disk_add(kd);
+	if (rc) {
+		krdma_disk_free(kd);
+		return rc;
+	}
+	cmd->disk = kd->index;
+	mutex_lock(&kd->lock);
+	kd->added = true;
+	if (kd->happened)
+		blk_mark_disk_dead(kd->disk);
+	mutex_unlock(&kd->lock);
+	mutex_lock(&krdma_disks_lock);
+	krdma_disk_list(kd);
+	mutex_unlock(&krdma_disks_lock);
+	return 0;
+}
+
+/* ---- detach ---- */
+
+static void krdma_disk_remove(struct krdma_disk *kd, bool force)
+{
+	if (force) {
+		blk_mark_disk_dead(kd->disk);
+		WRITE_ONCE(kd->dead, true);
+		/* ORDER: a request that was let pass before ->dead is submitted, then cancelled. */
+		blk_mq_quiesce_queue(kd->disk->queue);
+		blk_mq_unquiesce_queue(kd->disk->queue);
+		krdma_region_cancel(kd->region);
+	}
+	del_gendisk(kd->disk);
+	krdma_disk_free(kd);
+}
+
+/**
+ * krdma_disk_detach - remove a disk
+ * @disk: its number
+ * @force: although it is open
+ *
+ * Context: process.
+ * Return: 0, -ENOENT, -EBUSY
+ */
+int krdma_disk_detach(u32 disk, bool force)
+{
+	struct krdma_disk *kd;
+	int rc = -ENOENT;
+
+	mutex_lock(&krdma_disks_lock);
+	list_for_each_entry(kd, &krdma_disks, node) {
+		if (kd->index != disk)
+			continue;
+		/* Whoever opens it from here on has a disk that was removed. */
+		rc = disk_openers(kd->disk) && !force ? -EBUSY : 0;
+		if (!rc)
+			list_del(&kd->node);
+		break;
+	}
+	mutex_unlock(&krdma_disks_lock);
+	if (!rc)
+		krdma_disk_remove(kd, force);
+	return rc;
+}
+
+/**
+ * krdma_disks_detach - remove all disks, at unload
+ *
+ * Context: process; none is open, and none is attached any more.
+ */
+void krdma_disks_detach(void)
+{
+	struct krdma_disk *kd, *next;
+
+	list_for_each_entry_safe(kd, next, &krdma_disks, node)
+		krdma_disk_remove(kd, true);
+	ida_destroy(&krdma_disk_ids);
+}
+
+/**
+ * krdma_disk_next - what is to be said of a disk
+ * @first: the disk with the smallest number that is not below
+ * @info: out
+ *
+ * Context: process.
+ * Return: the number behind it, or 0 if there is none
+ */
+u32 krdma_disk_next(u32 first, struct krdma_blk_info *info)
+{
+	struct krdma_disk *kd;
+	u32 next = 0;
+
+	mutex_lock(&krdma_disks_lock);
+	list_for_each_entry(kd, &krdma_disks, node) {
+		if (kd->index < first)
+			continue;
+		*info = (struct krdma_blk_info){
+			.disk = kd->index,
+			.state = READ_ONCE(kd->happened) == KRDMA_EVENT_REVOKED ?
+					 KRDMA_BLK_REVOKED :
+				 READ_ONCE(kd->happened) ? KRDMA_BLK_LOST :
+							   KRDMA_BLK_LIVE,
+			.flags = kd->param.flags,
+			.openers = disk_openers(kd->disk),
+			.bytes = round_down(kd->limits.length, kd->param.block_size),
+			.block_size = kd->param.block_size,
+			.queues = kd->param.queues,
+			.depth = kd->param.depth,
+			.dst = kd->param.dst,
+		};
+		memcpy(info->name, kd->param.name, sizeof(info->name));
+		next = kd->index + 1;
+		break;
+	}
+	mutex_unlock(&krdma_disks_lock);
+	return next;
+}

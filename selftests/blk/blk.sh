@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Shared by the tests of krdma_blk, after ../lib/lib.sh.
+
+BLK=${MODULE%/*}/krdma_blk.ko
+[ -e "$BLK" ] || skip_all "no krdma_blk.ko beside ${MODULE:-the module}"
+
+# load_blk: krdma_mover anew, and krdma_blk; both are gone in the end.
+load_blk() {
+	fresh_module
+	insmod "$BLK" || {
+		echo "Bail out! $BLK can't be loaded"
+		exit 1
+	}
+	at_end unload_blk
+}
+
+unload_blk() {
+	local device
+	for device in $(krdma blk list -j | grep -o '/dev/krdmab[0-9]*'); do
+		umount "$device" 2>/dev/null
+		krdma blk detach --force "$device"
+	done
+	wait_for 60 rmmod krdma_blk
+}
+
+# disk POINTER: of the first disk, as 'krdma blk list -j' has it.
+disk() {
+	krdma blk list -j | json_at "/disks/0/$1"
+}
+disk_is() {
+	[ "$(disk "$1")" = "$2" ]
+}

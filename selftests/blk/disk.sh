@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A disk in the memory of node B, from attach to detach: its bytes are those of the export; a file
+# system is there again after the next attach; what can't be is refused with a sentence; and
+# an export that ends takes the disk with it.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "makes block devices"
+need_nodes 2
+# shellcheck source=selftests/blk/blk.sh
+. "$(dirname "$0")/blk.sh"
+need_command mkfs.ext4
+
+LIMIT=${LIMIT:-60}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+load_blk
+listen_on B
+export_on B scratch --size 64M
+export_on B glass --size 1M --read-only
+export_on B odd --size 10000
+remember_leftovers
+head -c 3000000 /dev/urandom >"$dir/data"
+
+# 1. Attach.
+is "no disk yet" "$(krdma blk list -j | json_at /disks/#)" 0
+said=$(krdma blk attach nodeB/nothing 2>&1)
+is "an export that is not there" "$said" \
+	"krdma: blk attach nodeB/nothing: 10.77.0.2:7471 publishes nothing named 'nothing'"
+said=$(krdma blk detach 7 2>&1)
+is "a disk that is not there" "$said" "krdma: blk detach 7: there is no such disk"
+check_fails "a block of 1000 bytes" krdma blk attach --block-size 1000 nodeB/scratch
+device=$(krdma blk attach nodeB/scratch)
+is "attach says which disk it is" "$device" /dev/krdmab0
+check "the device is there" wait_for "$LIMIT" test -b "$device"
+is "its size" "$(blockdev --getsize64 "$device")" $((64 << 20))
+is "its state" "$(disk state)" live
+is "its export" "$(disk export)" scratch
+check_fails "krdma_mover can't be unloaded" rmmod krdma_mover
+
+# 2. Its bytes are those of the export.
+check "3 MB are written" dd if="$dir/data" of="$device" bs=1M oflag=direct conv=notrunc iflag=fullblock
+check_here "a get has them" cmp "$dir/data" <(krdma get -q nodeB/scratch@0+3000000 -)
+krdma put -q "$dir/data" nodeB/scratch@8M
+check_here "what a put writes is read" cmp "$dir/data" \
+	<(dd if="$device" bs=1M skip=8 count=3 iflag=direct status=none | head -c 3000000)
+check_here "not all at whole pages" cmp <(tail -c +1537 "$dir/data" | head -c 512) \
+	<(dd if="$device" bs=512 skip=$((8 * 2048 + 3)) count=1 iflag=direct status=none)
+
+# 3. A file system.
+mkdir "$dir/mnt"
+check "mkfs.ext4" mkfs.ext4 -q -b 4096 "$device"
+check "mount" mount "$device" "$dir/mnt"
+cp "$dir/data" "$dir/mnt/one" && mkdir "$dir/mnt/many" && for ((i = 0; i < 100; i++)); do
+	echo "$i" >"$dir/mnt/many/$i"
+done
+said=$(krdma blk detach "$device" 2>&1)
+like "a disk that is mounted is not detached" "$said" '^krdma: blk detach /dev/krdmab0: it is open: '
+check "umount" umount "$dir/mnt"
+check "fsck finds nothing" fsck.ext4 -fn "$device"
+check "detach" krdma blk detach "$device"
+check_fails "the device is gone" test -b "$device"
+is "attach again" "$(krdma blk attach --block-size 4096 --queues 2 --depth 16 nodeB/scratch)" /dev/krdmab0
+is "with other blocks" "$(blockdev --getss "$device")" 4096
+is "and queues" "$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" \
+	$(($(nproc) > 1 ? 2 : 1))
+check "mount" mount -o ro "$device" "$dir/mnt"
+check "the file is there" cmp "$dir/data" "$dir/mnt/one"
+is "and the others" "$(cat "$dir"/mnt/many/* | sort -n | md5sum)" "$(seq 0 99 | md5sum)"
+check "umount" umount "$dir/mnt"
+
+# 4. Others beside it.
+is "one that can't be written" "$(krdma blk attach nodeB/glass)" /dev/krdmab1
+is "says so" "$(blockdev --getro /dev/krdmab1)" 1
+check_fails "and is not" dd if="$dir/data" of=/dev/krdmab1 bs=512 count=1 oflag=direct
+is "whole blocks" "$(krdma blk attach -r nodeB/odd)" /dev/krdmab2
+is "are what a disk has" "$(blockdev --getsize64 /dev/krdmab2)" 9728
+is "three disks" "$(krdma blk list -j | json_at /disks/#)" 3
+check "detach the one between" krdma blk detach krdmab1
+is "two disks" "$(krdma blk list | awk 'NR > 1 { print $1 }' | xargs)" "/dev/krdmab0 /dev/krdmab2"
+check "detach by number" krdma blk detach 2
+
+# 5. The export ends, in use.
+check "mount" mount "$device" "$dir/mnt"
+on -n B pkill -x -f 'krdma export scratch .*'
+check "the disk is revoked" wait_for "$LIMIT" disk_is state revoked
+check_fails "no write gets there" dd if="$dir/data" of="$dir/mnt/two" bs=4096 count=10 conv=fsync
+check_fails "it is open still" krdma blk detach "$device"
+umount "$dir/mnt"
+check "detach" krdma blk detach "$device"
+
+# 6. By force, in use.
+export_on B scratch --size 64M
+device=$(krdma blk attach nodeB/scratch)
+wait_for "$LIMIT" test -b "$device"
+dd if=/dev/zero of="$device" bs=64k oflag=direct 2>/dev/null &
+dd=$!
+is_open() {
+	[ "$(disk openers)" -gt 0 ]
+}
+wait_for "$LIMIT" is_open
+check "detach by force" krdma blk detach --force "$device"
+check "the writer ends" wait_for "$LIMIT" is_over "$dd"
+end_sessions B
+check_nothing_left "nothing is left"
+
+done_testing

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# fio writes blocks with their checksums to a disk in the memory of node B, and reads them again: of
+# several sizes and depths; while queue pairs go to error and the wire is cut; and several jobs at once.
+#
+# FIO_SECONDS is the time of each job.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "makes block devices"
+need_nodes 2
+# shellcheck source=selftests/blk/blk.sh
+. "$(dirname "$0")/blk.sh"
+need_command fio
+KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
+[ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
+MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=60
+
+LIMIT=${LIMIT:-60}
+FIO_SECONDS=${FIO_SECONDS:-5}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
+on_nodes insmod "$KILLER"
+at_end on_nodes rmmod krdma_kill_test
+load_blk
+listen_on B
+export_on B scratch --size 64M
+remember_leftovers
+device=$(krdma blk attach nodeB/scratch)
+wait_for "$LIMIT" test -b "$device"
+
+# job NAME OPTION...
+job() {
+	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
+		--time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" "${@:2}" &&
+		return
+	cat "$dir/$1"
+	return 1
+}
+
+for what in "4k 1 randwrite" "4k 32 randwrite" "64k 4 write" "1M 2 randwrite" "512 64 randrw" "12k 16 randrw"; do
+	read -r bs depth rw <<<"$what"
+	check "blocks of $bs, depth $depth, $rw" job "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw"
+done
+check "buffered, synced" job buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
+check "four jobs at once" job four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
+
+# What is lost meanwhile, no job learns of.
+losses() {
+	counter A channels_lost
+}
+break_channel() {
+	local before qp
+	before=$(losses)
+	qp=$(on -n "$1" krdma status | sed -En 's/^channel .* state up .* qp ([0-9]+) .*/\1/p' | shuf -n 1)
+	on -n "$1" sh -c "echo $qp >/sys/module/krdma_kill_test/parameters/qp"
+	more() { [ "$(losses)" -gt "$before" ]; }
+	wait_for "$LIMIT" more
+}
+writes() {
+	awk '{ print $5 }' /sys/block/krdmab0/stat
+}
+job kept --bs=4k --iodepth=16 --rw=randwrite --runtime=$((4 * FIO_SECONDS)) >"$dir/said" 2>&1 &
+fio=$!
+for node in A B A B; do
+	check_here "a queue pair of node $node goes to error" break_channel $node
+done
+before=$(writes)
+on -n B sh -c "tc qdisc replace dev data0 root netem loss 100% && sleep 3; tc qdisc del dev data0 root"
+goes_on() {
+	[ "$(writes)" -gt "$before" ] || is_over "$fio"
+}
+check "writes go on when the wire was cut" wait_for "$LIMIT" goes_on
+check_here "no block is wrong, and no request has failed" wait "$fio" || diag "$(<"$dir/said")"
+check "detach" krdma blk detach "$device"
+end_sessions B
+check_nothing_left "nothing is left"
+
+done_testing

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * krdma_blk - disks in the memory of other hosts
+ *
+ * The ioctl interface of /dev/krdma_blk. The rules of <linux/krdma_mover.h> hold: the first
+ * member of each struct is its size as the caller knows it, what is unknown or reserved must be
+ * zero, and the errors are the same. Every call needs CAP_SYS_ADMIN.
+ */
+#ifndef _UAPI_KRDMA_BLK_H
+#define _UAPI_KRDMA_BLK_H
+
+#include <linux/krdma_mover.h>
+
+/* Most requests of a queue under way at a time. */
+#define KRDMA_BLK_DEPTH_MAX 1024
+/* Most queues of a disk. */
+#define KRDMA_BLK_QUEUES_MAX 64
+/* Most seconds of krdma_blk_attach.timeout_s. */
+#define KRDMA_BLK_TIMEOUT_MAX 86400
+
+/* The disk can't be written, even if the export can. */
+#define KRDMA_BLK_READ_ONLY (1U << 0)
+/* The disk is lost with its connection. */
+#define KRDMA_BLK_FAIL_FAST (1U << 1)
+
+/**
+ * struct krdma_blk_attach - KRDMA_BLK_ATTACH, make a disk of a peer's export
+ * @size: sizeof(struct)
+ * @flags: KRDMA_BLK_READ_ONLY, KRDMA_BLK_FAIL_FAST
+ * @dst: the peer; port 0 stands for 7471
+ * @src: local address, or AF_UNSPEC for any
+ * @name: of the export
+ * @block_size: bytes of a logical block, a power of two from 512 to the size of a page;
+ *	0 for 512
+ * @queues: hardware queues, as far as there are processors; 0 for one for each, 8 at most
+ * @depth: requests of a queue; 0 for 128
+ * @timeout_s: deadline of a request, beside the time of @resume_s; 0 for 30
+ * @resume_s: how long the disk waits for a connection that is lost, up to KRDMA_RESUME_MAX, or
+ *	KRDMA_RESUME_ALWAYS; the peer may allow less. 0 for the parameter resume of
+ *	krdma_mover
+ * @keepalive_s: seconds after which a dead path is noticed; 0 for the parameter keepalive of
+ *	krdma_mover
+ * @reserved: 0
+ * @disk: out: number of the disk, as in /dev/krdmab0
+ *
+ * An export that can't be written is a disk that can't be written. The bytes behind the last
+ * whole block of the export are not in the disk.
+ *
+ * Errors: those of KRDMA_IOC_CONNECT and KRDMA_IOC_OPEN; EINVAL; EACCES, if the export can't
+ * be read; ENOSPC, if it has less than one block.
+ */
+struct krdma_blk_attach {
+	__u32 size;
+	__u32 flags;
+	struct krdma_sockaddr dst;
+	struct krdma_sockaddr src;
+	char name[KRDMA_NAME_MAX];
+	__u32 block_size;
+	__u32 queues;
+	__u32 depth;
+	__u32 timeout_s;
+	__u32 resume_s;
+	__u32 keepalive_s;
+	__u32 reserved;
+	__u32 disk;
+};
+
+/* Although it is in use: requests under way end with an error, and so do later ones. */
+#define KRDMA_BLK_FORCE (1U << 0)
+
+/**
+ * struct krdma_blk_detach - KRDMA_BLK_DETACH, remove a disk
+ * @size: sizeof(struct)
+ * @flags: KRDMA_BLK_FORCE
+ * @disk: number of the disk
+ * @reserved: 0
+ *
+ * Errors: ENOENT; EBUSY, if the disk is open, mounted for example.
+ */
+struct krdma_blk_detach {
+	__u32 size;
+	__u32 flags;
+	__u32 disk;
+	__u32 reserved;
+};
+
+/**
+ * enum krdma_blk_state - what has become of a disk
+ * @KRDMA_BLK_LIVE: it is in use, or can be; its session may wait for a connection
+ * @KRDMA_BLK_LOST: its session has ended; all requests fail until it is detached
+ * @KRDMA_BLK_REVOKED: the peer has ended the export; likewise
+ */
+enum krdma_blk_state {
+	KRDMA_BLK_LIVE = 0,
+	KRDMA_BLK_LOST = 1,
+	KRDMA_BLK_REVOKED = 2,
+};
+
+/**
+ * struct krdma_blk_info - a disk
+ * @disk: its number
+ * @state: enum krdma_blk_state
+ * @flags: KRDMA_BLK_READ_ONLY, also if the export can't be written; KRDMA_BLK_FAIL_FAST
+ * @openers: how often it is open
+ * @bytes: its size
+ * @block_size: bytes of a logical block
+ * @queues: hardware queues
+ * @depth: requests of a queue
+ * @reserved: 0
+ * @dst: the peer
+ * @name: of the export
+ */
+struct krdma_blk_info {
+	__u32 disk;
+	__u32 state;
+	__u32 flags;
+	__u32 openers;
+	__u64 bytes;
+	__u32 block_size;
+	__u32 queues;
+	__u32 depth;
+	__u32 reserved;
+	struct krdma_sockaddr dst;
+	char name[KRDMA_NAME_MAX];
+};
+
+/**
+ * struct krdma_blk_list - KRDMA_BLK_LIST, list disks
+ * @size: sizeof(struct)
+ * @flags: 0
+ * @first: smallest number to be listed
+ * @count: in: room for so many; out: so many are there
+ * @infos: the array of struct krdma_blk_info
+ * @stride: sizeof(struct krdma_blk_info) as the caller knows it; more is zeroed, and less
+ *	cut off
+ * @next: out: @first of the next call; 0 if there are no more
+ *
+ * In the order of their numbers. Disks of all network namespaces.
+ */
+struct krdma_blk_list {
+	__u32 size;
+	__u32 flags;
+	__u32 first;
+	__u32 count;
+	__u64 infos;
+	__u32 stride;
+	__u32 next;
+};
+
+#define KRDMA_BLK_ATTACH _IO(KRDMA_IOC_TYPE, 0x80)
+#define KRDMA_BLK_DETACH _IO(KRDMA_IOC_TYPE, 0x81)
+#define KRDMA_BLK_LIST   _IO(KRDMA_IOC_TYPE, 0x82)
+
+#endif /* _UAPI_KRDMA_BLK_H */

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+/* krdma blk: disks in the memory of other hosts, by /dev/krdma_blk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <linux/krdma_blk.h>
+
+#include "cli.h"
+
+#define CONTROL "/dev/krdma_blk"
+#define PREFIX  "krdmab"
+
+enum {
+	OPT_BLOCK_SIZE = OPT_LONG_ONLY,
+	OPT_DEPTH,
+	OPT_QUEUES,
+	OPT_TIMEOUT
+};
+
+static const struct field blk_fields[] = {
+	{ "device", FIELD_TEXT, false }, { "state", FIELD_TEXT, false },
+	{ "size", FIELD_SIZE, false },   { "block", FIELD_COUNT, false },
+	{ "flags", FIELD_LIST, false },  { "openers", FIELD_COUNT, false },
+	{ "peer", FIELD_TEXT, false },   { "export", FIELD_TEXT, false },
+};
+
+/* Return: the file, or -1 after a sentence */
+static int control_open(void)
+{
+	const int fd = open(CONTROL, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		fail("there is no %s: load the module krdma_blk", CONTROL);
+	else if (fd < 0)
+		fail("%s: %s", CONTROL, strerror(errno));
+	return fd;
+}
+
+/* ---- attach ---- */
+
+static int blk_number(const char *text, const char *what, uint64_t max, uint32_t *number)
+{
+	uint64_t value;
+
+	if (parse_count(text, max, &value) || !value)
+		return usage_error("'%s' is not a %s, 1 to %llu", text, what,
+				   (unsigned long long)max);
+	*number = (uint32_t)value;
+	return DONE;
+}
+
+/* Return: -1 to go on, else the exit status */
+static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
+			  struct krdma_connect_options *connect)
+{
+	static const struct option options[] = {
+		{ "read-only", no_argument, NULL, 'r' },
+		{ "block-size", required_argument, NULL, OPT_BLOCK_SIZE },
+		{ "queues", required_argument, NULL, OPT_QUEUES },
+		{ "depth", required_argument, NULL, OPT_DEPTH },
+		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		{ "resume", required_argument, NULL, OPT_RESUME },
+		{ "keepalive", required_argument, NULL, OPT_KEEPALIVE },
+		COMMON_LONG,
+	};
+	uint64_t size;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":r" COMMON_SHORT, options, NULL)) != -1) {
+		rc = DONE;
+		switch (c) {
+		case 'r':
+			cmd->flags |= KRDMA_BLK_READ_ONLY;
+			break;
+		case OPT_BLOCK_SIZE:
+			if (parse_size(optarg, &size) || (size != 512 && size != 4096))
+				return usage_error("'%s' is not a block size, 512 or 4096", optarg);
+			cmd->block_size = (uint32_t)size;
+			break;
+		case OPT_QUEUES:
+			rc = blk_number(optarg, "number of queues", KRDMA_BLK_QUEUES_MAX,
+					&cmd->queues);
+			break;
+		case OPT_DEPTH:
+			rc = blk_number(optarg, "depth", KRDMA_BLK_DEPTH_MAX, &cmd->depth);
+			break;
+		case OPT_TIMEOUT:
+			rc = blk_number(optarg, "number of seconds", KRDMA_BLK_TIMEOUT_MAX,
+					&cmd->timeout_s);
+			break;
+		case OPT_RESUME:
+		case OPT_KEEPALIVE:
+			rc = connect_option(c, optarg, connect);
+			break;
+		default:
+			rc = common_option(&cmd_blk, argv, c);
+			if (rc >= 0)
+				return rc;
+			rc = DONE;
+		}
+		if (rc)
+			return rc;
+	}
+	return argc - optind == 1 ? -1 : usage_error("one export is needed");
+}
+
+/*
+ * As the disk will do, which has no sentence for what fails: it shares the session then. Return:
+ * the exit status
+ */
+static int attach_probe(struct krdma *krdma, const struct region_spec *spec,
+			struct krdma_connect_options connect, struct krdma_blk_attach *cmd)
+{
+	struct krdma_region region;
+	uint32_t session;
+
+	if (session_connect(krdma, spec->host, connect, &session, &cmd->dst) ||
+	    krdma_open_region(krdma, session, spec->name, KRDMA_RIGHT_READ, 0, &region))
+		return fail_krdma();
+	return DONE;
+}
+
+static int attach_run(int argc, char **argv)
+{
+	struct krdma_blk_attach cmd = { .size = sizeof(cmd) };
+	struct krdma_connect_options connect = { 0 };
+	struct region_spec spec;
+	struct json_object *root;
+	struct krdma *krdma;
+	char device[32];
+	int fd, rc;
+
+	rc = attach_options(argc, argv, &cmd, &connect);
+	if (rc >= 0)
+		return rc;
+	if (parse_region(argv[optind], &spec) || spec.offset || spec.length)
+		return usage_error("'%s' is not HOST[:PORT]/NAME", argv[optind]);
+	subject_set("blk attach %s", argv[optind]);
+	fd = control_open();
+	if (fd < 0)
+		return FAILED;
+	if (krdma_new(&krdma)) {
+		close(fd);
+		return fail_krdma();
+	}
+	memcpy(cmd.name, spec.name, sizeof(cmd.name));
+	cmd.resume_s = connect.resume_s;
+	cmd.keepalive_s = connect.keepalive_s;
+	if (connect.flags & KRDMA_CONNECT_FAIL_FAST)
+		cmd.flags |= KRDMA_BLK_FAIL_FAST;
+	rc = attach_probe(krdma, &spec, connect, &cmd);
+	if (!rc && ioctl(fd, KRDMA_BLK_ATTACH, &cmd))
+		rc = errno == ENOSPC ? fail("the export has less than one block") :
+				       fail("%s", strerror(errno));
+	krdma_free(krdma);
+	close(fd);
+	if (rc)
+		return rc;
+	snprintf(device, sizeof(device), "/dev/" PREFIX "%u", cmd.disk);
+	if (!json_asked) {
+		puts(device);
+		return DONE;
+	}
+	root = json_root();
+	json_add_text(root, "device", device);
+	json_finish(root);
+	return DONE;
+}
+
+/* ---- detach ---- */
+
+/* /dev/krdmab0, krdmab0 or 0. Return: 0 or -1 */
+static int parse_disk(const char *text, uint32_t *disk)
+{
+	uint64_t number;
+
+	if (!strncmp(text, "/dev/" PREFIX, strlen("/dev/" PREFIX)))
+		text += strlen("/dev/");
+	if (!strncmp(text, PREFIX, strlen(PREFIX)))
+		text += strlen(PREFIX);
+	if (parse_count(text, UINT32_MAX, &number))
+		return -1;
+	*disk = (uint32_t)number;
+	return 0;
+}
+
+static int detach_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "force", no_argument, NULL, 'f' },
+		COMMON_LONG,
+	};
+	struct krdma_blk_detach cmd = { .size = sizeof(cmd) };
+	int c, fd, rc;
+
+	while ((c = getopt_long(argc, argv, ":f" COMMON_SHORT, options, NULL)) != -1) {
+		if (c == 'f') {
+			cmd.flags = KRDMA_BLK_FORCE;
+			continue;
+		}
+		rc = common_option(&cmd_blk, argv, c);
+		if (rc >= 0)
+			return rc;
+	}
+	if (argc - optind != 1)
+		return usage_error("one device is needed");
+	if (parse_disk(argv[optind], &cmd.disk))
+		return usage_error("'%s' is not a device, /dev/" PREFIX "0 for example",
+				   argv[optind]);
+	subject_set("blk detach %s", argv[optind]);
+	fd = control_open();
+	if (fd < 0)
+		return FAILED;
+	rc = DONE;
+	if (ioctl(fd, KRDMA_BLK_DETACH, &cmd)) {
+		if (errno == EBUSY)
+			rc = fail(
+				"it is open: unmount it, or use --force, which loses what is not written");
+		else if (errno == ENOENT)
+			rc = fail("there is no such disk");
+		else
+			rc = fail("%s", strerror(errno));
+	}
+	close(fd);
+	return rc;
+}
+
+/* ---- list ---- */
+
+static void blk_fill(struct json_object *object, const struct krdma_blk_info *info)
+{
+	static const char *const states[] = { "live", "lost", "revoked" };
+	static const char *const flags[] = { "read-only", "fail-fast" };
+	char device[32];
+
+	snprintf(device, sizeof(device), "/dev/" PREFIX "%u", info->disk);
+	json_add_text(object, "device", device);
+	json_add_text(object, "state",
+		      info->state < ARRAY_SIZE(states) ? states[info->state] : "?");
+	json_add_count(object, "size", info->bytes);
+	json_add_count(object, "block", info->block_size);
+	json_add_flags(object, "flags", info->flags, flags, ARRAY_SIZE(flags));
+	json_add_count(object, "openers", info->openers);
+	json_add_addr(object, "peer", &info->dst);
+	json_add_text(object, "export", info->name);
+	json_add_count(object, "queues", info->queues);
+	json_add_count(object, "depth", info->depth);
+}
+
+static int list_all(int fd, struct json_object *array)
+{
+	struct krdma_blk_info infos[16];
+	struct krdma_blk_list cmd = { .size = sizeof(cmd), .stride = sizeof(infos[0]) };
+	uint32_t i;
+
+	do {
+		cmd.first = cmd.next;
+		cmd.count = ARRAY_SIZE(infos);
+		cmd.infos = (uintptr_t)infos;
+		if (ioctl(fd, KRDMA_BLK_LIST, &cmd))
+			return fail("%s", strerror(errno));
+		for (i = 0; i < cmd.count; i++) {
+			struct json_object *object = json_object_new_object();
+
+			blk_fill(object, &infos[i]);
+			json_object_array_add(array, object);
+		}
+	} while (cmd.next);
+	return DONE;
+}
+
+static int list_run(int argc, char **argv)
+{
+	static const struct option options[] = { COMMON_LONG };
+	struct json_object *root, *array;
+	int c, fd, rc;
+
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		rc = common_option(&cmd_blk, argv, c);
+		if (rc >= 0)
+			return rc;
+	}
+	if (optind < argc)
+		return usage_error("'%s' is one operand too many", argv[optind]);
+	subject_set("blk list");
+	fd = control_open();
+	if (fd < 0)
+		return FAILED;
+	root = json_root();
+	array = json_object_new_array();
+	json_object_object_add(root, "disks", array);
+	rc = list_all(fd, array);
+	close(fd);
+	if (!rc && json_asked) {
+		json_finish(root);
+		return DONE;
+	}
+	if (!rc)
+		table_print(blk_fields, ARRAY_SIZE(blk_fields), array);
+	json_object_put(root);
+	return rc;
+}
+
+static int blk_run(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int argc, char **argv);
+	} actions[] = {
+		{ "attach", attach_run },
+		{ "detach", detach_run },
+		{ "list", list_run },
+	};
+	size_t i;
+
+	if (argc > 1 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))) {
+		command_help(&cmd_blk);
+		return DONE;
+	}
+	for (i = 0; argc > 1 && i < ARRAY_SIZE(actions); i++)
+		if (!strcmp(argv[1], actions[i].name))
+			return actions[i].run(argc - 1, argv + 1);
+	return argc > 1 ? usage_error("'%s' is not attach, detach or list", argv[1]) :
+			  usage_error("attach, detach or list?");
+}
+
+const struct command cmd_blk = {
+	.name = "blk",
+	.usage = "krdma blk attach [OPTIONS] HOST[:PORT]/NAME\n"
+		 "       krdma blk detach [--force] DEVICE\n"
+		 "       krdma blk list",
+	.summary = "use the memory of another host as a disk",
+	.help = "attach makes a block device of an export, and prints its name. The peer's memory is\n"
+		"volatile: the disk is lost with it. Two hosts that write to one disk destroy its file\n"
+		"system. The module krdma_blk is needed.\n\n"
+		"attach:\n"
+		"  -r, --read-only     no writing, even if the export could be written\n"
+		"  --block-size SIZE   of a logical block, 512 (default) or 4096\n"
+		"  --queues N          hardware queues (default: one for each processor, 8 at most)\n"
+		"  --depth N           requests of a queue under way (default 128)\n"
+		"  --timeout SECONDS   deadline of a request (default 30), and the time of --resume\n"
+		"  --resume SECONDS    wait so long for a lost connection; 0: the disk is lost with it;\n"
+		"                      'always': as long as the peer keeps its part\n"
+		"  --keepalive SECONDS notice a dead path within so many seconds and one more\n\n"
+		"detach:\n"
+		"  -f, --force         even if it is open: requests fail, and what is not written is lost\n\n",
+	.run = blk_run,
+};
