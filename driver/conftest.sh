@@ -4,7 +4,7 @@
 # don't tell, as stable kernels and distributions carry things back.
 #
 # usage: conftest.sh OUTPUT COMPILER [FLAG...]
-# Run by Kbuild, with the flags of the module. OUTPUT is for compat.h alone.
+# Run by Kbuild, with the flags of the module. OUTPUT is for compat.h and blk/compat.h alone.
 set -eu
 
 output=$1
@@ -88,6 +88,10 @@ fi
 		'struct gendisk *f(struct blk_mq_tag_set *t, struct queue_limits *l)
 			{ return blk_mq_alloc_disk(t, l, t); }' \
 		'struct gendisk *f(struct blk_mq_tag_set *t) { return blk_mq_alloc_disk(t, t); }' "$@"
+	probe BLK_OPEN_DISK linux/blkdev.h \
+		'int f(struct block_device_operations *o, struct gendisk *d) { return o->open(d, 0); }' \
+		'int f(struct block_device_operations *o, struct block_device *d)
+			{ return o->open(d, 0); }' "$@"
 	probe BLK_MQ_F_SHOULD_MERGE linux/blk-mq.h \
 		'unsigned int f = BLK_MQ_F_SHOULD_MERGE;' \
 		'enum { BLK_MQ_F_SHOULD_MERGE = 1 };' "$@"

@@ -50,16 +50,18 @@ int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...)
 /*
  * No work in these waits for a peer: one queue could be filled by those that do. Time, the
  * end of sessions and the end of files have queues of their own all the same, so that they
- * depend on nothing else.
+ * depend on nothing else. Those that a transfer may need have a rescuer, as it may be one that
+ * memory is to be reclaimed by.
  */
 static const struct {
 	struct workqueue_struct **wq;
 	const char *name;
+	unsigned int flags;
 } krdma_wqs[] = {
-	{ &krdma_wq, "krdma" },
-	{ &krdma_rpc_wq, "krdma_rpc" },
-	{ &krdma_tick_wq, "krdma_tick" },
-	{ &krdma_down_wq, "krdma_down" },
+	{ &krdma_wq, "krdma", WQ_MEM_RECLAIM },
+	{ &krdma_rpc_wq, "krdma_rpc", WQ_MEM_RECLAIM },
+	{ &krdma_tick_wq, "krdma_tick", WQ_MEM_RECLAIM },
+	{ &krdma_down_wq, "krdma_down", WQ_MEM_RECLAIM },
 	{ &krdma_close_wq, "krdma_close" },
 	{ &krdma_event_wq, "krdma_event" },
 };
@@ -78,7 +80,8 @@ static int krdma_wqs_create(void)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(krdma_wqs); i++) {
-		*krdma_wqs[i].wq = krdma_inject(alloc_workqueue(krdma_wqs[i].name, WQ_UNBOUND,
+		*krdma_wqs[i].wq = krdma_inject(alloc_workqueue(krdma_wqs[i].name,
+								WQ_UNBOUND | krdma_wqs[i].flags,
 								WQ_UNBOUND_MAX_ACTIVE),
 						NULL);
 		if (!*krdma_wqs[i].wq)

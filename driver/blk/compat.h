@@ -13,6 +13,21 @@
 #define KRDMA_BLK_MERGE 0 /* of each queue */
 #endif
 
+/* ->open of block_device_operations, by a function of the disk. */
+#ifdef HAVE_BLK_OPEN_DISK
+#define KRDMA_BLK_OPEN(_opened)                                          \
+	static int krdma_blk_open(struct gendisk *disk, blk_mode_t mode) \
+	{                                                                \
+		return _opened(disk);                                    \
+	}
+#else
+#define KRDMA_BLK_OPEN(_opened)                                            \
+	static int krdma_blk_open(struct block_device *bdev, fmode_t mode) \
+	{                                                                  \
+		return _opened(bdev->bd_disk);                             \
+	}
+#endif
+
 /* What a disk can take; of struct queue_limits, which 6.1 has, but does not take. */
 static inline struct gendisk *krdma_blk_alloc(struct blk_mq_tag_set *tags,
 					      struct queue_limits *limits, void *data)

@@ -25,7 +25,7 @@ static int krdma_blk_copy(void *to, size_t size, const void __user *user, u32 *u
 static int krdma_blk_ioctl_attach(struct krdma_blk_attach __user *user)
 {
 	struct krdma_blk_attach cmd;
-	u32 size, disk;
+	u32 size;
 	int rc = krdma_blk_copy(&cmd, sizeof(cmd), user, &size);
 
 	if (rc)
@@ -34,15 +34,11 @@ static int krdma_blk_ioctl_attach(struct krdma_blk_attach __user *user)
 		return -EOPNOTSUPP;
 	if (size < sizeof(cmd))
 		return -EINVAL;
-	rc = krdma_disk_attach(current->nsproxy->net_ns, &cmd);
-	if (rc)
-		return rc;
-	disk = cmd.disk;
-	if (put_user(disk, &user->disk)) {
-		krdma_disk_detach(disk, true);
+	/* A disk whose number nobody learns is of no use. */
+	if (put_user(0, &user->disk))
 		return -EFAULT;
-	}
-	return 0;
+	rc = krdma_disk_attach(current->nsproxy->net_ns, &cmd);
+	return rc ?: put_user(cmd.disk, &user->disk);
 }
 
 static int krdma_blk_ioctl_detach(const void __user *user)

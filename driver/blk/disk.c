@@ -9,7 +9,6 @@
  * pulled out: the memory of an export that comes back under the same name may be another one.
  */
 #include <linux/bvec.h>
-#include <linux/capability.h>
 #include <linux/idr.h>
 #include <linux/in.h>
 #include <linux/in6.h>
@@ -39,14 +38,15 @@ struct krdma_disk_io {
 struct krdma_disk_queue {
 	spinlock_t lock; /* ->batch */
 	struct list_head batch;
-};
+} ____cacheline_aligned_in_smp;
 
 struct krdma_disk {
-	struct list_head node; /* of krdma_disks, by index; off it, it is detached by one caller */
+	struct list_head node; /* of krdma_disks, by index; krdma_disks_lock */
 	u32 index;
-	bool dead;         /* no request is submitted any more */
-	struct mutex lock; /* ->added, and what an event does */
-	bool added;
+	bool going;                /* somebody detaches it; krdma_disks_lock and ->open_mutex */
+	bool dead;                 /* no request is submitted any more */
+	struct mutex lock;         /* ->added, and what an event does */
+	bool added;                /* written with krdma_disks_lock, too */
 	enum krdma_event happened; /* 0: it is live */
 	struct gendisk *disk;
 	struct blk_mq_tag_set tags;
@@ -78,9 +78,6 @@ static blk_status_t krdma_disk_status(const struct krdma_io *io)
 	case -ESTALE:
 	case -ECANCELED:
 		return BLK_STS_TRANSPORT;
-	case -ENOMEM:
-	case -EDQUOT:
-		return BLK_STS_RESOURCE;
 	}
 	return BLK_STS_IOERR;
 }
@@ -88,18 +85,31 @@ static blk_status_t krdma_disk_status(const struct krdma_io *io)
 static void krdma_disk_complete(struct request *rq)
 {
 	const struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
-	blk_status_t status = krdma_disk_status(&dio->io);
 
-	blk_mq_end_request(rq, status == BLK_STS_RESOURCE ? BLK_STS_IOERR : status);
+	blk_mq_end_request(rq, krdma_disk_status(&dio->io));
+}
+
+/* The device may still write to them: nobody else gets them, ever. */
+static void krdma_disk_keep_pages(struct request *rq)
+{
+	struct req_iterator iter;
+	struct bio_vec bvec;
+
+	pr_err_once("krdma_blk: %s: the RDMA device keeps pages\n", rq->q->disk->disk_name);
+	rq_for_each_segment(bvec, rq, iter) get_page(bvec.bv_page);
 }
 
 static void krdma_disk_done(struct krdma_io *io)
 {
-	blk_mq_complete_request(blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
+	struct request *rq = blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io));
+
+	if (unlikely(io->pages_lost))
+		krdma_disk_keep_pages(rq);
+	blk_mq_complete_request(rq);
 }
 
-/* Its pages; the array has to stay, and that of a bio does. Return: false if they are too many */
-static bool krdma_disk_pages(struct request *rq, struct krdma_disk_io *dio)
+/* Its pages; the array has to stay, and that of a bio does. */
+static void krdma_disk_pages(struct request *rq, struct krdma_disk_io *dio)
 {
 	struct krdma_io *io = &dio->io;
 	struct req_iterator iter;
@@ -113,16 +123,13 @@ static bool krdma_disk_pages(struct request *rq, struct krdma_disk_io *dio)
 		io->bvec = __bvec_iter_bvec(rq->bio->bi_io_vec, rq->bio->bi_iter);
 		io->skip = rq->bio->bi_iter.bi_bvec_done;
 		io->nr_bvecs = n;
-		return true;
+		return;
 	}
-	rq_for_each_bvec(bvec, rq, iter) {
-		if (n == KRDMA_DISK_BVECS)
-			return false;
+	/* No more than segments, of which there are KRDMA_DISK_BVECS at most. */
+	rq_for_each_bvec(bvec, rq, iter)
 		dio->bvecs[n++] = bvec;
-	}
 	io->bvec = dio->bvecs;
 	io->nr_bvecs = n;
-	return true;
 }
 
 /* What was put off until the last of a batch. */
@@ -151,12 +158,12 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
 	struct krdma_io *io = &dio->io;
 
-	if (READ_ONCE(kd->dead))
-		return BLK_STS_OFFLINE;
-	if (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE)
-		return BLK_STS_NOTSUPP;
-	if (!krdma_disk_pages(rq, dio))
-		return BLK_STS_IOERR;
+	if (READ_ONCE(kd->dead) || (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE)) {
+		/* Nobody else submits what is before it in a batch. */
+		krdma_disk_submit(q);
+		return READ_ONCE(kd->dead) ? BLK_STS_OFFLINE : BLK_STS_NOTSUPP;
+	}
+	krdma_disk_pages(rq, dio);
 	io->region = kd->region;
 	io->op = req_op(rq) == REQ_OP_WRITE ? KRDMA_OP_WRITE : KRDMA_OP_READ;
 	io->flags = 0;
@@ -198,8 +205,19 @@ static const struct blk_mq_ops krdma_disk_mq_ops = {
 	.init_hctx = krdma_disk_init_hctx,
 };
 
+/* Context: disk->open_mutex held. Return: 0 or -ENXIO */
+static int krdma_disk_opened(struct gendisk *disk)
+{
+	struct krdma_disk *kd = disk->private_data;
+
+	return kd->going ? -ENXIO : 0;
+}
+
+KRDMA_BLK_OPEN(krdma_disk_opened)
+
 static const struct block_device_operations krdma_disk_fops = {
 	.owner = THIS_MODULE,
+	.open = krdma_blk_open,
 };
 
 /* ---- attach ---- */
@@ -210,7 +228,7 @@ static void krdma_disk_event(void *priv, enum krdma_event event)
 	struct krdma_disk *kd = priv;
 
 	mutex_lock(&kd->lock);
-	kd->happened = event;
+	WRITE_ONCE(kd->happened, event);
 	if (kd->added) {
 		pr_info("krdma_blk: %s: %s of %pISpc is %s\n", kd->disk->disk_name, kd->param.name,
 			&kd->dst, event == KRDMA_EVENT_REVOKED ? "revoked" : "lost");
@@ -220,7 +238,7 @@ static void krdma_disk_event(void *priv, enum krdma_event event)
 }
 
 /* Return: 0 or -EINVAL */
-static int krdma_disk_addr(const struct krdma_sockaddr *in, struct sockaddr_storage *out)
+static int krdma_disk_addr(struct krdma_sockaddr *in, struct sockaddr_storage *out)
 {
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
@@ -261,7 +279,7 @@ static int krdma_disk_check(struct krdma_blk_attach *cmd)
 /* Return: 0 or a negative errno; krdma_disk_free() cleans up in either case */
 static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 {
-	const struct krdma_blk_attach *param = &kd->param;
+	struct krdma_blk_attach *param = &kd->param;
 	struct sockaddr_storage src = {};
 	struct krdma_connect_param connect = {
 		.dst = &kd->dst,
@@ -271,8 +289,9 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	};
 	int rc;
 
+	param->dst.port = param->dst.port ?: KRDMA_DEFAULT_PORT;
 	rc = krdma_disk_addr(&param->dst, &kd->dst);
-	if (!rc && param->src.family != AF_UNSPEC) {
+	if (!rc && memchr_inv(&param->src, 0, sizeof(param->src))) {
 		rc = krdma_disk_addr(&param->src, &src);
 		connect.src = &src;
 	}
@@ -300,7 +319,31 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 			      ktime_set(param->timeout_s + kd->limits.resume_s, 0);
 	if (!(kd->limits.rights & KRDMA_RIGHT_WRITE))
 		kd->param.flags |= KRDMA_BLK_READ_ONLY;
-	return kd->limits.length < param->block_size ? -ENOSPC : 0;
+	if (kd->limits.length < param->block_size)
+		return -ENOSPC;
+	/* A request of one block is not cut. */
+	if (kd->limits.length > LLONG_MAX || kd->limits.segment_size < param->block_size)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static void krdma_disk_insert(struct krdma_disk *kd)
+{
+	struct krdma_disk *other;
+
+	mutex_lock(&krdma_disks_lock);
+	list_for_each_entry(other, &krdma_disks, node)
+		if (other->index > kd->index)
+			break;
+	list_add_tail(&kd->node, &other->node);
+	mutex_unlock(&krdma_disks_lock);
+}
+
+static void krdma_disk_delete(struct krdma_disk *kd)
+{
+	mutex_lock(&krdma_disks_lock);
+	list_del(&kd->node);
+	mutex_unlock(&krdma_disks_lock);
 }
 
 static int krdma_disk_add(struct krdma_disk *kd)
@@ -331,6 +374,7 @@ static int krdma_disk_add(struct krdma_disk *kd)
 		return rc;
 	/* Not more than there are processors. */
 	kd->param.queues = kd->tags.nr_hw_queues;
+	kd->param.depth = kd->tags.queue_depth;
 	disk = krdma_blk_alloc(&kd->tags, &limits, kd);
 	if (IS_ERR(disk)) {
 		blk_mq_free_tag_set(&kd->tags);
@@ -342,7 +386,12 @@ static int krdma_disk_add(struct krdma_disk *kd)
 	snprintf(disk->disk_name, sizeof(disk->disk_name), "krdmab%u", kd->index);
 	set_capacity(disk, round_down(kd->limits.length, param->block_size) >> SECTOR_SHIFT);
 	set_disk_ro(disk, param->flags & KRDMA_BLK_READ_ONLY);
-	return add_disk(disk);
+	/* From here on somebody can end its requests: it reads a partition table. */
+	krdma_disk_insert(kd);
+	rc = add_disk(disk);
+	if (rc)
+		krdma_disk_delete(kd);
+	return rc;
 }
 
 /* All that krdma_disk_attach() made; nobody has a request under way. */
@@ -358,17 +407,6 @@ static void krdma_disk_free(struct krdma_disk *kd)
 	}
 	ida_free(&krdma_disk_ids, kd->index);
 	kfree(kd);
-}
-
-static void krdma_disk_list(struct krdma_disk *kd)
-{
-	struct krdma_disk *other;
-
-	lockdep_assert_held(&krdma_disks_lock);
-	list_for_each_entry(other, &krdma_disks, node)
-		if (other->index > kd->index)
-			break;
-	list_add_tail(&kd->node, &other->node);
 }
 
 /**
@@ -406,40 +444,70 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd)
 		return rc;
 	}
 	cmd->disk = kd->index;
+	mutex_lock(&krdma_disks_lock);
 	mutex_lock(&kd->lock);
 	kd->added = true;
 	if (kd->happened)
 		blk_mark_disk_dead(kd->disk);
 	mutex_unlock(&kd->lock);
-	mutex_lock(&krdma_disks_lock);
-	krdma_disk_list(kd);
 	mutex_unlock(&krdma_disks_lock);
 	return 0;
 }
 
 /* ---- detach ---- */
 
-static void krdma_disk_remove(struct krdma_disk *kd, bool force)
+/* All requests end, those under way and later ones; whoever waits for them goes on. */
+static void krdma_disk_kill(struct krdma_disk *kd)
 {
-	if (force) {
+	u32 i;
+
+	lockdep_assert_held(&krdma_disks_lock);
+	WRITE_ONCE(kd->dead, true);
+	/* ORDER: a request that was let pass before ->dead is submitted, then cancelled. */
+	blk_mq_quiesce_queue(kd->disk->queue);
+	for (i = 0; i < kd->tags.nr_hw_queues; i++)
+		krdma_disk_submit(&kd->queues[i]);
+	blk_mq_unquiesce_queue(kd->disk->queue);
+	krdma_region_cancel(kd->region);
+}
+
+/* It is ->going by the caller. */
+static void krdma_disk_remove(struct krdma_disk *kd)
+{
+	/* ORDER: its file system, if any, waits for nothing any more. */
+	if (READ_ONCE(kd->dead))
 		blk_mark_disk_dead(kd->disk);
-		WRITE_ONCE(kd->dead, true);
-		/* ORDER: a request that was let pass before ->dead is submitted, then cancelled. */
-		blk_mq_quiesce_queue(kd->disk->queue);
-		blk_mq_unquiesce_queue(kd->disk->queue);
-		krdma_region_cancel(kd->region);
-	}
 	del_gendisk(kd->disk);
+	krdma_disk_delete(kd);
 	krdma_disk_free(kd);
+}
+
+/* Nobody else detaches it, and nobody opens it any more. Return: 0 or -EBUSY */
+static int krdma_disk_claim(struct krdma_disk *kd, bool force)
+{
+	int rc = 0;
+
+	lockdep_assert_held(&krdma_disks_lock);
+	if (force)
+		krdma_disk_kill(kd);
+	if (kd->going || !kd->added)
+		return -EBUSY;
+	mutex_lock(&kd->disk->open_mutex);
+	if (disk_openers(kd->disk) && !force)
+		rc = -EBUSY;
+	else
+		kd->going = true;
+	mutex_unlock(&kd->disk->open_mutex);
+	return rc;
 }
 
 /**
  * krdma_disk_detach - remove a disk
  * @disk: its number
- * @force: although it is open
+ * @force: although it is open; its requests end in any case
  *
  * Context: process.
- * Return: 0, -ENOENT, -EBUSY
+ * Return: 0, -ENOENT; or -EBUSY, also if it is being attached or detached
  */
 int krdma_disk_detach(u32 disk, bool force)
 {
@@ -450,30 +518,38 @@ int krdma_disk_detach(u32 disk, bool force)
 	list_for_each_entry(kd, &krdma_disks, node) {
 		if (kd->index != disk)
 			continue;
-		/* Whoever opens it from here on has a disk that was removed. */
-		rc = disk_openers(kd->disk) && !force ? -EBUSY : 0;
-		if (!rc)
-			list_del(&kd->node);
+		rc = krdma_disk_claim(kd, force);
 		break;
 	}
 	mutex_unlock(&krdma_disks_lock);
 	if (!rc)
-		krdma_disk_remove(kd, force);
+		krdma_disk_remove(kd);
 	return rc;
 }
 
 /**
  * krdma_disks_detach - remove all disks, at unload
  *
- * Context: process; none is open, and none is attached any more.
+ * Context: process; none is open, and nobody attaches or detaches one any more.
  */
 void krdma_disks_detach(void)
 {
 	struct krdma_disk *kd, *next;
 
 	list_for_each_entry_safe(kd, next, &krdma_disks, node)
-		krdma_disk_remove(kd, true);
+		krdma_disk_detach(kd->index, true);
 	ida_destroy(&krdma_disk_ids);
+}
+
+static enum krdma_blk_state krdma_disk_state(const struct krdma_disk *kd)
+{
+	if (kd->going)
+		return KRDMA_BLK_DETACHING;
+	if (!kd->added)
+		return KRDMA_BLK_ATTACHING;
+	if (READ_ONCE(kd->happened))
+		return kd->happened == KRDMA_EVENT_REVOKED ? KRDMA_BLK_REVOKED : KRDMA_BLK_LOST;
+	return KRDMA_BLK_LIVE;
 }
 
 /**
@@ -495,10 +571,7 @@ u32 krdma_disk_next(u32 first, struct krdma_blk_info *info)
 			continue;
 		*info = (struct krdma_blk_info){
 			.disk = kd->index,
-			.state = READ_ONCE(kd->happened) == KRDMA_EVENT_REVOKED ?
-					 KRDMA_BLK_REVOKED :
-				 READ_ONCE(kd->happened) ? KRDMA_BLK_LOST :
-							   KRDMA_BLK_LIVE,
+			.state = krdma_disk_state(kd),
 			.flags = kd->param.flags,
 			.openers = disk_openers(kd->disk),
 			.bytes = round_down(kd->limits.length, kd->param.block_size),

@@ -14,6 +14,7 @@
 #include <linux/moduleparam.h>
 #include <linux/nospec.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "session/session.h"
@@ -387,6 +388,8 @@ static atomic_t *krdma_attempt_begin(const struct krdma_path *path)
 void krdma_channels_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
+	/* Transfers wait for what is connected here. */
+	unsigned int noio = memalloc_noio_save();
 	bool again = false, deferred = false;
 	struct krdma_channel *ch;
 	atomic_t *attempts;
@@ -420,6 +423,7 @@ void krdma_channels_work(struct work_struct *work)
 	if (again)
 		krdma_channels_queue(sess, pause + get_random_u32() % (pause / 2));
 	spin_unlock_bh(&sess->lock);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -431,6 +435,7 @@ void krdma_channels_work(struct work_struct *work)
 void krdma_channels_ends_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, ends_work);
+	unsigned int noio = memalloc_noio_save();
 	struct krdma_channel *ch;
 	u32 i;
 
@@ -443,6 +448,7 @@ void krdma_channels_ends_work(struct work_struct *work)
 	if (!sess->pause_ms)
 		krdma_channels_queue(sess, KRDMA_CHANNEL_AGAIN_MS);
 	spin_unlock_bh(&sess->lock);
+	memalloc_noio_restore(noio);
 }
 
 /* A path leads from one address, by one listener, for as long as the session lasts. */

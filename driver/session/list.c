@@ -341,7 +341,8 @@ static int krdma_session_wait_up(struct krdma_session *sess, unsigned long until
 	spin_unlock_bh(&sess->lock);
 	if (!rc && left <= 0)
 		rc = left < 0 ? -EINTR : -ETIMEDOUT;
-	if (rc)
+	/* The caller makes another session then. */
+	if (rc && rc != -ESTALE)
 		krdma_explain(error, rc, "can't connect to %pISpc: %s", &sess->dst,
 			      reason ?: "it failed");
 	return rc;

@@ -93,7 +93,7 @@ static bool krdma_ctl_ping(struct krdma_session *sess, struct krdma_rx *rx, stru
 bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 		     const union krdma_wire_msg *msg)
 {
-	struct krdma_request *req = krdma_inject(kmalloc(sizeof(*req), GFP_KERNEL), NULL);
+	struct krdma_request *req = krdma_inject(kmalloc(sizeof(*req), GFP_NOIO), NULL);
 	u8 type = msg->hdr.type;
 	__le32 tag = msg->hdr.tag;
 

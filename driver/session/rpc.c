@@ -22,7 +22,7 @@
  */
 struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg)
 {
-	struct krdma_rpc *rpc = krdma_inject(kzalloc(sizeof(*rpc), GFP_KERNEL), NULL);
+	struct krdma_rpc *rpc = krdma_inject(kzalloc(sizeof(*rpc), GFP_NOIO), NULL);
 
 	if (!rpc)
 		return NULL;

@@ -11,6 +11,7 @@
  * context; the first reason stays. From that moment nothing is posted, and
  * down_work takes the session apart (Documentation/lifetime.rst, "Teardown").
  */
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -447,6 +448,8 @@ static void krdma_session_tx_free(struct krdma_session *sess)
 static void krdma_session_down_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, down_work.work);
+	/* Transfers of the session end with it. */
+	unsigned int noio = memalloc_noio_save();
 	struct krdma_channel *ch;
 	u32 i;
 
@@ -460,8 +463,10 @@ static void krdma_session_down_work(struct work_struct *work)
 			ch->data->fail_rest(ch);
 	}
 	krdma_rpcs_fail(sess);
-	if (krdma_session_bye(sess))
+	if (krdma_session_bye(sess)) {
+		memalloc_noio_restore(noio);
 		return;
+	}
 	/* The BYE may have gone out when its time was over: once is enough. */
 	cancel_delayed_work(&sess->down_work);
 	/* 2. What is posted ends, and each requester without a reply is woken. */
@@ -501,6 +506,7 @@ static void krdma_session_down_work(struct work_struct *work)
 		put_net(sess->net);
 	krdma_sessions_del(sess);
 	krdma_session_put(sess);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -674,13 +680,13 @@ struct krdma_session *krdma_session_new(bool inbound)
  * @sess: session
  *
  * Its own, so that a peer that keeps it waiting holds up no other session: a queue that
- * they shared could be filled.
+ * they shared could be filled. With a rescuer, as transfers wait for a connection that is lost.
  *
  * Context: process.
  * Return: 0 or -ENOMEM
  */
 int krdma_session_queue(struct krdma_session *sess)
 {
-	sess->wq = krdma_inject(alloc_ordered_workqueue("krdma_session", 0), NULL);
+	sess->wq = krdma_inject(alloc_ordered_workqueue("krdma_session", WQ_MEM_RECLAIM), NULL);
 	return sess->wq ? 0 : -ENOMEM;
 }

@@ -31,3 +31,31 @@ disk() {
 disk_is() {
 	[ "$(disk "$1")" = "$2" ]
 }
+
+# channels NODE: index, queue pair and bytes of each that is up.
+channels() {
+	on -n "$1" krdma status | sed -En \
+		's/^channel ([0-9]) .* state up .* qp ([0-9]+) .* bytes_written ([0-9]+).*/\1 \2 \3/p' | sort
+}
+losses() {
+	counter A channels_lost
+}
+
+# break_channel NODE: the queue pair there of a channel that writes goes to error, and is missed.
+break_channel() {
+	local before index='' qp lost
+	lost=$(losses)
+	before=$(channels A)
+	writes() {
+		index=$(comm -13 <(echo "$before") <(channels A) | head -n 1 | cut -d ' ' -f 1)
+		[ -n "$index" ]
+	}
+	wait_for 5 writes || return
+	qp=$(channels "$1" | sed -n "s/^$index \([0-9]*\) .*/\1/p")
+	# It may have been lost by itself.
+	[ -z "$qp" ] || on -n "$1" sh -c "echo $qp >/sys/module/krdma_kill_test/parameters/qp"
+	missed() {
+		[ "$(losses)" -gt "$lost" ]
+	}
+	wait_for 60 missed
+}

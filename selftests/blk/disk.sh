@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk in the memory of node B, from attach to detach: its bytes are those of the export; a file
 # system is there again after the next attach; what can't be is refused with a sentence; and
-# an export that ends takes the disk with it.
+# an export that ends takes the disk with it. Detached by force, it ends what is under way, FORCED times.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
@@ -10,10 +10,14 @@ need_nodes 2
 # shellcheck source=selftests/blk/blk.sh
 . "$(dirname "$0")/blk.sh"
 need_command mkfs.ext4
+MODULE_TIMEOUT_SCALE=1
+MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
+FORCED=${FORCED:-5}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 load_blk
 listen_on B
 export_on B scratch --size 64M
@@ -101,6 +105,43 @@ is_open() {
 wait_for "$LIMIT" is_open
 check "detach by force" krdma blk detach --force "$device"
 check "the writer ends" wait_for "$LIMIT" is_over "$dd"
+
+# 7. By force, with batches under way, again and again.
+if command -v fio >/dev/null; then
+	moves() {
+		[ "$(awk '{ print $5 }' "/sys/block/${device#/dev/}/stat")" -gt 100 ]
+	}
+	batches() {
+		device=$(krdma blk attach --depth 32 nodeB/scratch) && wait_for "$LIMIT" test -b "$device" || return
+		fio --name=batches --filename="$device" --direct=1 --ioengine=libaio --rw=randrw --bs=4k --iodepth=64 \
+			--iodepth_batch=16 --numjobs=2 --time_based --runtime=600 >/dev/null 2>&1 &
+		background_pids+=("$!")
+		wait_for "$LIMIT" moves && krdma blk detach --force "$device" && wait_for "$LIMIT" is_over "$!"
+	}
+	for ((i = 0; i < FORCED; i++)); do
+		batches || break
+	done
+	is "$FORCED times by force, with batches under way" "$i" "$FORCED"
+else
+	skip "by force, with batches under way" "there is no fio"
+fi
+
+# 8. By force, when the wire is cut: what waits for a connection does not wait any longer.
+device=$(krdma blk attach nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+mkfs.ext4 -q "$device" && mount "$device" "$dir/mnt"
+cp "$dir/data" "$dir/mnt/late"
+tc qdisc replace dev data0 root netem loss 100%
+at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
+umount "$dir/mnt" &
+umount=$!
+in_flight() {
+	awk '{ exit !($1 + $2) }' "/sys/block/${device#/dev/}/inflight"
+}
+check "umount waits for the wire" wait_for "$LIMIT" in_flight
+# What was posted ends when the path is found dead.
+check "detach by force" timeout $((30 * TIME_FACTOR)) krdma blk detach --force "$device"
+check "umount ends" wait_for "$LIMIT" is_over "$umount"
+tc qdisc del dev data0 root
 end_sessions B
 check_nothing_left "nothing is left"
 

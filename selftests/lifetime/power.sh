@@ -9,6 +9,9 @@
 need_lab "takes the power off a machine"
 need_nodes 2
 [ -z "${LAB_ONE_KERNEL-}" ] || skip_all "needs a machine for each node"
+# The wire of the lab holds packets back until the machine that boots takes them.
+[ "$LAB_RDMA" != rxe ] || [ "$TIME_FACTOR" = 1 ] ||
+	skip_all "rxe waits 50 s at most for its own packets, and this kernel boots slowly"
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
@@ -102,7 +105,7 @@ for pid in "${pids[@]}"; do
 	wait_for "$LIMIT" is_over "$pid" || not_ok "each user ends" "$(krdma status --transfers)"
 done
 is "no byte was wrong" "$(cat "$dir"/user* | grep -c '^3 ')" 0
-sentence='^1 (mover|krdma): .*(the peer does not know it any more|its connection did not come back|can.t connect to|is lost: |in time$)'
+sentence='^1 (mover|krdma): .*(the peer does not know it any more|its connection did not come back|can.t connect to|is lost: |in time$|the deadline passed)'
 is "what failed says why" "$(cat "$dir"/user* | grep -v '^0 ' | grep -Ev "$sentence")" ""
 diag "$(cat "$dir"/user* | cut -c1-100 | sort | uniq -c | sort -rn | head -n 20)"
 end_sessions B

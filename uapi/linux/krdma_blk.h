@@ -28,7 +28,7 @@
  * @size: sizeof(struct)
  * @flags: KRDMA_BLK_READ_ONLY, KRDMA_BLK_FAIL_FAST
  * @dst: the peer; port 0 stands for 7471
- * @src: local address, or AF_UNSPEC for any
+ * @src: local address, or all zero for any
  * @name: of the export
  * @block_size: bytes of a logical block, a power of two from 512 to the size of a page;
  *	0 for 512
@@ -47,7 +47,8 @@
  * whole block of the export are not in the disk.
  *
  * Errors: those of KRDMA_IOC_CONNECT and KRDMA_IOC_OPEN; EINVAL; EACCES, if the export can't
- * be read; ENOSPC, if it has less than one block.
+ * be read; ENOSPC, if it has less than one block; EOPNOTSUPP, if the peer's segments are smaller
+ * than a block. EFAULT may leave a disk, which KRDMA_BLK_LIST shows.
  */
 struct krdma_blk_attach {
 	__u32 size;
@@ -75,7 +76,8 @@ struct krdma_blk_attach {
  * @disk: number of the disk
  * @reserved: 0
  *
- * Errors: ENOENT; EBUSY, if the disk is open, mounted for example.
+ * Errors: ENOENT; EBUSY, if the disk is open, mounted for example; or if it is being attached or
+ * detached by another call, whose requests KRDMA_BLK_FORCE ends all the same.
  */
 struct krdma_blk_detach {
 	__u32 size;
@@ -89,11 +91,15 @@ struct krdma_blk_detach {
  * @KRDMA_BLK_LIVE: it is in use, or can be; its session may wait for a connection
  * @KRDMA_BLK_LOST: its session has ended; all requests fail until it is detached
  * @KRDMA_BLK_REVOKED: the peer has ended the export; likewise
+ * @KRDMA_BLK_ATTACHING: KRDMA_BLK_ATTACH reads its partitions
+ * @KRDMA_BLK_DETACHING: KRDMA_BLK_DETACH waits for its requests
  */
 enum krdma_blk_state {
 	KRDMA_BLK_LIVE = 0,
 	KRDMA_BLK_LOST = 1,
 	KRDMA_BLK_REVOKED = 2,
+	KRDMA_BLK_ATTACHING = 3,
+	KRDMA_BLK_DETACHING = 4,
 };
 
 /**

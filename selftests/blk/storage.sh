@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What is put on disks: XFS, a mirror of which one disk is lost and comes back, and swap, also
+# while connections are lost. What the kernel or the machine lacks is skipped.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "makes block devices"
+need_nodes 2
+# shellcheck source=selftests/blk/blk.sh
+. "$(dirname "$0")/blk.sh"
+KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
+[ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
+MODULE_RESUME=60
+
+LIMIT=${LIMIT:-60}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
+on_nodes insmod "$KILLER"
+at_end on_nodes rmmod krdma_kill_test
+load_blk
+listen_on B
+remember_leftovers
+mkdir "$dir/mnt"
+
+# attach NAME SIZE: exports it, and attaches it as $device. EXPORT_PID is the process there.
+attach() {
+	export_on B "$1" --size "$2"
+	device=$(krdma blk attach "nodeB/$1") && wait_for "$LIMIT" test -b "$device"
+}
+has_filesystem() {
+	grep -qw "$1" /proc/filesystems || modprobe "$1" 2>/dev/null
+}
+
+# 1. XFS.
+if command -v mkfs.xfs >/dev/null && has_filesystem xfs; then
+	attach xfs 320M
+	check "mkfs.xfs" mkfs.xfs -q -K "$device"
+	check "mount" mount "$device" "$dir/mnt"
+	at_end sh -c "! mountpoint -q '$dir/mnt' || umount '$dir/mnt'"
+	for ((i = 0; i < 20; i++)); do
+		head -c $((50000 * i)) /dev/urandom >"$dir/mnt/$i"
+	done
+	(cd "$dir/mnt" && md5sum -- *) >"$dir/sums"
+	check "umount" umount "$dir/mnt"
+	check "xfs_repair finds nothing" xfs_repair -n "$device"
+	check "mount again" mount "$device" "$dir/mnt"
+	check "all files are there" sh -c "cd '$dir/mnt' && md5sum --quiet -c '$dir/sums'"
+	check "umount" umount "$dir/mnt"
+	check "detach" krdma blk detach "$device"
+else
+	skip "XFS" "there is no mkfs.xfs, or no XFS in this kernel"
+fi
+
+# 2. A mirror.
+if command -v mdadm >/dev/null && modprobe raid1 2>/dev/null; then
+	attach half1 48M
+	one=$device
+	attach half2 48M
+	two=$device half2=$EXPORT_PID
+	check "a mirror of two" mdadm --create /dev/md0 --run --metadata=1.2 --level=1 --raid-devices=2 "$one" "$two"
+	wait_for "$LIMIT" test -b /dev/md0
+	at_end sh -c '[ ! -b /dev/md0 ] || mdadm --stop /dev/md0'
+	check "mkfs.ext4" mkfs.ext4 -q /dev/md0
+	check "mount" mount /dev/md0 "$dir/mnt"
+	head -c 8000000 /dev/urandom >"$dir/data"
+	cp "$dir/data" "$dir/mnt/before"
+	sync
+	on -n B kill "$half2"
+	cp "$dir/data" "$dir/mnt/meanwhile"
+	check "a disk is lost: the mirror takes writes" sync -f "$dir/mnt"
+	degraded() {
+		[ "$(cat /sys/block/md0/md/degraded)" = "$1" ]
+	}
+	check "it knows that it is degraded" wait_for "$LIMIT" degraded 1
+	mdadm /dev/md0 --remove failed >/dev/null 2>&1
+	check "the dead disk is detached" wait_for "$LIMIT" krdma blk detach --force "$two"
+	attach half2 48M
+	check "another one takes its place" mdadm /dev/md0 --add "$device"
+	check "and is filled" wait_for "$LIMIT" degraded 0
+	check "umount" umount "$dir/mnt"
+	check "stop" mdadm --stop /dev/md0
+	check "the new half alone" mdadm --assemble --run /dev/md0 "$device"
+	check "has a file system" mount -o ro /dev/md0 "$dir/mnt"
+	check "with both files" sh -c "cmp '$dir/data' '$dir/mnt/before' && cmp '$dir/data' '$dir/mnt/meanwhile'"
+	check "umount" umount "$dir/mnt"
+	check "stop" mdadm --stop /dev/md0
+	check "detach" sh -c "krdma blk detach $one && krdma blk detach $device"
+else
+	skip "a mirror" "there is no mdadm, or no raid1 in this kernel"
+fi
+
+# 3. Swap.
+cgroup=/sys/fs/cgroup/krdma_blk_swap
+if [ -e /proc/swaps ] && [ -w /sys/fs/cgroup/cgroup.subtree_control ] && command -v mkswap >/dev/null; then
+	attach swap 256M
+	check "mkswap" mkswap "$device"
+	check "swapon" swapon "$device"
+	at_end sh -c '! grep -q krdmab /proc/swaps || swapoff -a'
+	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is open'
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir $cgroup
+	at_end sh -c "[ ! -d $cgroup ] || rmdir $cgroup"
+	echo $((24 << 20)) >$cgroup/memory.max
+	hog() {
+		sh -c "echo \$\$ >$cgroup/cgroup.procs && exec '$(cd "$(dirname "$0")" && pwd)/hog' $*"
+	}
+	kib=$(hog 64 1)
+	is "64 MiB in 24 MiB of memory" $? 0
+	check "most of it was swapped out" test "${kib:-0}" -gt 20000
+	hog 64 1 >"$dir/hog" 2>&1 &
+	pid=$!
+	losses=0
+	while ! is_over "$pid"; do
+		! break_channel A || losses=$((losses + 1))
+	done
+	check_here "the same, while queue pairs go to error" wait "$pid" || diag "$(<"$dir/hog")"
+	diag "$losses queue pairs, $(<"$dir/hog") KiB"
+	check "some did" test $losses -gt 0
+	check "swapoff" swapoff "$device"
+	check "detach" krdma blk detach "$device"
+else
+	skip "swap" "no swap in this kernel, or no memory cgroup"
+fi
+end_sessions B
+check_nothing_left "nothing is left"
+
+done_testing
