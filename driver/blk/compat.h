@@ -13,19 +13,23 @@
 #define KRDMA_BLK_MERGE 0 /* of each queue */
 #endif
 
-/* ->open of block_device_operations, by a function of the disk. */
+/* What ->open of block_device_operations has, and how. */
 #ifdef HAVE_BLK_OPEN_DISK
-#define KRDMA_BLK_OPEN(_opened)                                          \
-	static int krdma_blk_open(struct gendisk *disk, blk_mode_t mode) \
-	{                                                                \
-		return _opened(disk);                                    \
-	}
+#define KRDMA_BLK_OPENED struct gendisk
+#define KRDMA_BLK_MODE   blk_mode_t
+
+static inline struct gendisk *krdma_blk_opened_disk(struct gendisk *disk)
+{
+	return disk;
+}
 #else
-#define KRDMA_BLK_OPEN(_opened)                                            \
-	static int krdma_blk_open(struct block_device *bdev, fmode_t mode) \
-	{                                                                  \
-		return _opened(bdev->bd_disk);                             \
-	}
+#define KRDMA_BLK_OPENED struct block_device
+#define KRDMA_BLK_MODE   fmode_t
+
+static inline struct gendisk *krdma_blk_opened_disk(struct block_device *bdev)
+{
+	return bdev->bd_disk;
+}
 #endif
 
 /* What a disk can take; of struct queue_limits, which 6.1 has, but does not take. */

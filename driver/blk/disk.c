@@ -206,18 +206,16 @@ static const struct blk_mq_ops krdma_disk_mq_ops = {
 };
 
 /* Context: disk->open_mutex held. Return: 0 or -ENXIO */
-static int krdma_disk_opened(struct gendisk *disk)
+static int krdma_disk_opened(KRDMA_BLK_OPENED *opened, KRDMA_BLK_MODE mode)
 {
-	struct krdma_disk *kd = disk->private_data;
+	struct krdma_disk *kd = krdma_blk_opened_disk(opened)->private_data;
 
 	return kd->going ? -ENXIO : 0;
 }
 
-KRDMA_BLK_OPEN(krdma_disk_opened)
-
 static const struct block_device_operations krdma_disk_fops = {
 	.owner = THIS_MODULE,
-	.open = krdma_blk_open,
+	.open = krdma_disk_opened,
 };
 
 /* ---- attach ---- */
