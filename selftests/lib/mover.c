@@ -29,6 +29,8 @@
 #include <linux/krdma_mover.h>
 
 #define BATCH 16
+/* A connection may be lost, or a peer restarted, meanwhile. */
+#define PATIENCE_MS 120000U
 
 static int fd;
 
@@ -76,6 +78,7 @@ static bool parse(const char *text, struct __kernel_sockaddr_storage *to)
 
 static uint32_t connect_to(const char *address, struct krdma_ioc_connect *cmd)
 {
+	cmd->timeout_ms = PATIENCE_MS;
 	if (!parse(address, &cmd->dst))
 		usage();
 	if (ioctl(fd, KRDMA_IOC_CONNECT, cmd))
@@ -85,7 +88,11 @@ static uint32_t connect_to(const char *address, struct krdma_ioc_connect *cmd)
 
 static struct krdma_ioc_open open_region(uint32_t session, const char *name)
 {
-	struct krdma_ioc_open cmd = { .size = sizeof(cmd), .session = session };
+	struct krdma_ioc_open cmd = {
+		.size = sizeof(cmd),
+		.session = session,
+		.timeout_ms = PATIENCE_MS,
+	};
 
 	snprintf(cmd.name, sizeof(cmd.name), "%s", name);
 	if (ioctl(fd, KRDMA_IOC_OPEN, &cmd))
@@ -218,8 +225,7 @@ static void hold_open(const struct krdma_ioc_open *region, bool message)
 		.region = region->id,
 		.length = 1,
 		.addr = (uintptr_t)&byte,
-		/* A peer may have to be restarted meanwhile. */
-		.timeout_ns = 120000000000ULL,
+		.timeout_ns = PATIENCE_MS * 1000000ULL,
 	};
 	struct krdma_ioc_submit cmd = {
 		.size = sizeof(cmd),
