@@ -51,14 +51,14 @@ int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...)
  * No work in these waits for a peer: one queue could be filled by those that do. Time, the
  * end of sessions and the end of files have queues of their own all the same, so that they
  * depend on nothing else. Those that a transfer may need have a rescuer, as it may be one that
- * memory is to be reclaimed by.
+ * memory is to be reclaimed by: a thread with the queue's name, which is not that of the command.
  */
 static const struct {
 	struct workqueue_struct **wq;
 	const char *name;
 	unsigned int flags;
 } krdma_wqs[] = {
-	{ &krdma_wq, "krdma", WQ_MEM_RECLAIM },
+	{ &krdma_wq, "krdma_work", WQ_MEM_RECLAIM },
 	{ &krdma_rpc_wq, "krdma_rpc", WQ_MEM_RECLAIM },
 	{ &krdma_tick_wq, "krdma_tick", WQ_MEM_RECLAIM },
 	{ &krdma_down_wq, "krdma_down", WQ_MEM_RECLAIM },

@@ -96,7 +96,8 @@ static void krdma_disk_keep_pages(struct request *rq)
 	struct bio_vec bvec;
 
 	pr_err_once("krdma_blk: %s: the RDMA device keeps pages\n", rq->q->disk->disk_name);
-	rq_for_each_segment(bvec, rq, iter) get_page(bvec.bv_page);
+	rq_for_each_segment(bvec, rq, iter)
+		get_page(bvec.bv_page);
 }
 
 static void krdma_disk_done(struct krdma_io *io)

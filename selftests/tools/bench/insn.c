@@ -14,6 +14,8 @@
  * and for longer operations, with and without verification,
  *
  *	insn-long: OPERATION BYTES HOW OPERATIONS NANOSECONDS
+ *
+ * Disks are measured likewise: that of krdma_blk, and /dev/nvme0n1 if it is there.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -32,7 +34,7 @@
 
 #include <liburing.h>
 
-#include <linux/krdma_mover.h>
+#include <linux/krdma_blk.h>
 
 #define SIZE    4096
 #define MESSAGE 8
@@ -65,6 +67,7 @@ static struct {
 	uint32_t region;
 	uint32_t buffer;
 	int queue;
+	int disk;             /* 0: not of a disk */
 	unsigned char *local; /* DEPTH places */
 	unsigned char *remote;
 	uint8_t opcode;
@@ -316,6 +319,13 @@ static void uring_prep(unsigned int place)
 
 	if (!sqe)
 		errx(1, "io_uring: the queue is full");
+	if (b.disk) {
+		io_uring_prep_rw(b.opcode == KRDMA_OP_WRITE ? IORING_OP_WRITE : IORING_OP_READ, sqe,
+				 b.disk, b.local + (size_t)place * SIZE, b.length,
+				 (uint64_t)place * SIZE);
+		sqe->user_data = place;
+		return;
+	}
 	fill(&op, place);
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = IORING_OP_URING_CMD;
@@ -472,6 +482,70 @@ static void measure_modules(unsigned int depth, unsigned int n, unsigned int see
 		measure_module("in-kernel", KBENCH "run", hows[i], depth, n, seed);
 }
 
+/* ---- disks ---- */
+
+/* Neighbours would be one request. */
+static void keep_apart(const char *disk)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/queue/nomerges", disk);
+	fd = open(path, O_WRONLY);
+	if (fd < 0 || write(fd, "2", 1) != 1)
+		err(1, "%s", path);
+	close(fd);
+}
+
+/* Blocks of the same memory, by io_uring and O_DIRECT. */
+static void measure_disk(const char *name, const char *path, unsigned int n, unsigned int seed)
+{
+	const uint8_t opcodes[] = { KRDMA_OP_WRITE, KRDMA_OP_READ };
+	const struct way way = { name, by_uring, true, 0 };
+	unsigned int i;
+
+	keep_apart(path + strlen("/dev/"));
+	b.disk = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (b.disk < 0)
+		err(1, "%s", path);
+	b.memory = PINNED;
+	b.length = SIZE;
+	for (i = 0; i < 2; i++) {
+		b.opcode = opcodes[i];
+		measure(&way, DEPTH, n, seed);
+		measure(&way, 1, n, seed);
+	}
+	close(b.disk);
+	b.disk = 0;
+}
+
+static void measure_disks(unsigned int n, unsigned int seed)
+{
+	const char *nvme = "/dev/nvme0n1";
+	struct krdma_blk_attach disk = {
+		.size = sizeof(disk),
+		.dst = { .family = AF_INET },
+		.src = { .family = AF_INET },
+		.name = "bench",
+	};
+	char path[32];
+	int fd = open("/dev/krdma_blk", O_RDWR | O_CLOEXEC);
+
+	inet_pton(AF_INET, DST, disk.dst.addr);
+	inet_pton(AF_INET, SRC, disk.src.addr);
+	if (fd < 0 || ioctl(fd, KRDMA_BLK_ATTACH, &disk))
+		err(1, "/dev/krdma_blk");
+	snprintf(path, sizeof(path), "/dev/krdmab%u", disk.disk);
+	measure_disk("disk-krdma", path, n, seed);
+	close(fd);
+	if (access(nvme, F_OK))
+		return;
+	/* The path below, where requests are made (native multipath). */
+	if (!access("/sys/block/nvme0c0n1", F_OK))
+		keep_apart("nvme0c0n1");
+	measure_disk("disk-nvme", nvme, n, seed);
+}
+
 /* ---- longer ones, and digests ---- */
 
 #define LONG_BYTES (1U << 20)
@@ -586,6 +660,7 @@ int main(int argc, char **argv)
 			}
 		}
 	}
+	measure_disks(n, seed);
 	measure_long(b.session, seed);
 	return 0;
 }
