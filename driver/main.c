@@ -20,6 +20,7 @@ struct workqueue_struct *krdma_wq;
 struct workqueue_struct *krdma_rpc_wq;
 struct workqueue_struct *krdma_tick_wq;
 struct workqueue_struct *krdma_down_wq;
+struct workqueue_struct *krdma_local_wq;
 struct workqueue_struct *krdma_close_wq;
 struct workqueue_struct *krdma_event_wq;
 
@@ -62,6 +63,7 @@ static const struct {
 	{ &krdma_rpc_wq, "krdma_rpc", WQ_MEM_RECLAIM },
 	{ &krdma_tick_wq, "krdma_tick", WQ_MEM_RECLAIM },
 	{ &krdma_down_wq, "krdma_down", WQ_MEM_RECLAIM },
+	{ &krdma_local_wq, "krdma_local" },
 	{ &krdma_close_wq, "krdma_close" },
 	{ &krdma_event_wq, "krdma_event" },
 };

@@ -43,10 +43,11 @@ struct krdma_disk_queue {
 struct krdma_disk {
 	struct list_head node; /* of krdma_disks, by index; krdma_disks_lock */
 	u32 index;
-	bool going;                /* somebody detaches it; krdma_disks_lock and ->open_mutex */
-	bool dead;                 /* no request is submitted any more */
-	struct mutex lock;         /* ->added, and what an event does */
-	bool added;                /* written with krdma_disks_lock, too */
+	bool attached;     /* it may be detached; krdma_disks_lock */
+	bool going;        /* somebody detaches it; krdma_disks_lock */
+	bool dead;         /* no request is submitted any more */
+	struct mutex lock; /* ->added, and what an event does */
+	bool added;
 	enum krdma_event happened; /* 0: it is live */
 	struct gendisk *disk;
 	struct blk_mq_tag_set tags;
@@ -211,7 +212,7 @@ static int krdma_disk_opened(KRDMA_BLK_OPENED *opened, KRDMA_BLK_MODE mode)
 {
 	struct krdma_disk *kd = krdma_blk_opened_disk(opened)->private_data;
 
-	return kd->going ? -ENXIO : 0;
+	return READ_ONCE(kd->going) ? -ENXIO : 0;
 }
 
 static const struct block_device_operations krdma_disk_fops = {
@@ -408,6 +409,32 @@ static void krdma_disk_free(struct krdma_disk *kd)
 	kfree(kd);
 }
 
+/* All requests end, those under way and later ones; whoever waits for them goes on. */
+static void krdma_disk_kill(struct krdma_disk *kd)
+{
+	u32 i;
+
+	lockdep_assert_held(&krdma_disks_lock);
+	WRITE_ONCE(kd->dead, true);
+	/* ORDER: a request that was let pass before ->dead is submitted, then cancelled. */
+	blk_mq_quiesce_queue(kd->disk->queue);
+	for (i = 0; i < kd->tags.nr_hw_queues; i++)
+		krdma_disk_submit(&kd->queues[i]);
+	blk_mq_unquiesce_queue(kd->disk->queue);
+	krdma_region_cancel(kd->region);
+}
+
+/* It is ->going by the caller. */
+static void krdma_disk_remove(struct krdma_disk *kd)
+{
+	/* ORDER: its file system, if any, waits for nothing any more. */
+	if (READ_ONCE(kd->dead))
+		blk_mark_disk_dead(kd->disk);
+	del_gendisk(kd->disk);
+	krdma_disk_delete(kd);
+	krdma_disk_free(kd);
+}
+
 /**
  * krdma_disk_attach - make a disk of a peer's export
  * @net: network namespace of the session
@@ -443,61 +470,39 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd)
 		return rc;
 	}
 	cmd->disk = kd->index;
-	mutex_lock(&krdma_disks_lock);
 	mutex_lock(&kd->lock);
 	kd->added = true;
 	if (kd->happened)
 		blk_mark_disk_dead(kd->disk);
 	mutex_unlock(&kd->lock);
+	mutex_lock(&krdma_disks_lock);
+	/* Detached by force meanwhile: krdma_disk_claim(). */
+	kd->going = kd->dead;
+	rc = kd->going ? -ECANCELED : 0;
+	kd->attached = true;
 	mutex_unlock(&krdma_disks_lock);
-	return 0;
+	if (rc)
+		krdma_disk_remove(kd);
+	return rc;
 }
 
 /* ---- detach ---- */
 
-/* All requests end, those under way and later ones; whoever waits for them goes on. */
-static void krdma_disk_kill(struct krdma_disk *kd)
-{
-	u32 i;
-
-	lockdep_assert_held(&krdma_disks_lock);
-	WRITE_ONCE(kd->dead, true);
-	/* ORDER: a request that was let pass before ->dead is submitted, then cancelled. */
-	blk_mq_quiesce_queue(kd->disk->queue);
-	for (i = 0; i < kd->tags.nr_hw_queues; i++)
-		krdma_disk_submit(&kd->queues[i]);
-	blk_mq_unquiesce_queue(kd->disk->queue);
-	krdma_region_cancel(kd->region);
-}
-
-/* It is ->going by the caller. */
-static void krdma_disk_remove(struct krdma_disk *kd)
-{
-	/* ORDER: its file system, if any, waits for nothing any more. */
-	if (READ_ONCE(kd->dead))
-		blk_mark_disk_dead(kd->disk);
-	del_gendisk(kd->disk);
-	krdma_disk_delete(kd);
-	krdma_disk_free(kd);
-}
-
 /* Nobody else detaches it, and nobody opens it any more. Return: 0 or -EBUSY */
 static int krdma_disk_claim(struct krdma_disk *kd, bool force)
 {
-	int rc = 0;
-
 	lockdep_assert_held(&krdma_disks_lock);
 	if (force)
 		krdma_disk_kill(kd);
-	if (kd->going || !kd->added)
+	if (kd->going || !kd->attached)
 		return -EBUSY;
-	mutex_lock(&kd->disk->open_mutex);
-	if (disk_openers(kd->disk) && !force)
-		rc = -EBUSY;
-	else
-		kd->going = true;
-	mutex_unlock(&kd->disk->open_mutex);
-	return rc;
+	/* Whoever holds it uses the disk, and may wait for the peer. */
+	if (!force && !mutex_trylock(&kd->disk->open_mutex))
+		return -EBUSY;
+	WRITE_ONCE(kd->going, force || !disk_openers(kd->disk));
+	if (!force)
+		mutex_unlock(&kd->disk->open_mutex);
+	return kd->going ? 0 : -EBUSY;
 }
 
 /**
@@ -544,7 +549,7 @@ static enum krdma_blk_state krdma_disk_state(const struct krdma_disk *kd)
 {
 	if (kd->going)
 		return KRDMA_BLK_DETACHING;
-	if (!kd->added)
+	if (!kd->attached)
 		return KRDMA_BLK_ATTACHING;
 	if (READ_ONCE(kd->happened))
 		return kd->happened == KRDMA_EVENT_REVOKED ? KRDMA_BLK_REVOKED : KRDMA_BLK_LOST;

@@ -34,7 +34,7 @@ static void krdma_batch_ended(struct krdma_batch *b)
 		return;
 	/* The waiter has left, or it has the batch from here on. */
 	if (atomic_inc_return(&b->met) == 2)
-		queue_work(krdma_wq, &b->work);
+		queue_work(krdma_local_wq, &b->work);
 	else
 		complete(&b->done);
 }
@@ -213,7 +213,7 @@ void krdma_reap_later(struct krdma_ctx *ctx)
 	 */
 	if (delayed_work_pending(&ctx->reap_work))
 		return;
-	if (queue_delayed_work(krdma_wq, &ctx->reap_work,
+	if (queue_delayed_work(krdma_local_wq, &ctx->reap_work,
 			       READ_ONCE(ctx->closed) ? 0 : msecs_to_jiffies(KRDMA_REAP_MS)))
 		kref_get(&ctx->ref);
 }
@@ -603,7 +603,7 @@ void krdma_submit_close(struct krdma_ctx *ctx)
 	}
 	/* Of those, reap_work may be at one. */
 	kref_get(&ctx->ref);
-	if (mod_delayed_work(krdma_wq, &ctx->reap_work, 0))
+	if (mod_delayed_work(krdma_local_wq, &ctx->reap_work, 0))
 		krdma_ctx_put(ctx);
 	if (eventfd)
 		eventfd_ctx_put(eventfd);

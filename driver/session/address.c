@@ -2,6 +2,7 @@
 /* Addresses of hosts, as users see them; and those of this host that peers can connect to. */
 #include <linux/if_arp.h>
 #include <linux/inetdevice.h>
+#include <linux/sched/mm.h>
 #include <net/addrconf.h>
 #include <rdma/ib_cache.h>
 
@@ -152,8 +153,11 @@ u32 krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_addres
 	struct krdma_addrs addrs = { .to = to, .most = most };
 	struct krdma_device *dev = NULL;
 	struct krdma_listener *l;
+	unsigned int noio;
 	u32 port;
 
+	/* Connects wait for the lock, and transfers for these. */
+	noio = memalloc_noio_save();
 	/* ORDER: the id of a listener holds the namespace. */
 	mutex_lock(&krdma_listeners_lock);
 	list_for_each_entry(l, &krdma_listeners, node)
@@ -168,5 +172,6 @@ u32 krdma_addrs_local(const struct krdma_session *sess, struct krdma_wire_addres
 				krdma_addrs_of_port(&addrs, dev, port);
 	}
 	mutex_unlock(&krdma_listeners_lock);
+	memalloc_noio_restore(noio);
 	return addrs.n;
 }

@@ -336,7 +336,9 @@ static int krdma_session_wait_up(struct krdma_session *sess, unsigned long until
 	rc = sess->err;
 	if (rc)
 		reason = sess->cause;
-	else if (left <= 0)
+	else if (left < 0)
+		reason = "interrupted";
+	else if (!left)
 		reason = sess->resuming ? "its connection is lost" : "no reply in time";
 	spin_unlock_bh(&sess->lock);
 	if (!rc && left <= 0)
@@ -385,7 +387,10 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 		rc = krdma_session_wait_up(sess, until, error);
 		if (rc)
 			krdma_session_leave(sess);
-	} while (rc == -ESTALE);
+	} while (rc == -ESTALE && time_before(jiffies, until));
+	if (rc == -ESTALE)
+		krdma_explain(error, rc, "can't connect to %pISpc: the peer was restarted",
+			      &routes->dst);
 	return rc ? ERR_PTR(rc) : sess;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
@@ -201,9 +202,16 @@ static int krdma_listener_removed(struct krdma_listener *l, struct rdma_cm_id *i
 static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct krdma_listener *l = id->context;
+	unsigned int noio;
+	int rc;
 
-	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		return krdma_connect_request(l, id, &event->param.conn);
+	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		/* Connections of this host, that transfers wait for, need the same worker. */
+		noio = memalloc_noio_save();
+		rc = krdma_connect_request(l, id, &event->param.conn);
+		memalloc_noio_restore(noio);
+		return rc;
+	}
 	/* Only of an id that is bound to the device. */
 	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		return krdma_listener_removed(l, id);
@@ -321,7 +329,7 @@ static void krdma_listeners_retry_work(struct work_struct *work)
  */
 void krdma_listeners_retry(void)
 {
-	queue_delayed_work(krdma_wq, &krdma_retry, msecs_to_jiffies(KRDMA_RETRY_MS));
+	queue_delayed_work(krdma_local_wq, &krdma_retry, msecs_to_jiffies(KRDMA_RETRY_MS));
 }
 
 static struct krdma_listener *krdma_listener_find(struct net *net,

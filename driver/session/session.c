@@ -499,6 +499,16 @@ static void krdma_session_down_work(struct work_struct *work)
 	krdma_session_set_state(sess, KRDMA_SESSION_DEAD);
 	spin_unlock_bh(&sess->lock);
 
+	/* ORDER: the session may be freed from here on. */
+	queue_work(krdma_close_wq, &sess->gone_work);
+	memalloc_noio_restore(noio);
+}
+
+/* Not by down_work: a worker with a rescuer must not wait for a queue without one. */
+static void krdma_session_gone_work(struct work_struct *work)
+{
+	struct krdma_session *sess = container_of(work, struct krdma_session, gone_work);
+
 	if (sess->wq)
 		destroy_workqueue(sess->wq);
 	sess->wq = NULL;
@@ -506,7 +516,6 @@ static void krdma_session_down_work(struct work_struct *work)
 		put_net(sess->net);
 	krdma_sessions_del(sess);
 	krdma_session_put(sess);
-	memalloc_noio_restore(noio);
 }
 
 /**
@@ -658,6 +667,7 @@ struct krdma_session *krdma_session_new(bool inbound)
 	INIT_WORK(&sess->rx_work, krdma_ctl_rx_work);
 	INIT_WORK(&sess->svc_work, krdma_session_svc_work);
 	INIT_DELAYED_WORK(&sess->down_work, krdma_session_down_work);
+	INIT_WORK(&sess->gone_work, krdma_session_gone_work);
 	krdma_session_tick_init(sess);
 	sess->state = KRDMA_SESSION_CONNECTING;
 	sess->made = ktime_get();
@@ -680,13 +690,14 @@ struct krdma_session *krdma_session_new(bool inbound)
  * @sess: session
  *
  * Its own, so that a peer that keeps it waiting holds up no other session: a queue that
- * they shared could be filled. With a rescuer, as transfers wait for a connection that is lost.
+ * they shared could be filled. With a rescuer where transfers wait for a connection that is lost.
  *
  * Context: process.
  * Return: 0 or -ENOMEM
  */
 int krdma_session_queue(struct krdma_session *sess)
 {
-	sess->wq = krdma_inject(alloc_ordered_workqueue("krdma_session", WQ_MEM_RECLAIM), NULL);
+	sess->wq = krdma_inject(
+		alloc_ordered_workqueue("krdma_session", sess->inbound ? 0 : WQ_MEM_RECLAIM), NULL);
 	return sess->wq ? 0 : -ENOMEM;
 }

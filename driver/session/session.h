@@ -194,6 +194,7 @@ struct krdma_session {
 	struct work_struct rx_work;
 	struct work_struct svc_work;
 	struct delayed_work down_work;
+	struct work_struct gone_work;
 	struct delayed_work tick;
 	ktime_t tick_at;
 };

@@ -48,7 +48,8 @@
  *
  * Errors: those of KRDMA_IOC_CONNECT and KRDMA_IOC_OPEN; EINVAL; EACCES, if the export can't
  * be read; ENOSPC, if it has less than one block; EOPNOTSUPP, if the peer's segments are smaller
- * than a block. EFAULT may leave a disk, which KRDMA_BLK_LIST shows.
+ * than a block; ECANCELED, if it was detached by force meanwhile. EFAULT may leave a disk, which
+ * KRDMA_BLK_LIST shows.
  */
 struct krdma_blk_attach {
 	__u32 size;
