@@ -49,7 +49,7 @@ void krdma_message_queue_deliver(struct krdma_message_queue *queue)
 		return;
 	kref_get(&queue->ref);
 	/* Not the last: whoever calls has one. */
-	if (!queue_work(krdma_event_wq, &queue->deliver_work))
+	if (!queue_work(krdma_local_wq, &queue->deliver_work))
 		krdma_message_queue_put(queue);
 }
 
