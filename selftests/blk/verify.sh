@@ -50,7 +50,7 @@ check "four jobs at once" job four --numjobs=4 --size=16M --offset_increment=16M
 completed() {
 	awk '{ print $5 }' /sys/block/krdmab0/stat
 }
-job kept --bs=4k --iodepth=16 --rw=randwrite --runtime=$((4 * FIO_SECONDS)) >"$dir/said" 2>&1 &
+job kept --bs=4k --iodepth=16 --rw=randwrite --runtime=$(((10 + 4 * FIO_SECONDS) * TIME_FACTOR)) >"$dir/said" 2>&1 &
 fio=$!
 for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
