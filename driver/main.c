@@ -52,7 +52,8 @@ int krdma_explain(struct krdma_error *error, int err, const char *fmt, ...)
  * No work in these waits for a peer: one queue could be filled by those that do. Time, the
  * end of sessions and the end of files have queues of their own all the same, so that they
  * depend on nothing else. Those that a transfer may need have a rescuer, as it may be one that
- * memory is to be reclaimed by: a thread with the queue's name, which is not that of the command.
+ * memory is to be reclaimed by. The rescuer has the queue's name: no queue has the name of the
+ * command.
  */
 static const struct {
 	struct workqueue_struct **wq;

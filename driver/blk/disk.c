@@ -25,7 +25,7 @@
 #define KRDMA_DISK_QUEUES    8
 #define KRDMA_DISK_TIMEOUT_S 30
 #define KRDMA_DISK_BYTES_MAX SZ_1M
-/* Of a request that consists of several bios; that of one has its own array. */
+/* Of a request that consists of several bios. A request of one bio uses the array of the bio. */
 #define KRDMA_DISK_BVECS 128
 
 /* A request's own memory. */
@@ -110,7 +110,7 @@ static void krdma_disk_done(struct krdma_io *io)
 	blk_mq_complete_request(rq);
 }
 
-/* Its pages; the array has to stay, and that of a bio does. */
+/* The pages of a request. The array has to stay until it is done; the array of a bio does. */
 static void krdma_disk_pages(struct request *rq, struct krdma_disk_io *dio)
 {
 	struct krdma_io *io = &dio->io;
@@ -409,7 +409,7 @@ static void krdma_disk_free(struct krdma_disk *kd)
 	kfree(kd);
 }
 
-/* All requests end, those under way and later ones; whoever waits for them goes on. */
+/* All requests end, those under way and later ones. */
 static void krdma_disk_kill(struct krdma_disk *kd)
 {
 	u32 i;
@@ -496,7 +496,7 @@ static int krdma_disk_claim(struct krdma_disk *kd, bool force)
 		krdma_disk_kill(kd);
 	if (kd->going || !kd->attached)
 		return -EBUSY;
-	/* Whoever holds it uses the disk, and may wait for the peer. */
+	/* The holder of the mutex uses the disk, and may wait for the peer. */
 	if (!force && !mutex_trylock(&kd->disk->open_mutex))
 		return -EBUSY;
 	WRITE_ONCE(kd->going, force || !disk_openers(kd->disk));

@@ -15,7 +15,7 @@
  *
  *	insn-long: OPERATION BYTES HOW OPERATIONS NANOSECONDS
  *
- * Disks are measured likewise: that of krdma_blk, and /dev/nvme0n1 if it is there.
+ * Disks are measured likewise: one of krdma_blk, and /dev/nvme0n1 if it is there.
  */
 #include <arpa/inet.h>
 #include <err.h>
