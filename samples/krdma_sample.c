@@ -87,13 +87,17 @@ static int sample_move(void)
 {
 	struct sockaddr_storage dst;
 	struct krdma_connect_param param = { .dst = &dst };
+	struct krdma_open_param open = {
+		.name = name,
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+		.event = sample_event,
+	};
 	int rc = inet_pton_with_scope(&init_net, AF_UNSPEC, address, NULL, &dst);
 
 	session = rc ? ERR_PTR(rc) : krdma_connect(client, &param);
 	if (IS_ERR(session))
 		return PTR_ERR(session);
-	region = krdma_open(session, name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0, sample_event,
-			    NULL);
+	region = krdma_open(session, &open);
 	if (IS_ERR(region))
 		return PTR_ERR(region);
 	memset(page, 'k', PAGE_SIZE);

@@ -30,7 +30,8 @@ static int krdma_blk_ioctl_attach(struct krdma_blk_attach __user *user)
 
 	if (rc)
 		return rc;
-	if (cmd.flags & ~(KRDMA_BLK_READ_ONLY | KRDMA_BLK_FAIL_FAST))
+	if (cmd.flags & ~(KRDMA_BLK_READ_ONLY | KRDMA_BLK_FAIL_FAST | KRDMA_BLK_SHARED |
+			  KRDMA_BLK_TAKEOVER | KRDMA_BLK_NOT_HELD))
 		return -EOPNOTSUPP;
 	if (size < sizeof(cmd))
 		return -EINVAL;

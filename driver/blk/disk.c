@@ -273,7 +273,19 @@ static int krdma_disk_check(struct krdma_blk_attach *cmd)
 	    cmd->depth > KRDMA_BLK_DEPTH_MAX || cmd->timeout_s > KRDMA_BLK_TIMEOUT_MAX ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
 		return -EINVAL;
+	if (cmd->flags & KRDMA_BLK_READ_ONLY)
+		cmd->flags |= KRDMA_BLK_SHARED;
+	if ((cmd->flags & KRDMA_BLK_TAKEOVER) && (cmd->flags & KRDMA_BLK_SHARED))
+		return -EINVAL;
 	return 0;
+}
+
+/* How its export is opened. */
+static u32 krdma_disk_open_flags(const struct krdma_blk_attach *param)
+{
+	return (param->flags & KRDMA_BLK_NOT_HELD ? 0 : KRDMA_OPEN_HELD) |
+	       (param->flags & KRDMA_BLK_SHARED ? 0 : KRDMA_OPEN_EXCLUSIVE) |
+	       (param->flags & KRDMA_BLK_TAKEOVER ? KRDMA_OPEN_TAKEOVER : 0);
 }
 
 /* Return: 0 or a negative errno; krdma_disk_free() cleans up in either case */
@@ -286,6 +298,13 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 		.flags = param->flags & KRDMA_BLK_FAIL_FAST ? KRDMA_CONNECT_FAIL_FAST : 0,
 		.resume_s = param->resume_s,
 		.keepalive_s = param->keepalive_s,
+	};
+	struct krdma_open_param open = {
+		.name = param->name,
+		.rights = param->flags & KRDMA_BLK_READ_ONLY ? KRDMA_RIGHT_READ : 0,
+		.flags = krdma_disk_open_flags(param),
+		.event = krdma_disk_event,
+		.priv = kd,
 	};
 	int rc;
 
@@ -303,9 +322,7 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	kd->session = krdma_connect(kd->client, &connect);
 	if (IS_ERR(kd->session))
 		return PTR_ERR(kd->session);
-	kd->region = krdma_open(kd->session, param->name,
-				param->flags & KRDMA_BLK_READ_ONLY ? KRDMA_RIGHT_READ : 0, 0,
-				krdma_disk_event, kd);
+	kd->region = krdma_open(kd->session, &open);
 	if (IS_ERR(kd->region))
 		return PTR_ERR(kd->region);
 	rc = krdma_region_limits(kd->region, &kd->limits);
@@ -317,6 +334,7 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	kd->timeout = kd->limits.resume_s == KRDMA_RESUME_ALWAYS ?
 			      KTIME_MAX :
 			      ktime_set(param->timeout_s + kd->limits.resume_s, 0);
+	kd->param.flags &= ~KRDMA_BLK_TAKEOVER;
 	if (!(kd->limits.rights & KRDMA_RIGHT_WRITE))
 		kd->param.flags |= KRDMA_BLK_READ_ONLY;
 	if (kd->limits.length < param->block_size)
@@ -421,7 +439,7 @@ static void krdma_disk_kill(struct krdma_disk *kd)
 	for (i = 0; i < kd->tags.nr_hw_queues; i++)
 		krdma_disk_submit(&kd->queues[i]);
 	blk_mq_unquiesce_queue(kd->disk->queue);
-	krdma_region_cancel(kd->region);
+	krdma_region_abort(kd->region);
 }
 
 /* It is ->going by the caller. */

@@ -422,8 +422,8 @@ static int krdma_ioc_open(struct krdma_call *call)
 		rc = PTR_ERR(h);
 		goto out;
 	}
-	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights,
-				      krdma_default_ms(cmd->timeout_ms), &call->error);
+	h->region = krdma_region_open(sh->sess, cmd->name, cmd->rights, cmd->flags, cmd->timeout_ms,
+				      &call->error);
 	if (!IS_ERR(h->region)) {
 		krdma_session_join(sh->sess);
 		cmd->length = h->region->length;
@@ -558,7 +558,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),
 	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD),
-	KRDMA_IOC(OPEN, open, name, 0),
+	KRDMA_IOC(OPEN, open, name, KRDMA_OPEN_FLAGS),
 	KRDMA_IOC(CANCEL, cancel, reserved, KRDMA_CANCEL_ALL),
 	KRDMA_IOC(MESSAGE_QUEUE, message_queue, fd, KRDMA_MESSAGE_QUEUE_NONBLOCK),
 	KRDMA_IOC(EVENTFD, eventfd, reserved, 0),

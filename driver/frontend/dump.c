@@ -308,7 +308,10 @@ static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
 			.length = region->length,
 			.segment_size = 1ULL << region->segment_shift,
 			.rights = region->rights,
-			.flags = region->err ? KRDMA_REGION_STALE : 0,
+			.flags =
+				(region->err ? KRDMA_REGION_STALE : 0) |
+				(region->flags & KRDMA_OPEN_HELD ? KRDMA_REGION_HELD : 0) |
+				(region->flags & KRDMA_OPEN_EXCLUSIVE ? KRDMA_REGION_EXCLUSIVE : 0),
 			.uid = krdma_uid(sess->uid),
 			.keys = krdma_region_nkeys(region),
 			.generation = region->generation,
@@ -410,6 +413,7 @@ static int krdma_list_exports(struct krdma_emit *e)
 			.segments = atomic_read(&export->segments),
 			.max_segments = export->max_segments,
 			.recalls = atomic64_read(&export->recalls),
+			.held = export->held,
 		};
 		u64 pages = export->mem ? export->mem->npages :
 					  atomic64_read(&export->pinned_pages);
@@ -420,8 +424,10 @@ static int krdma_list_exports(struct krdma_emit *e)
 			info.messages = krdma_message_queue_count(export->message_queue,
 								  &info.senders_waiting);
 		info.pinned_bytes = pages << PAGE_SHIFT;
-		list_for_each_entry(grant, &export->grants, export_node)
+		list_for_each_entry(grant, &export->grants, export_node) {
 			info.grants++;
+			info.exclusive += grant->exclusive;
+		}
 		strscpy(info.name, export->name, sizeof(info.name));
 		krdma_emit(e, &info);
 	}

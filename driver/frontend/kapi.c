@@ -234,17 +234,18 @@ static void krdma_region_handle_idle(struct percpu_ref *ios)
 	complete(&container_of(ios, struct krdma_region_handle, ios)->idle);
 }
 
-struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, const char *name,
-				       unsigned int rights, unsigned int timeout_ms,
-				       krdma_event_fn event, void *priv)
+struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
+				       const struct krdma_open_param *param)
 {
 	char padded[KRDMA_NAME_MAX] = {};
 	struct krdma_region_handle *handle;
 	struct krdma_error error = {};
 
-	if (strscpy(padded, name, sizeof(padded)) < 0 ||
-	    !krdma_wire_name_ok(padded, sizeof(padded)) || (rights & ~KRDMA_WIRE_RIGHTS))
+	if (strscpy(padded, param->name, sizeof(padded)) < 0 ||
+	    !krdma_wire_name_ok(padded, sizeof(padded)) || (param->rights & ~KRDMA_WIRE_RIGHTS))
 		return ERR_PTR(-EINVAL);
+	if (param->flags & ~KRDMA_OPEN_FLAGS)
+		return ERR_PTR(-EOPNOTSUPP);
 	handle = krdma_inject(kzalloc(sizeof(*handle), GFP_KERNEL), NULL);
 	if (!handle)
 		return ERR_PTR(-ENOMEM);
@@ -256,10 +257,10 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
 	krdma_submitter_init(&handle->submitter);
 	init_completion(&handle->idle);
 	INIT_WORK(&handle->event_work, krdma_region_handle_event_work);
-	handle->event = event;
-	handle->priv = priv;
-	handle->region = krdma_region_open(session->sess, padded, rights,
-					   krdma_default_ms(timeout_ms), &error);
+	handle->event = param->event;
+	handle->priv = param->priv;
+	handle->region = krdma_region_open(session->sess, padded, param->rights, param->flags,
+					   param->timeout_ms, &error);
 	if (IS_ERR(handle->region)) {
 		percpu_ref_exit(&handle->ios);
 		return krdma_api_fail(handle, PTR_ERR(handle->region), &error);
@@ -360,7 +361,7 @@ static struct krdma_transfer *krdma_io_done(struct krdma_transfer *first)
 	return x;
 }
 
-void krdma_region_cancel(struct krdma_region_handle *handle)
+static void krdma_region_end(struct krdma_region_handle *handle, bool abort)
 {
 	struct hlist_node *next;
 	struct krdma_channel *ch;
@@ -370,14 +371,33 @@ void krdma_region_cancel(struct krdma_region_handle *handle)
 	/* ORDER: first, for those that move from one channel to another meanwhile. */
 	atomic_inc(&handle->submitter.cancels);
 	krdma_for_each_channel(ch, handle->region->sess, i) {
+		bool posted = false;
+
 		krdma_channel_lock(ch);
-		hlist_for_each_entry_safe(x, next, &ch->transfers, all)
-			if (x->done == krdma_io_done && krdma_io_handle(x) == handle)
-				krdma_transfer_end(x, -ECANCELED);
+		hlist_for_each_entry_safe(x, next, &ch->transfers, all) {
+			if (x->done != krdma_io_done || krdma_io_handle(x) != handle)
+				continue;
+			posted |= x->nwrs;
+			krdma_transfer_end(x, -ECANCELED);
+		}
+		if (abort && posted)
+			krdma_channel_fail(ch, -ECONNRESET, "operations were aborted",
+					   KRDMA_BYE_LOST);
 		krdma_channel_unlock(ch);
 	}
 }
+
+void krdma_region_cancel(struct krdma_region_handle *handle)
+{
+	krdma_region_end(handle, false);
+}
 EXPORT_SYMBOL_GPL(krdma_region_cancel);
+
+void krdma_region_abort(struct krdma_region_handle *handle)
+{
+	krdma_region_end(handle, true);
+}
+EXPORT_SYMBOL_GPL(krdma_region_abort);
 
 /* Entries of ->bvec that are needed; 0 if they are too few. */
 static u32 krdma_io_bvecs(const struct krdma_io *io)

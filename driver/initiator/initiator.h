@@ -325,6 +325,7 @@ struct krdma_region {
 	struct krdma_session *sess; /* holds a reference */
 	char name[KRDMA_NAME_MAX];
 	u32 wanted; /* rights requested */
+	u32 flags;  /* KRDMA_OPEN_* */
 
 	/* what the OPEN's reply says; does not change then */
 	u32 rights;
@@ -374,7 +375,7 @@ struct krdma_region {
 /* region.c */
 extern const struct krdma_role_ops krdma_initiator_ops;
 struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
-				       u32 timeout_ms, struct krdma_error *error);
+				       u32 flags, u32 timeout_ms, struct krdma_error *error);
 void krdma_region_close(struct krdma_region *region);
 void krdma_region_put(struct krdma_region *region);
 void krdma_region_put_soft(struct krdma_region *region);

@@ -8,6 +8,8 @@
  * a reply that lacks some ends it: then keys are requested when they are needed, until the reply
  * to such a request lacks none.
  *
+ * Of a region that is held all keys are requested when it is opened, and when a path comes up.
+ *
  * A key is kept until the target recalls it. Rule of a RECALL: the key is not used from its
  * arrival, and the reply is sent when the last work request that uses it has ended. A RECALL
  * without segments is about all keys of the region at once, for good. Replies and RECALLs are
@@ -495,6 +497,107 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 		krdma_region_want(region);
 	kfree(segs);
 	krdma_region_put(region);
+}
+
+/* ---- all keys ---- */
+
+/**
+ * krdma_region_hold_path - request all keys for a path that comes up
+ * @region: region that is held
+ * @path: index of the path
+ *
+ * Context: session->lock held.
+ */
+void krdma_region_hold_path(struct krdma_region *region, u32 path)
+{
+	struct krdma_region_path *rp = &region->paths[path];
+
+	lockdep_assert_held(&region->sess->lock);
+	rp->scarce = false;
+	rp->next = 0;
+	rp->end = krdma_region_segments(region);
+	rp->window = 0;
+	krdma_region_want(region);
+}
+
+static void krdma_region_held(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
+{
+	struct krdma_segs_rpc *segs = rpc->arg;
+
+	if (msg)
+		err = krdma_keys_store(segs->region, msg, segs);
+	if (err == -EPROTO)
+		krdma_session_protocol(segs->region->sess, "a reply with keys that do not fit");
+	rpc->err = err;
+	complete_all(&rpc->done);
+}
+
+/* Have keys of segments, all that are named. */
+static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, unsigned long until)
+{
+	struct krdma_session *sess = segs->region->sess;
+	struct krdma_wire_segs *msg;
+	struct krdma_credit credit;
+	u32 left = jiffies_to_msecs(max_t(long, until - jiffies, 0));
+	int rc;
+
+	rc = krdma_credit_wait(sess, &credit, left);
+	if (rc)
+		return rc;
+	msg = krdma_credit_build(&credit, KRDMA_WIRE_SEGS, sizeof(*msg), 0);
+	msg->grant = cpu_to_le32(segs->region->grant);
+	msg->generation = cpu_to_le32(segs->region->generation);
+	msg->first = cpu_to_le64(segs->first);
+	msg->count = cpu_to_le32(segs->needed);
+	msg->path = cpu_to_le16(segs->path);
+	left = jiffies_to_msecs(max_t(long, until - jiffies, 0));
+	return krdma_rpc_wait(sess, &credit, krdma_region_held, segs, left, NULL);
+}
+
+/* The next keys of a path that are not there. Return: false if all are */
+static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_segs_rpc *segs)
+{
+	u64 end = krdma_region_segments(region);
+
+	spin_lock_bh(&region->sess->lock);
+	segs->epoch = region->sess->paths[segs->path].epoch;
+	spin_unlock_bh(&region->sess->lock);
+	/* It comes up later, and has its keys then. */
+	if (!segs->epoch)
+		segs->first = end;
+	for (; segs->first < end; segs->first++) {
+		if (!xa_load(&region->paths[segs->path].keys, segs->first))
+			break;
+		cond_resched();
+	}
+	segs->count = min_t(u64, end - segs->first, KRDMA_WIRE_SEGS_MAX);
+	segs->needed = segs->count;
+	return segs->count;
+}
+
+/**
+ * krdma_region_hold - have all keys of a region
+ * @region: region that the target holds
+ * @until: jiffies
+ *
+ * Of a path that is away they are requested when it is back.
+ *
+ * Context: process.
+ * Return: 0 or a negative errno
+ */
+int krdma_region_hold(struct krdma_region *region, unsigned long until)
+{
+	struct krdma_segs_rpc segs = { .region = region };
+	int rc = 0;
+
+	for (; !rc && segs.path < region->sess->npaths; segs.path++) {
+		segs.first = 0;
+		while (!rc && krdma_region_hold_next(region, &segs))
+			rc = krdma_region_hold_segs(&segs, until);
+		if (rc == -EAGAIN)
+			rc = 0;
+	}
+	return rc ?: READ_ONCE(region->err);
 }
 
 /* No SEGS could be sent: one of each channel that lack it; the others try for themselves. */

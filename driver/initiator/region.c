@@ -14,6 +14,8 @@ static const char krdma_no_messages[] =
 	"no messages: the session was not made for them (KRDMA_CONNECT_MESSAGES)";
 
 #define KRDMA_RIGHTS_TEXT 64
+/* Where more than a round trip is needed, the default is so many times as long. */
+#define KRDMA_OPEN_LONG 4
 
 /* Rights by the names that krdma ls has for them, or by what they are for. */
 static const char *krdma_rights_text(u32 rights, bool uses, char text[KRDMA_RIGHTS_TEXT])
@@ -212,6 +214,8 @@ static void krdma_region_unlist(struct krdma_region *region)
 		sess->nregions--;
 	}
 	spin_unlock_bh(&sess->lock);
+	/* krdma_region_closed_wait() */
+	wake_up_all(&sess->wait);
 	if (listed)
 		krdma_region_put(region);
 	krdma_region_put(region);
@@ -289,17 +293,39 @@ static void krdma_region_close_work(struct work_struct *work)
 	krdma_region_unlist(region);
 }
 
+static bool krdma_region_gone(struct krdma_region *region)
+{
+	const struct krdma_session *sess = region->sess;
+
+	return list_empty_careful(&region->node) || READ_ONCE(sess->resuming) ||
+	       krdma_session_over(sess);
+}
+
+/* Until the target knows that it is closed, unless that takes a connection that is lost. */
+static void krdma_region_closed_wait(struct krdma_region *region)
+{
+	u32 ms = KRDMA_CLOSED_MS * region->sess->timeout_scale;
+
+	wait_event_killable_timeout(region->sess->wait, krdma_region_gone(region),
+				    msecs_to_jiffies(ms));
+}
+
 /**
  * krdma_region_close - a handle of the region ends
  * @region: the region; with the last handle the target is notified, in a work
+ *
+ * Waits for that if the region is exclusive: the next one may open it.
  *
  * Context: process. The handle's reference is put.
  */
 void krdma_region_close(struct krdma_region *region)
 {
+	bool waits = region->flags & KRDMA_OPEN_EXCLUSIVE;
 	struct krdma_session *sess = region->sess;
 	bool last;
 
+	if (waits)
+		kref_get(&region->ref);
 	spin_lock_bh(&sess->lock);
 	last = !--region->users;
 	if (last)
@@ -310,17 +336,23 @@ void krdma_region_close(struct krdma_region *region)
 		queue_work(krdma_rpc_wq, &region->close_work);
 	else
 		krdma_region_put(region);
+	if (waits) {
+		krdma_region_closed_wait(region);
+		krdma_region_put(region);
+	}
 }
 
 static struct krdma_region *krdma_region_share(struct krdma_session *sess, const char *name,
-					       u32 rights)
+					       u32 rights, u32 flags)
 {
 	struct krdma_region *region;
 
 	lockdep_assert_held(&sess->lock);
+	if (flags & KRDMA_OPEN_EXCLUSIVE)
+		return NULL;
 	list_for_each_entry(region, &sess->regions, node) {
 		if (region->users && !region->err && region->wanted == rights &&
-		    !strcmp(region->name, name)) {
+		    region->flags == flags && !strcmp(region->name, name)) {
 			region->users++;
 			kref_get(&region->ref);
 			return region;
@@ -330,7 +362,7 @@ static struct krdma_region *krdma_region_share(struct krdma_session *sess, const
 }
 
 static struct krdma_region *krdma_region_new(struct krdma_session *sess, const char *name,
-					     u32 rights)
+					     u32 rights, u32 flags)
 {
 	struct krdma_region *region = krdma_inject(kzalloc(sizeof(*region), GFP_KERNEL), NULL);
 	u32 i;
@@ -342,6 +374,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	region->sess = sess;
 	region->users = 1;
 	region->wanted = rights;
+	region->flags = flags;
 	strscpy(region->name, name, sizeof(region->name));
 	krdma_region_keys_init(region);
 	INIT_LIST_HEAD(&region->node);
@@ -489,37 +522,39 @@ static int krdma_region_explain(struct krdma_region *region, int rc, struct krdm
 			error, rc,
 			"'%s' of %pISpc has only rights that can't be used here: atomic operations, or messages in a session without KRDMA_CONNECT_MESSAGES",
 			region->name, &sess->dst);
+	case -EBUSY:
+		return krdma_explain(
+			error, rc,
+			"'%s' of %pISpc is open elsewhere, and one of the two must be the only one that writes",
+			region->name, &sess->dst);
+	case -EDQUOT:
+		if (!(region->flags & KRDMA_OPEN_HELD))
+			break;
+		return krdma_explain(
+			error, rc,
+			"'%s' can't be held by %pISpc: too few segments, or too little memory that peers may take",
+			region->name, &sess->dst);
 	case -ENOTCONN:
 		return krdma_session_explain(sess, sess->ch, rc, error);
 	case -ETIMEDOUT:
 	case -EINTR:
 		return krdma_explain(error, rc, "%pISpc did not open '%s' in time", &sess->dst,
 				     region->name);
-	case -ENOMEM:
-		why = region->replied ? "no memory on that host" : "no memory on this host";
-		break;
-	default:
-		why = krdma_wire_status_text(krdma_wire_status(rc));
 	}
+	if (rc == -ENOMEM)
+		why = region->replied ? "no memory on that host" : "no memory on this host";
+	else
+		why = krdma_wire_status_text(krdma_wire_status(rc));
 	return krdma_explain(error, rc, "'%s' of %pISpc can't be opened: %s", region->name,
 			     &sess->dst, why);
 }
 
-/**
- * krdma_region_open - open an export of the peer
- * @sess: session
- * @name: name of the export
- * @rights: wanted, 0 for all it has
- * @timeout_ms: how long to wait
- * @error: explanation
- *
- * Context: process.
- * Return: the region with a reference and a user, to be given to
- *	krdma_region_close; or an ERR_PTR
- */
-struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
-				       u32 timeout_ms, struct krdma_error *error)
+/* Return: the region, of the same kind as krdma_region_open(); or an ERR_PTR */
+static struct krdma_region *krdma_region_open_once(struct krdma_session *sess, const char *name,
+						   u32 rights, u32 flags, unsigned long until,
+						   struct krdma_error *error)
 {
+	u32 timeout_ms = jiffies_to_msecs(max_t(long, until - jiffies, 0));
 	struct krdma_region *region;
 	struct krdma_wire_open *msg;
 	struct krdma_credit credit;
@@ -528,18 +563,13 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	bool late;
 	long left;
 
-	/* The peer may not know the right. */
-	if ((rights & KRDMA_RIGHT_MESSAGE) && !sess->ch->messages)
-		return ERR_PTR(krdma_explain(error, -EOPNOTSUPP, krdma_no_messages));
-	if (READ_ONCE(sess->drains))
-		return ERR_PTR(krdma_session_explain(sess, sess->ch, -ENOTCONN, error));
 	spin_lock_bh(&sess->lock);
-	region = krdma_region_share(sess, name, rights);
+	region = krdma_region_share(sess, name, rights, flags);
 	spin_unlock_bh(&sess->lock);
 	if (region)
 		return region;
 
-	region = krdma_region_new(sess, name, rights);
+	region = krdma_region_new(sess, name, rights, flags);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
 	rpc = krdma_rpc_new(krdma_region_opened, region);
@@ -550,6 +580,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 		goto out;
 	msg = krdma_credit_build(&credit, KRDMA_WIRE_OPEN, sizeof(*msg), 0);
 	msg->rights = cpu_to_le32(krdma_region_request_rights(sess, rights));
+	msg->flags = cpu_to_le32(flags);
 	strscpy(msg->name, name, sizeof(msg->name));
 
 	kref_get(&region->ref); /* of krdma_region_opened */
@@ -576,6 +607,58 @@ out:
 		return region;
 	rc = krdma_region_explain(region, rc, error);
 	krdma_region_put(region);
+	return ERR_PTR(rc);
+}
+
+/**
+ * krdma_region_open - open an export of the peer
+ * @sess: session
+ * @name: name of the export
+ * @rights: wanted, 0 for all it has
+ * @flags: KRDMA_OPEN_*
+ * @timeout_ms: how long to wait, 0 for the default
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: the region with a reference and a user, to be given to
+ *	krdma_region_close; or an ERR_PTR
+ */
+struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
+				       u32 flags, u32 timeout_ms, struct krdma_error *error)
+{
+	bool takes_long = flags & (KRDMA_OPEN_HELD | KRDMA_OPEN_TAKEOVER);
+	struct krdma_region *region;
+	unsigned long until;
+	int rc;
+
+	/* The peer may not know the right. */
+	if ((rights & KRDMA_RIGHT_MESSAGE) && !sess->ch->messages)
+		return ERR_PTR(krdma_explain(error, -EOPNOTSUPP, krdma_no_messages));
+	if ((flags & KRDMA_OPEN_TAKEOVER) && !(flags & KRDMA_OPEN_EXCLUSIVE))
+		return ERR_PTR(
+			krdma_explain(error, -EINVAL, "'%s' is taken over to be exclusive", name));
+	if (flags && !uid_eq(sess->uid, GLOBAL_ROOT_UID))
+		return ERR_PTR(krdma_explain(error, -EPERM,
+					     "only root can have '%s' held or exclusively", name));
+	timeout_ms = timeout_ms ?: krdma_default_ms(0) * (takes_long ? KRDMA_OPEN_LONG : 1);
+	timeout_ms = min(timeout_ms, KRDMA_FOREVER_MS);
+	until = jiffies + msecs_to_jiffies(timeout_ms);
+	do {
+		if (READ_ONCE(sess->drains))
+			return ERR_PTR(krdma_session_explain(sess, sess->ch, -ENOTCONN, error));
+		region = krdma_region_open_once(sess, name, rights, flags, until, error);
+		/* The others give way, in their time. */
+	} while (region == ERR_PTR(-EBUSY) && (flags & KRDMA_OPEN_TAKEOVER) &&
+		 time_before(jiffies, until) &&
+		 !schedule_timeout_killable(msecs_to_jiffies(KRDMA_TAKEOVER_MS)) &&
+		 !fatal_signal_pending(current));
+	if (IS_ERR(region) || !(flags & KRDMA_OPEN_HELD))
+		return region;
+	rc = krdma_region_hold(region, until);
+	if (!rc)
+		return region;
+	rc = krdma_region_explain(region, rc, error);
+	krdma_region_close(region);
 	return ERR_PTR(rc);
 }
 
@@ -617,6 +700,16 @@ static void krdma_regions_keys_void(struct krdma_session *sess, u32 path)
 		krdma_region_keys_void(region, path);
 }
 
+/* Regions that are held do not wait for the first transfer that lacks a key. */
+static void krdma_regions_path_up(struct krdma_session *sess, u32 path)
+{
+	struct krdma_region *region;
+
+	list_for_each_entry(region, &sess->regions, node)
+		if ((region->flags & KRDMA_OPEN_HELD) && region->users)
+			krdma_region_hold_path(region, path);
+}
+
 /* What is registered is the target's. */
 static void krdma_regions_path_gone(struct krdma_session *sess, struct krdma_path *path)
 {
@@ -631,6 +724,7 @@ const struct krdma_role_ops krdma_initiator_ops = {
 	.drop = krdma_regions_drop,
 	.lost = krdma_regions_lost,
 	.keys_void = krdma_regions_keys_void,
+	.path_up = krdma_regions_path_up,
 	.path_gone = krdma_regions_path_gone,
 	.request = krdma_region_recall,
 	.message = krdma_sends_replied,

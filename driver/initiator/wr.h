@@ -21,6 +21,10 @@
 #define KRDMA_SIGNAL_BYTES SZ_64K
 /* Transfers that are ended, or looked at, without a pause. */
 #define KRDMA_TRANSFER_BATCH 128
+/* An OPEN that takes over is sent again after this. */
+#define KRDMA_TAKEOVER_MS 100
+/* The end of a region that is exclusive waits so long for the target, times the timeout_scale. */
+#define KRDMA_CLOSED_MS 3000
 /* What was posted on a lost channel ends with -ECONNRESET if that is not made anew so long. */
 #define KRDMA_FENCE_MS 60000
 
@@ -106,6 +110,8 @@ void krdma_region_want(struct krdma_region *region);
 void krdma_region_keys_init(struct krdma_region *region);
 void krdma_region_keys_free(struct krdma_region *region);
 void krdma_region_keys_void(struct krdma_region *region, u32 path);
+void krdma_region_hold_path(struct krdma_region *region, u32 path);
+int krdma_region_hold(struct krdma_region *region, unsigned long until);
 void krdma_region_path_changed(struct krdma_region *region, struct krdma_channel *ch);
 
 /**

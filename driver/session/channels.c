@@ -325,6 +325,7 @@ static void krdma_path_adopt(struct krdma_channel *ch, u8 epoch)
 	if (path->epoch != epoch)
 		ch->sess->role->keys_void(ch->sess, path->index);
 	path->epoch = epoch;
+	ch->sess->role->path_up(ch->sess, path->index);
 	memcpy(&path->local, &ch->id->route.addr.src_addr, sizeof(path->local));
 	spin_unlock_bh(&ch->sess->lock);
 }

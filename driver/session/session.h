@@ -73,6 +73,7 @@ struct krdma_role_ops {
 	/* session->lock held */
 	void (*lost)(struct krdma_session *sess);                /* it is going down */
 	void (*keys_void)(struct krdma_session *sess, u32 path); /* the target's, of a path */
+	void (*path_up)(struct krdma_session *sess, u32 path);   /* it will be, in a moment */
 	/* The device of a path goes, and no channel is left on it: krdma_path_release() follows. */
 	void (*path_gone)(struct krdma_session *sess, struct krdma_path *path);
 	/* rx_work. @tx: for the reply. Return: false if that is not used: the session ends */
@@ -85,6 +86,7 @@ struct krdma_role_ops {
 	void (*replies_due)(struct krdma_session *sess);
 };
 
+#define KRDMA_OPEN_FLAGS (KRDMA_OPEN_HELD | KRDMA_OPEN_EXCLUSIVE | KRDMA_OPEN_TAKEOVER)
 #define KRDMA_CONNECT_FLAGS \
 	(KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST)
 
@@ -175,6 +177,7 @@ struct krdma_session {
 	u32 ngrants;
 	struct list_head segs;
 	u32 nsegs;
+	u32 nheld;                 /* most that grants hold; krdma_exports_lock */
 	struct list_head reclaims; /* RECALLs under way; session->lock */
 	struct krdma_path *serves; /* path that keys are being registered for; or NULL */
 	u32 nreplied;              /* of them, the service has not handled the reply yet */

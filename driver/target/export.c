@@ -246,11 +246,8 @@ void krdma_export_unpublish(struct krdma_export *export)
 	mutex_lock(&krdma_exports_lock);
 	WRITE_ONCE(export->dead, true);
 	list_del_init(&export->node);
-	list_for_each_entry(grant, &export->grants, export_node) {
-		grant->revoke = true;
-		WRITE_ONCE(grant->sess->revoked, grant->sess->revoked + 1);
-		krdma_session_serve(grant->sess);
-	}
+	list_for_each_entry(grant, &export->grants, export_node)
+		krdma_grant_over(grant);
 	mutex_unlock(&krdma_exports_lock);
 	/* A service may be waiting for room in this very export. */
 	krdma_segments_wake();

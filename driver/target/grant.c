@@ -71,6 +71,8 @@ void krdma_grant_free(struct krdma_grant *grant)
 	krdma_sender_close(grant);
 	mutex_lock(&krdma_exports_lock);
 	list_del(&grant->export_node);
+	grant->export->held -= grant->held;
+	sess->nheld -= grant->held;
 	if (grant->revoke)
 		WRITE_ONCE(sess->revoked, sess->revoked - 1);
 	mutex_unlock(&krdma_exports_lock);
@@ -79,6 +81,102 @@ void krdma_grant_free(struct krdma_grant *grant)
 	xa_destroy(&grant->segs);
 	krdma_export_put(grant->export);
 	kfree(grant);
+}
+
+/**
+ * krdma_grant_over - have the session's service revoke a grant
+ * @grant: grant
+ *
+ * Context: process, krdma_exports_lock held.
+ */
+void krdma_grant_over(struct krdma_grant *grant)
+{
+	struct krdma_session *sess = grant->sess;
+
+	lockdep_assert_held(&krdma_exports_lock);
+	if (grant->revoke)
+		return;
+	WRITE_ONCE(grant->revoke, true);
+	WRITE_ONCE(sess->revoked, sess->revoked + 1);
+	krdma_session_serve(sess);
+}
+
+/* May one of them not be there beside the other? */
+static bool krdma_grants_collide(const struct krdma_grant *one, const struct krdma_grant *other)
+{
+	return (one->exclusive && other->exclusive) ||
+	       (one->exclusive && krdma_rights_change(other->rights)) ||
+	       (other->exclusive && krdma_rights_change(one->rights));
+}
+
+/* Return: 0; or -EBUSY: another grant excludes it, which is revoked if it is taken over */
+static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
+{
+	struct krdma_export *export = grant->export;
+	struct krdma_grant *other;
+	int rc = 0;
+
+	list_for_each_entry(other, &export->grants, export_node) {
+		if (!krdma_grants_collide(grant, other))
+			continue;
+		rc = -EBUSY;
+		if (!takeover)
+			break;
+		if (!other->revoke)
+			pr_info_ratelimited("krdma_mover: %pISpc takes '%s' over from %pISpc\n",
+					    &grant->sess->dst, export->name, &other->sess->dst);
+		krdma_grant_over(other);
+	}
+	if (rc && takeover)
+		krdma_segments_wake();
+	return rc;
+}
+
+/*
+ * Segments that are never recalled: an eighth of what the export and the session may have, and
+ * at least one, is left for those that are. Return: 0 or -EDQUOT
+ */
+static int krdma_grant_hold(struct krdma_grant *grant)
+{
+	struct krdma_session *sess = grant->sess;
+	struct krdma_export *export = grant->export;
+	u64 n = krdma_segments(export->length, sess->segment_shift);
+
+	if (n > krdma_hold_max(export->max_segments) - export->held ||
+	    n > krdma_hold_max(KRDMA_SESSION_SEGMENTS) - sess->nheld)
+		return -EDQUOT;
+	grant->held = n;
+	export->held += n;
+	sess->nheld += n;
+	return 0;
+}
+
+/**
+ * krdma_grant_admit - may a grant be there beside those that there are?
+ * @grant: grant, with its export and its rights, not on the export's list
+ * @flags: KRDMA_WIRE_OPEN_*, checked
+ *
+ * What is held or exclusive holds up others, so root of the peer alone may have it.
+ *
+ * Context: process, krdma_exports_lock held.
+ * Return: 0; -EACCES; -EDQUOT: it can't be held; or -EBUSY: others exclude it, which give way
+ *	to a takeover: it is to be tried again
+ */
+int krdma_grant_admit(struct krdma_grant *grant, u32 flags)
+{
+	int rc;
+
+	lockdep_assert_held(&krdma_exports_lock);
+	if (flags && !uid_eq(grant->sess->uid, GLOBAL_ROOT_UID))
+		return -EACCES;
+	/* Messages alone have no segments. */
+	if ((flags & KRDMA_WIRE_OPEN_HELD) && !(grant->rights & ~KRDMA_RIGHT_MESSAGE))
+		return -EACCES;
+	grant->exclusive = flags & KRDMA_WIRE_OPEN_EXCLUSIVE;
+	rc = krdma_grant_exclude(grant, flags & KRDMA_WIRE_OPEN_TAKEOVER);
+	if (!rc && (flags & KRDMA_WIRE_OPEN_HELD))
+		rc = krdma_grant_hold(grant);
+	return rc;
 }
 
 /**
@@ -254,7 +352,7 @@ static struct krdma_grant *krdma_segments_most(struct krdma_grant *grant, bool o
 
 	lockdep_assert_held(&krdma_exports_lock);
 	list_for_each_entry(other, &grant->export->grants, export_node) {
-		if (other == grant || READ_ONCE(other->nsegs) <= n ||
+		if (other == grant || other->held || READ_ONCE(other->nsegs) <= n ||
 		    (others && krdma_session_same_user(other->sess, grant->sess)))
 			continue;
 		most = other;
@@ -273,7 +371,7 @@ static u32 krdma_segments_surplus(struct krdma_grant *grant, struct krdma_grant 
 	u32 mine = 0, theirs = 0;
 
 	list_for_each_entry(other, &grant->export->grants, export_node) {
-		if (!READ_ONCE(other->nsegs))
+		if (other->held || !READ_ONCE(other->nsegs))
 			continue;
 		if (krdma_session_same_user(other->sess, grant->sess))
 			mine += READ_ONCE(other->nsegs);

@@ -56,6 +56,17 @@ static inline bool krdma_seg_valid(const struct krdma_seg *seg)
 }
 
 /**
+ * krdma_hold_max - how many segments may be held
+ * @max: most segments that there may be
+ *
+ * Return: their number; an eighth, and at least one, is left to be recalled
+ */
+static inline u32 krdma_hold_max(u32 max)
+{
+	return max - max(max / 8, 1U);
+}
+
+/**
  * krdma_rights_change - do these rights allow a change of memory?
  * @rights: KRDMA_RIGHT_*
  *
@@ -97,6 +108,8 @@ u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u
 int krdma_grant_end(struct krdma_grant *grant);
 void krdma_grant_free(struct krdma_grant *grant);
 void krdma_grant_lacks(struct krdma_grant *grant);
+void krdma_grant_over(struct krdma_grant *grant);
+int krdma_grant_admit(struct krdma_grant *grant, u32 flags);
 void krdma_grants_release(struct krdma_session *sess);
 
 /* reclaim.c: keys taken back from the peer */

@@ -110,8 +110,8 @@ static int krdma_reclaim_begin(struct krdma_grant *grant, struct krdma_seg **seg
  *	added to these
  *
  * Context: the session's service.
- * Return: how many segments of the grant have a RECALL under way; -ENOMEM if none has, and
- *	none could be begun
+ * Return: how many segments of the grant have a RECALL under way, 0 if it is held; -ENOMEM if
+ *	none has, and none could be begun
  */
 int krdma_grant_recall(struct krdma_grant *grant, u32 want)
 {
@@ -119,7 +119,7 @@ int krdma_grant_recall(struct krdma_grant *grant, u32 want)
 	int rc = 0;
 	u32 n = 0;
 
-	if (want > grant->nrecalled)
+	if (want > grant->nrecalled && !grant->held)
 		n = krdma_segments_coldest(grant, segs,
 					   min_t(u32, want - grant->nrecalled, KRDMA_REG_SLOTS));
 	if (n)

@@ -524,7 +524,7 @@ int krdma_segs_invalidate(struct krdma_session *sess, struct krdma_seg **segs, u
 
 /**
  * krdma_seg_unregistered - a segment has got no key for a path
- * @seg: segment, gone if it has none for another path
+ * @seg: segment, gone if it has none for another path and is not held
  * @path: path
  *
  * Context: the session's service.
@@ -533,7 +533,7 @@ void krdma_seg_unregistered(struct krdma_seg *seg, struct krdma_path *path)
 {
 	struct krdma_seg_key *key = seg->keys[path->index];
 
-	if (!krdma_seg_valid(seg))
+	if (!krdma_seg_valid(seg) && !seg->grant->held)
 		krdma_seg_free(seg);
 	else if (key && !key->valid && !krdma_seg_key_free(key))
 		seg->lost = true;
@@ -544,7 +544,7 @@ void krdma_seg_unregistered(struct krdma_seg *seg, struct krdma_path *path)
  * @sess: session
  * @path: path without a channel, so that no key can be used
  *
- * Segments that have a key for another path stay.
+ * Segments that have a key for another path stay, and those that are held.
  *
  * Context: the session's service.
  */
@@ -557,8 +557,9 @@ void krdma_segs_path_gone(struct krdma_session *sess, struct krdma_path *path)
 
 		if (key && !krdma_seg_key_free(key))
 			seg->lost = true;
-		/* A RECALL under way has it, or a SEGS for another path. */
-		if (key && !seg->recalled && !seg->busy && !krdma_seg_valid(seg))
+		/* A RECALL under way has it, or a SEGS for another path; or it keeps its memory. */
+		if (key && !seg->recalled && !seg->busy && !seg->grant->held &&
+		    !krdma_seg_valid(seg))
 			krdma_seg_free(seg);
 	}
 	krdma_path_release(path);

@@ -113,15 +113,21 @@ static int krdma_grant_begin(struct krdma_grant *grant, const struct krdma_wire_
 		n += other->export == export;
 	if (n >= KRDMA_EXPORT_GRANTS)
 		return -EDQUOT;
+	grant->export = export;
+	rc = krdma_grant_admit(grant, le32_to_cpu(msg->flags));
+	if (rc)
+		return rc;
 	do {
 		grant->id = ++sess->next_grant;
 	} while (!grant->id || xa_load(&sess->grants, grant->id));
 	rc = xa_err(krdma_inject(xa_store(&sess->grants, grant->id, grant, GFP_KERNEL),
 				 XA_ERROR(-ENOMEM)));
-	if (rc)
+	if (rc) {
+		export->held -= grant->held;
+		sess->nheld -= grant->held;
 		return rc;
+	}
 	kref_get(&export->ref);
-	grant->export = export;
 	list_add_tail(&grant->export_node, &export->grants);
 	WRITE_ONCE(sess->ngrants, sess->ngrants + 1);
 	return 0;

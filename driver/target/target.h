@@ -68,6 +68,7 @@ struct krdma_export {
 	atomic64_t pinned_pages; /* of ->file */
 	atomic64_t peer_pages;   /* of ->file, in krdma_peer_pages; backing.c */
 	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
+	u32 held;                /* segments of these that are never recalled; the same */
 };
 
 struct krdma_grant {
@@ -78,8 +79,10 @@ struct krdma_grant {
 	u32 id;
 	u32 generation;
 	u32 rights;
+	u32 held;                    /* segments that are never recalled: all, or 0 */
+	bool exclusive;              /* no other grant may change the memory */
 	struct krdma_sender *sender; /* of messages, or NULL */
-	bool revoke;                 /* krdma_exports_lock: the export is gone */
+	bool revoke;                 /* krdma_exports_lock: the export is gone, or taken over */
 	bool revoking;               /* the RECALL for it has begun; only the session's service */
 	u32 nrecalled;               /* segments with a RECALL under way; the same */
 	u32 shed;                    /* krdma_exports_lock: segments others need */

@@ -50,8 +50,12 @@ static const char *krdma_wire_check_addresses_reply(const union krdma_wire_msg *
 
 static const char *krdma_wire_check_open(const union krdma_wire_msg *msg, u32 n)
 {
-	if (msg->open.reserved)
-		return "reserved bytes of an open are not zero";
+	u32 flags = le32_to_cpu(msg->open.flags);
+
+	if (flags & ~KRDMA_WIRE_OPEN_FLAGS)
+		return "unknown flags of an open";
+	if ((flags & KRDMA_WIRE_OPEN_TAKEOVER) && !(flags & KRDMA_WIRE_OPEN_EXCLUSIVE))
+		return "takeover without exclusive";
 	if (le32_to_cpu(msg->open.rights) & ~KRDMA_WIRE_RIGHTS)
 		return "unknown rights";
 	return krdma_wire_name_ok(msg->open.name, sizeof(msg->open.name)) ? NULL : "bad name";
@@ -543,6 +547,7 @@ static const struct {
 	[KRDMA_WIRE_UNSUPPORTED] = { -EOPNOTSUPP, "not supported by the target" },
 	[KRDMA_WIRE_IO] = { -EIO, "target can't reach its memory" },
 	[KRDMA_WIRE_AWAY] = { -EAGAIN, "the path is lost there" },
+	[KRDMA_WIRE_BUSY] = { -EBUSY, "another one has it open" },
 };
 
 static_assert(ARRAY_SIZE(krdma_wire_statuses) == KRDMA_WIRE_STATUS_LAST + 1);

@@ -142,9 +142,10 @@ enum krdma_wire_status {
 	KRDMA_WIRE_UNSUPPORTED = 7, /* a right that the session or the device lacks */
 	KRDMA_WIRE_IO = 8,          /* the target's memory can't be reached */
 	KRDMA_WIRE_AWAY = 9,        /* the path is lost there */
+	KRDMA_WIRE_BUSY = 10,       /* a grant of another excludes it */
 };
 
-#define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_AWAY
+#define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_BUSY
 
 struct krdma_wire_hdr {
 	__u8 type; /* enum krdma_wire_type, in replies with KRDMA_WIRE_REPLY */
@@ -201,10 +202,16 @@ struct krdma_wire_addresses_reply {
 static_assert(sizeof(struct krdma_wire_address) == 20);
 static_assert(sizeof(struct krdma_wire_addresses_reply) == 16);
 
+/* Flags of an OPEN, the same bits as in the uapi. */
+#define KRDMA_WIRE_OPEN_HELD      0x1U
+#define KRDMA_WIRE_OPEN_EXCLUSIVE 0x2U
+#define KRDMA_WIRE_OPEN_TAKEOVER  0x4U /* with EXCLUSIVE */
+#define KRDMA_WIRE_OPEN_FLAGS     0x7U
+
 struct krdma_wire_open {
 	struct krdma_wire_hdr hdr;
 	__le32 rights; /* wanted, 0 for all that there are */
-	__le32 reserved;
+	__le32 flags;
 	char name[KRDMA_WIRE_NAME_MAX];
 };
 

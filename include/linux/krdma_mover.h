@@ -249,29 +249,45 @@ struct krdma_session_handle *krdma_connect(struct krdma_client *client,
 void krdma_disconnect(struct krdma_session_handle *session);
 
 /**
- * krdma_open - open an export of the peer
- * @session: the session
+ * struct krdma_open_param - an export of the peer, and how it is to be opened
  * @name: of the export
  * @rights: KRDMA_RIGHT_*, all of which must be available; 0 for every right of the export. On
  *	iWARP KRDMA_RIGHT_WRITE needs KRDMA_RIGHT_READ, and there are no atomics
  *	(-EOPNOTSUPP)
- * @timeout_ms: how long to wait, 0 for 10 s times the parameter timeout_scale
+ * @flags: KRDMA_OPEN_HELD: all keys are there when krdma_open() returns, and the peer takes none
+ *	back; KRDMA_OPEN_EXCLUSIVE: no other region may change the export's memory (-EBUSY);
+ *	KRDMA_OPEN_TAKEOVER with it: those that may are revoked first
+ * @timeout_ms: how long to wait, 0 for 10 s, or 40 s with KRDMA_OPEN_HELD or
+ *	KRDMA_OPEN_TAKEOVER, times the parameter timeout_scale
  * @event: called when the region has ended; may be NULL
  * @priv: for @event
  *
- * @event is called at most once, possibly before this function returns, never after
+ * @event is called at most once, possibly before krdma_open() returns, never after
  * krdma_close(), and never because of krdma_close(). A work calls it; it may sleep, but must
  * not close this region, which would wait for itself. Operations under way end with an error,
  * before @event or after it.
+ */
+struct krdma_open_param {
+	const char *name;
+	unsigned int rights;
+	unsigned int flags;
+	unsigned int timeout_ms;
+	krdma_event_fn event;
+	void *priv;
+};
+
+/**
+ * krdma_open - open an export of the peer
+ * @session: the session
+ * @param: the export, and how it is to be opened
  *
  * The kernel's log has the error text of a failed call.
  *
  * Context: process, may sleep; a fatal signal ends the wait.
  * Return: the region, for krdma_close(); or an ERR_PTR
  */
-struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, const char *name,
-				       unsigned int rights, unsigned int timeout_ms,
-				       krdma_event_fn event, void *priv);
+struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
+				       const struct krdma_open_param *param);
 
 /**
  * krdma_close - close a region
@@ -280,7 +296,8 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session, con
  *
  * Waits until all operations on the region have ended, and until their ->done and @event
  * have returned: none of the caller's code runs after this. krdma_region_cancel() before
- * this call makes it quick.
+ * this call makes it quick, and krdma_region_abort() quicker. One that is KRDMA_OPEN_EXCLUSIVE can
+ * be opened again when this returns, if the peer was there.
  *
  * Context: process, may sleep; neither in a ->done nor in the @event of this region.
  */
@@ -305,6 +322,20 @@ int krdma_region_limits(struct krdma_region_handle *region, struct krdma_limits 
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */
 void krdma_region_cancel(struct krdma_region_handle *region);
+
+/**
+ * krdma_region_abort - cancel all operations on a region, those on the wire as well
+ * @region: the region
+ *
+ * As krdma_region_cancel(); the channels on which some of these operations are posted are taken
+ * down, so that none waits for the peer or the network. Other users of the session do not notice,
+ * as it resumes; one that can't, as @resume_s is 0 or the first channel of a
+ * KRDMA_CONNECT_FAIL_FAST session is among them, ends. What an operation that failed has sent may
+ * arrive at the peer until the region is closed.
+ *
+ * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
+ */
+void krdma_region_abort(struct krdma_region_handle *region);
 
 /**
  * krdma_io_submit - start an operation

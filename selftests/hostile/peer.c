@@ -245,7 +245,7 @@ static const char *sane(const struct msg *m)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE || m->b[0] == ACK))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));
-	if ((status && !reply) || status > AWAY)
+	if ((status && !reply) || status > BUSY)
 		return bad("type %#x with status %u", m->b[0], status);
 	if (status)
 		return m->len == HEADER ? NULL : bad("type %#x failed, with a payload", m->b[0]);

@@ -65,7 +65,8 @@ enum {
 	NOMEM,
 	UNSUPPORTED,
 	IO,
-	AWAY
+	AWAY,
+	BUSY
 };
 enum {
 	NONE,

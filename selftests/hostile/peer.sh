@@ -54,6 +54,7 @@ exports='
 	for n in tight tight2 tight3 tight4; do publish $n --size 5M --max-segments 1; done
 	for n in gone1 gone2 gone3 gone4 gone5; do publish $n --size 1M; done
 	publish gone6 --size 5M --max-segments 1
+	publish taken --size 1M
 	for n in 0 1 2 3 4 5; do publish more$n --size 4K; done
 	# One that reads its messages, and one that is not let write what it has read.
 	krdma recv messages --size 64K --discard 2>messages.log &
@@ -64,7 +65,7 @@ exports='
 	krdma recv full --raw 2>full.log >pipe 3>&- &
 	echo $! >full.pid
 	wait'
-exports_count=21
+exports_count=22
 # shellcheck disable=SC2016 # the same
 kill_exporter='on -n B sh -c '\''kill -9 $(cat /run/peer/$0.pid)'\'
 

@@ -107,7 +107,9 @@ static const struct patch violations[] = {
 	{ "a count of messages that were never sent", PING, 12, 2, 0x7000 },
 	{ "a count of messages that goes back", PING, 12, 2, 0xffff },
 	{ "ACK that is not the first message", ACK, 8, 4, 0 },
-	{ "the reserved number of an OPEN", OPEN, 20, 4, 1 },
+	{ "OPEN with an unknown flag", OPEN, 20, 4, 8 },
+	{ "OPEN with all flags of 32 bits", OPEN, 20, 4, 0xffffffff },
+	{ "OPEN that takes over what is not to be exclusive", OPEN, 20, 4, 4 },
 	{ "a notice, which is the target's to give", BYE, 20, 4, 1000 },
 	{ "a status in a request", PING, 2, 2, 1 },
 	{ "a status in a BYE", BYE, 2, 2, 1 },
@@ -280,6 +282,14 @@ static void failing_requests(void)
 	result(fails(&c, &q, NOENT), "OPEN of what is not there: NOENT");
 	open_request(&c, &q, "ro", WRITE);
 	result(fails(&c, &q, ACCES), "OPEN to write what is read only: ACCES");
+	open_request(&c, &q, "data", 0);
+	put(&q, 20, 4, 2);
+	result(fails(&c, &q, BUSY), "OPEN to be exclusive, of what is open to write: BUSY");
+	open_request(&c, &q, "ro", 0);
+	put(&q, 20, 4, 2);
+	result(fails(&c, &q, OK), "OPEN to be exclusive, of what is read only");
+	put(&q, 8, 4, ++c.tag);
+	result(fails(&c, &q, BUSY), "the same again: BUSY");
 	open_request(&c, &q, "data", READ | ATOMIC);
 	result(fails(&c, &q, ACCES), "OPEN for atomics: ACCES");
 	request(&c, &q, DIGEST);
@@ -314,6 +324,21 @@ static void failing_requests(void)
 	       "nothing is changed: the same key again");
 	result(say_bye(&c), "BYE after them");
 	conn_end(&c);
+}
+
+/* Another user may open it, but not hold up others. */
+static const u32 hold = 1, exclude = 2;
+
+static const char *no_root(struct conn *c, const void *arg)
+{
+	const char *why;
+	struct msg q;
+
+	put_bytes(c->hello + 32, 4, 5000);
+	why = begin(c, "data");
+	open_request(c, &q, "ro", 0);
+	put(&q, 20, 4, *(const u32 *)arg);
+	return why ?: fails(c, &q, ACCES) ?: say_bye(c);
 }
 
 /* Open until the target has enough: of each export, then of all. */
@@ -763,6 +788,8 @@ void misbehave(void)
 		else
 			result(attempt(with_extra, &extras[i]), "%s", extra_names[i]);
 	failing_requests();
+	result(attempt(no_root, &hold), "OPEN to hold it, of a user: ACCES");
+	result(attempt(no_root, &exclude), "OPEN to be exclusive, of a user: ACCES");
 	result(attempt(grants_limit, NULL),
 	       "OPEN without end: LIMIT, for each export and for all; the session goes on");
 	for (i = 0; i < ARRAY_SIZE(recall_replies); i++)

@@ -447,6 +447,43 @@ static const char *never_revoke(struct conn *c, const void *arg)
 	return ends(c, TIMEOUT, slower(20000)) ?: within(since, slower(7000), slower(15000));
 }
 
+/* An OPEN to be exclusive. The argument is the status that it has. */
+static const char *open_exclusive(struct conn *c, const void *arg)
+{
+	const char *why = conn_connect(c);
+	struct msg q;
+
+	open_request(c, &q, "taken", 0);
+	put(&q, 20, 4, 6);
+	return why ?: fails(c, &q, *(const u32 *)arg) ?: say_bye(c);
+}
+
+/* Another one takes over what it has open: it is ended, and the other one has it then. */
+static const char *never_give_way(struct conn *c, const void *arg)
+{
+	static const u32 ok = OK, busy = BUSY;
+	const char *why;
+	struct msg q;
+	s64 since;
+
+	c->polite = false;
+	why = begin(c, "taken") ?: attempt(open_exclusive, &busy);
+	if (why || !receive(c, &q, SOON) || !whole_grant(&q))
+		return why ?: "no RECALL of the grant";
+	since = now_ms();
+	why = attempt(open_exclusive, &busy)          ?:
+		      ends(c, TIMEOUT, slower(20000)) ?:
+							within(since, slower(7000), slower(15000));
+	if (why)
+		return why;
+	/* When it is taken down there. */
+	since = now_ms();
+	do {
+		why = attempt(open_exclusive, &ok);
+	} while (why && now_ms() < since + slower(10000));
+	return why;
+}
+
 /* One keeps the only segment: it is ended, and the peer that waits for it gets a key. */
 static const char *starved(struct conn *c, const void *arg)
 {
@@ -541,6 +578,7 @@ static struct slow {
 } slow[] = {
 	{ "RECALL that never gets a reply: BYE TIMEOUT in time", never_recall },
 	{ "RECALL of a grant that never gets a reply: BYE TIMEOUT in time", never_revoke },
+	{ "one that does not give way: BYE TIMEOUT in time, then another has it", never_give_way },
 	{ "RECALL that never gets a reply: the peer that waits for the segment gets its key",
 	  starved },
 	{ "SEGS of more segments than can be registered at a time: LIMIT", too_many_at_once },

@@ -174,12 +174,18 @@ static void on_message(void *priv, const struct krdma_received *message)
 static struct region *region_open(struct krdma_session_handle *session)
 {
 	struct region *region = kzalloc(sizeof(*region), GFP_KERNEL);
+	struct krdma_open_param open = {
+		.name = RACE_NAME,
+		.timeout_ms = 2000,
+		.event = on_event,
+		.priv = region,
+	};
 
 	if (!region || IS_ERR_OR_NULL(session)) {
 		kfree(region);
 		return NULL;
 	}
-	region->krdma = krdma_open(session, RACE_NAME, 0, 2000, on_event, region);
+	region->krdma = krdma_open(session, &open);
 	if (!IS_ERR(region->krdma))
 		return region;
 	kfree(region);

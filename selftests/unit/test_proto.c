@@ -723,15 +723,17 @@ static void test_failed_replies(void **state)
 	{
 		if (!(s->type & REPLY))
 			continue;
-		for (status = 1; status <= 10; status++) {
+		for (status = 1; status <= KRDMA_WIRE_STATUS_LAST + 1; status++) {
 			memset(bytes, 0, sizeof(bytes));
 			put(bytes, 4, s->type | status << 16);
 			put(bytes + 4, 4, HDR);
 			put(bytes + 8, 4, 9);
-			if (status == 10 || s->type == (REPLY | KRDMA_WIRE_MESSAGE)) {
+			if (status > KRDMA_WIRE_STATUS_LAST ||
+			    s->type == (REPLY | KRDMA_WIRE_MESSAGE)) {
 				refuse(bytes, HDR,
-				       status == 10 ? "unknown status" :
-						      "status in the reply to messages",
+				       status > KRDMA_WIRE_STATUS_LAST ?
+					       "unknown status" :
+					       "status in the reply to messages",
 				       "failed reply");
 				continue;
 			}
@@ -864,7 +866,7 @@ static void test_header_bit_flips(void **state)
 				right = type_flip_right(e, bytes[0]);
 			else if (at == 2 || at == 3) /* a failure is a header alone */
 				right = bytes[0] & REPLY && e->got == HDR &&
-					get(bytes + 2, 2) <= 8 &&
+					get(bytes + 2, 2) <= KRDMA_WIRE_STATUS_LAST &&
 					(get(bytes + 2, 2) || strcmp(e->name, "open-failed"));
 			else if (at == 12 || at == 13) /* messages received: the session knows */
 				right = true;
@@ -972,7 +974,6 @@ static const struct {
 	const char *cause;
 } reserved[] = {
 	{ "list-reply", 36, 4, "reserved bytes of a list entry are not zero" },
-	{ "open", 20, 4, "reserved bytes of an open are not zero" },
 	{ "digest-reply", 20, 4, "reserved bytes of a digest are not zero" },
 	{ "message", 36, 4, "reserved bytes of a message are not zero" },
 	{ "message-reply", 22, 2, "reserved bytes of the reply to a message are not zero" },
@@ -1017,7 +1018,8 @@ static const struct field {
 	{ "bye", 2, 2, 1, "status in a request" },
 	{ "open-failed", 2, 2, 8, NULL },
 	{ "open-failed", 2, 2, 9, NULL },
-	{ "open-failed", 2, 2, 10, "unknown status" },
+	{ "open-failed", 2, 2, 10, NULL },
+	{ "open-failed", 2, 2, 11, "unknown status" },
 	{ "open-failed", 2, 2, 0x100, "unknown status" },
 	{ "open-failed", 2, 2, 0xffff, "unknown status" },
 	{ "open-failed", 2, 2, 0, "shorter than its type" },
@@ -1057,6 +1059,13 @@ static const struct field {
 	{ "open", 16, 4, 0x17, NULL },
 	{ "open", 16, 4, 0x20, "unknown rights" },
 	{ "open", 16, 4, 0x80000000, "unknown rights" },
+	{ "open", 20, 4, 1, NULL },
+	{ "open", 20, 4, 2, NULL },
+	{ "open", 20, 4, 7, NULL },
+	{ "open", 20, 4, 4, "takeover without exclusive" },
+	{ "open", 20, 4, 5, "takeover without exclusive" },
+	{ "open", 20, 4, 8, "unknown flags of an open" },
+	{ "open", 20, 4, 0x80000000, "unknown flags of an open" },
 	{ "open-reply", 16, 8, 0, "export of no length" },
 	{ "open-reply", 16, 8, U64_MAX, NULL },
 	{ "open-reply", 24, 4, 0, NULL },
@@ -1165,7 +1174,7 @@ static const struct field {
 	{ "message-reply", 24, 4, U32_MAX, NULL },
 	{ "message-reply", 20, 2, 8, NULL },
 	{ "message-reply", 20, 2, 9, NULL },
-	{ "message-reply", 20, 2, 10, "unknown status" },
+	{ "message-reply", 20, 2, 11, "unknown status" },
 	{ "message-reply", 28, 2, 0xffff, "unknown status" },
 };
 
@@ -1571,8 +1580,9 @@ static void test_status_and_errno(void **state)
 		u16 status;
 		int err;
 	} pairs[] = {
-		{ 0, 0 },       { 1, -ENOENT }, { 2, -EACCES },     { 3, -ESTALE }, { 4, -EDQUOT },
-		{ 5, -ERANGE }, { 6, -ENOMEM }, { 7, -EOPNOTSUPP }, { 8, -EIO },    { 9, -EAGAIN },
+		{ 0, 0 },       { 1, -ENOENT }, { 2, -EACCES }, { 3, -ESTALE },
+		{ 4, -EDQUOT }, { 5, -ERANGE }, { 6, -ENOMEM }, { 7, -EOPNOTSUPP },
+		{ 8, -EIO },    { 9, -EAGAIN }, { 10, -EBUSY },
 	};
 	u32 i;
 

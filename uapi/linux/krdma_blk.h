@@ -22,11 +22,20 @@
 #define KRDMA_BLK_READ_ONLY (1U << 0)
 /* The disk is lost with its connection. */
 #define KRDMA_BLK_FAIL_FAST (1U << 1)
+/*
+ * Others may write to the export as well. Without this the target lets nobody else open it to
+ * write, nor lets this one if somebody has; a disk with KRDMA_BLK_READ_ONLY is always shared.
+ */
+#define KRDMA_BLK_SHARED (1U << 2)
+/* Others who have it open to write, or exclusively, are revoked. Not with KRDMA_BLK_SHARED. */
+#define KRDMA_BLK_TAKEOVER (1U << 3)
+/* The target may take keys back, and need not have the memory before it is used. */
+#define KRDMA_BLK_NOT_HELD (1U << 4)
 
 /**
  * struct krdma_blk_attach - KRDMA_BLK_ATTACH, make a disk of a peer's export
  * @size: sizeof(struct)
- * @flags: KRDMA_BLK_READ_ONLY, KRDMA_BLK_FAIL_FAST
+ * @flags: KRDMA_BLK_*
  * @dst: the peer; port 0 stands for 7471
  * @src: local address, or all zero for any
  * @name: of the export
@@ -46,10 +55,11 @@
  * An export that can't be written is a disk that can't be written. The bytes behind the last
  * whole block of the export are not in the disk.
  *
- * Errors: those of KRDMA_IOC_CONNECT and KRDMA_IOC_OPEN; EINVAL; EACCES, if the export can't
- * be read; ENOSPC, if it has less than one block; EOPNOTSUPP, if the peer's segments are smaller
- * than a block; ECANCELED, if it was detached by force meanwhile. EFAULT may leave a disk, which
- * KRDMA_BLK_LIST shows.
+ * Errors: those of KRDMA_IOC_CONNECT and KRDMA_IOC_OPEN, of which EBUSY and EDQUOT are about
+ * KRDMA_BLK_SHARED and KRDMA_BLK_NOT_HELD; EINVAL; EACCES, if the export can't be read; ENOSPC, if
+ * it has less than one block; EOPNOTSUPP, if the peer's segments are smaller than a block;
+ * ECANCELED, if it was detached by force meanwhile. EFAULT may leave a disk, which KRDMA_BLK_LIST
+ * shows.
  */
 struct krdma_blk_attach {
 	__u32 size;
@@ -107,7 +117,7 @@ enum krdma_blk_state {
  * struct krdma_blk_info - a disk
  * @disk: its number
  * @state: enum krdma_blk_state
- * @flags: KRDMA_BLK_READ_ONLY, also if the export can't be written; KRDMA_BLK_FAIL_FAST
+ * @flags: KRDMA_BLK_*; KRDMA_BLK_READ_ONLY also if the export can't be written
  * @openers: how often it is open
  * @bytes: its size
  * @block_size: bytes of a logical block

@@ -404,10 +404,26 @@ struct krdma_ioc_disconnect {
 	struct krdma_sockaddr peer;
 };
 
+/*
+ * The target keeps all memory of the export in place, and its keys, until the region is closed:
+ * no operation waits for a key, or has the target look for memory.
+ */
+#define KRDMA_OPEN_HELD (1U << 0)
+/*
+ * No other region may change the export's memory: an open that would be one of two fails with
+ * EBUSY. Regions with KRDMA_RIGHT_READ and KRDMA_RIGHT_MESSAGE alone may be there beside it.
+ */
+#define KRDMA_OPEN_EXCLUSIVE (1U << 1)
+/*
+ * With KRDMA_OPEN_EXCLUSIVE: regions that are in the way are revoked. When the call succeeds,
+ * no operation of theirs can change the memory any more.
+ */
+#define KRDMA_OPEN_TAKEOVER (1U << 2)
+
 /**
  * struct krdma_ioc_open - KRDMA_IOC_OPEN, open a peer's export
  * @size: sizeof(struct krdma_ioc_open)
- * @flags: must be 0
+ * @flags: KRDMA_OPEN_*, for root alone (EPERM; EACCES if the peer thinks otherwise)
  * @session: id of a session
  * @rights: requested KRDMA_RIGHT_*, all of which must be available; 0 for every right of
  *	the export
@@ -418,9 +434,13 @@ struct krdma_ioc_disconnect {
  *	without KRDMA_CONNECT_MESSAGES; if @rights has one of these, the call fails
  *	with EOPNOTSUPP
  * @id: out: the region
- * @timeout_ms: give up after this many milliseconds; 0 means 10,000
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000, or 40,000 with
+ *	KRDMA_OPEN_HELD or KRDMA_OPEN_TAKEOVER
  * @reserved: must be 0
  * @name: name of the export
+ *
+ * EDQUOT: the target can't hold it: all but an eighth of the segments of the export, and of
+ * those of a session, may be held. EBUSY: others are in the way.
  */
 struct krdma_ioc_open {
 	__u32 size;
@@ -1030,6 +1050,8 @@ struct krdma_path_info {
  * @name: name
  * @messages: messages in the message queue
  * @senders_waiting: sessions and regions that wait for room in the message queue
+ * @held: segments that peers hold: they are not recalled
+ * @exclusive: grants that are exclusive: 0 or 1
  */
 struct krdma_export_info {
 	__aligned_u64 length;
@@ -1044,10 +1066,15 @@ struct krdma_export_info {
 	char name[KRDMA_NAME_MAX];
 	__u32 messages;
 	__u32 senders_waiting;
+	__u32 held;
+	__u32 exclusive;
 };
 
 /* The export was revoked or the session lost: operations fail. */
 #define KRDMA_REGION_STALE (1U << 0)
+/* It was opened with KRDMA_OPEN_HELD, with KRDMA_OPEN_EXCLUSIVE. */
+#define KRDMA_REGION_HELD      (1U << 1)
+#define KRDMA_REGION_EXCLUSIVE (1U << 2)
 
 /**
  * struct krdma_region_info - a region: a peer's export opened here

@@ -18,6 +18,9 @@ enum {
 	OPT_BLOCK_SIZE = OPT_LONG_ONLY,
 	OPT_DEPTH,
 	OPT_QUEUES,
+	OPT_SHARED,
+	OPT_TAKEOVER,
+	OPT_NO_HOLD,
 	OPT_TIMEOUT
 };
 
@@ -59,6 +62,9 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 {
 	static const struct option options[] = {
 		{ "read-only", no_argument, NULL, 'r' },
+		{ "shared", no_argument, NULL, OPT_SHARED },
+		{ "takeover", no_argument, NULL, OPT_TAKEOVER },
+		{ "no-hold", no_argument, NULL, OPT_NO_HOLD },
 		{ "block-size", required_argument, NULL, OPT_BLOCK_SIZE },
 		{ "queues", required_argument, NULL, OPT_QUEUES },
 		{ "depth", required_argument, NULL, OPT_DEPTH },
@@ -75,6 +81,15 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 		switch (c) {
 		case 'r':
 			cmd->flags |= KRDMA_BLK_READ_ONLY;
+			break;
+		case OPT_SHARED:
+			cmd->flags |= KRDMA_BLK_SHARED;
+			break;
+		case OPT_TAKEOVER:
+			cmd->flags |= KRDMA_BLK_TAKEOVER;
+			break;
+		case OPT_NO_HOLD:
+			cmd->flags |= KRDMA_BLK_NOT_HELD;
 			break;
 		case OPT_BLOCK_SIZE:
 			if (parse_size(optarg, &size) || (size != 512 && size != 4096))
@@ -105,7 +120,27 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 		if (rc)
 			return rc;
 	}
+	if ((cmd->flags & KRDMA_BLK_TAKEOVER) &&
+	    (cmd->flags & (KRDMA_BLK_SHARED | KRDMA_BLK_READ_ONLY)))
+		return usage_error("--takeover is for one that nobody else writes to");
 	return argc - optind == 1 ? -1 : usage_error("one export is needed");
+}
+
+/* Why there is no disk. Return: the exit status */
+static int attach_fail(int err)
+{
+	switch (err) {
+	case ENOSPC:
+		return fail("the export has less than one block");
+	case EBUSY:
+		return fail(
+			"it is open elsewhere, and one of the two must be the only one that writes: "
+			"see --shared and --takeover");
+	case EDQUOT:
+		return fail("the peer can't set it aside, which needs more segments (krdma export "
+			    "--max-segments) or memory that peers may take: or see --no-hold");
+	}
+	return fail("%s", strerror(err));
 }
 
 /*
@@ -154,8 +189,7 @@ static int attach_run(int argc, char **argv)
 		cmd.flags |= KRDMA_BLK_FAIL_FAST;
 	rc = attach_probe(krdma, &spec, connect, &cmd);
 	if (!rc && ioctl(fd, KRDMA_BLK_ATTACH, &cmd))
-		rc = errno == ENOSPC ? fail("the export has less than one block") :
-				       fail("%s", strerror(errno));
+		rc = attach_fail(errno);
 	krdma_free(krdma);
 	close(fd);
 	if (rc)
@@ -234,7 +268,8 @@ static int detach_run(int argc, char **argv)
 static void blk_fill(struct json_object *object, const struct krdma_blk_info *info)
 {
 	static const char *const states[] = { "live", "lost", "revoked", "attaching", "detaching" };
-	static const char *const flags[] = { "read-only", "fail-fast" };
+	static const char *const flags[] = { "read-only", "fail-fast", "shared", "takeover",
+					     "not-held" };
 	char device[32];
 
 	snprintf(device, sizeof(device), "/dev/" PREFIX "%u", info->disk);
@@ -335,10 +370,13 @@ const struct command cmd_blk = {
 		 "       krdma blk list",
 	.summary = "use the memory of another host as a disk",
 	.help = "attach makes a block device of an export, and prints its name. The peer's memory is\n"
-		"volatile: the disk is lost with it. Two hosts that write to one disk destroy its file\n"
-		"system. The module krdma_blk is needed.\n\n"
+		"volatile: the disk is lost with it. The peer sets the memory aside, and nobody else may\n"
+		"write to it. The module krdma_blk is needed.\n\n"
 		"attach:\n"
-		"  -r, --read-only     no writing, even if the export could be written\n"
+		"  -r, --read-only     no writing, even if the export could be written; others may write\n"
+		"  --shared            others may write as well; most file systems do not bear that\n"
+		"  --takeover          revoke others who may write: the host before, for example\n"
+		"  --no-hold           the peer need not have the memory before it is used\n"
 		"  --block-size SIZE   of a logical block, 512 (default) or 4096\n"
 		"  --queues N          hardware queues (default: one for each processor, 8 at most)\n"
 		"  --depth N           requests of a queue under way (default 128)\n"

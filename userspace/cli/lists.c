@@ -331,6 +331,8 @@ static void export_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "segments", info->segments);
 	json_add_count(object, "max_segments", info->max_segments);
 	json_add_count(object, "recalls", info->recalls);
+	json_add_count(object, "held", info->held);
+	json_add_count(object, "exclusive", info->exclusive);
 	json_add_count(object, "messages", info->messages);
 	json_add_count(object, "senders_waiting", info->senders_waiting);
 }
@@ -340,7 +342,7 @@ const struct list list_exports = {
 	ARRAY_SIZE(export_fields), export_fill,
 };
 
-static const char *const region_flags[] = { "stale" };
+static const char *const region_flags[] = { "stale", "held", "exclusive" };
 
 static const struct field region_fields[] = {
 	{ "name", FIELD_TEXT, false },   { "session", FIELD_COUNT, false },

@@ -455,6 +455,23 @@ int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, u
 		      uint32_t timeout_ms, struct krdma_region *region);
 
 /**
+ * krdma_open_region_flags() - open a peer's export, held or exclusively
+ * @krdma: the handle
+ * @session: id of a session with the peer
+ * @name: name of the export
+ * @rights: as for krdma_open_region()
+ * @flags: KRDMA_OPEN_*
+ * @timeout_ms: give up after this many milliseconds; 0 for the default
+ * @region: out: the region
+ *
+ * Return: 0; -EBUSY if others are in the way, -EDQUOT if the peer can't hold it, -EPERM
+ * without root, or as krdma_open_region().
+ */
+int krdma_open_region_flags(struct krdma *krdma, uint32_t session, const char *name,
+			    uint32_t rights, uint32_t flags, uint32_t timeout_ms,
+			    struct krdma_region *region);
+
+/**
  * krdma_register_buffer() - pin memory once, to use it in many operations
  * @krdma: the handle
  * @addr: start of the memory; no alignment needed

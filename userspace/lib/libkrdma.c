@@ -331,8 +331,16 @@ int krdma_ping(struct krdma *krdma, uint32_t session, uint32_t length, uint32_t 
 int krdma_open_region(struct krdma *krdma, uint32_t session, const char *name, uint32_t rights,
 		      uint32_t timeout_ms, struct krdma_region *region)
 {
+	return krdma_open_region_flags(krdma, session, name, rights, 0, timeout_ms, region);
+}
+
+int krdma_open_region_flags(struct krdma *krdma, uint32_t session, const char *name,
+			    uint32_t rights, uint32_t flags, uint32_t timeout_ms,
+			    struct krdma_region *region)
+{
 	struct krdma_ioc_open arg = {
 		.size = sizeof(arg),
+		.flags = flags,
 		.session = session,
 		.rights = rights,
 		.timeout_ms = timeout_ms,

@@ -147,6 +147,10 @@ static int kbench_connect(void)
 {
 	struct sockaddr_storage src, dst;
 	struct krdma_connect_param param = { .dst = &dst, .src = &src };
+	struct krdma_open_param open = {
+		.name = kbench_name,
+		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
+	};
 	u32 i;
 	int rc;
 
@@ -158,8 +162,7 @@ static int kbench_connect(void)
 	kb.session = krdma_connect(kb.client, &param);
 	if (IS_ERR(kb.session))
 		return PTR_ERR(kb.session);
-	kb.region = krdma_open(kb.session, kbench_name, KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE, 0,
-			       NULL, NULL);
+	kb.region = krdma_open(kb.session, &open);
 	if (IS_ERR(kb.region))
 		return PTR_ERR(kb.region);
 	for (i = 0; i < RUN_SLOTS; i++)
