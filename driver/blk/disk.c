@@ -61,6 +61,12 @@ struct krdma_disk {
 	struct krdma_disk_queue queues[KRDMA_BLK_QUEUES_MAX];
 };
 
+/* Of a path. */
+struct krdma_disk_addrs {
+	struct sockaddr_storage dst;
+	struct sockaddr_storage src;
+};
+
 static DEFINE_MUTEX(krdma_disks_lock);
 static LIST_HEAD(krdma_disks);
 static DEFINE_IDA(krdma_disk_ids);
@@ -238,7 +244,7 @@ static void krdma_disk_event(void *priv, enum krdma_event event)
 }
 
 /* Return: 0 or -EINVAL */
-static int krdma_disk_addr(struct krdma_sockaddr *in, struct sockaddr_storage *out)
+static int krdma_disk_addr(const struct krdma_sockaddr *in, struct sockaddr_storage *out)
 {
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
@@ -261,6 +267,51 @@ static int krdma_disk_addr(struct krdma_sockaddr *in, struct sockaddr_storage *o
 	return -EINVAL;
 }
 
+/* A path from @src, or from any address. Return: 0 or -EINVAL */
+static int krdma_disk_path(struct krdma_disk_addrs *addrs, struct krdma_path_param *path,
+			   const struct krdma_sockaddr *dst, const struct krdma_sockaddr *src)
+{
+	int rc = krdma_disk_addr(dst, &addrs->dst);
+
+	path->dst = &addrs->dst;
+	if (rc || !memchr_inv(src, 0, sizeof(*src)))
+		return rc;
+	path->src = &addrs->src;
+	return krdma_disk_addr(src, &addrs->src);
+}
+
+/* Return: the session, or an ERR_PTR */
+static struct krdma_session_handle *krdma_disk_connect(struct krdma_disk *kd)
+{
+	const struct krdma_blk_attach *param = &kd->param;
+	struct krdma_path_param path[KRDMA_PATHS_MAX] = {};
+	struct krdma_connect_param connect = {
+		.flags = param->flags & KRDMA_BLK_FAIL_FAST ? KRDMA_CONNECT_FAIL_FAST : 0,
+		.resume_s = param->resume_s,
+		.keepalive_s = param->keepalive_s,
+		.policy = param->policy,
+		.npaths = param->npaths,
+		.paths = path + 1,
+	};
+	struct krdma_session_handle *session = ERR_PTR(-ENOMEM);
+	struct krdma_disk_addrs *addrs = kcalloc(KRDMA_PATHS_MAX, sizeof(*addrs), GFP_KERNEL);
+	u32 i;
+	int rc;
+
+	if (!addrs)
+		return session;
+	rc = krdma_disk_path(&addrs[0], &path[0], &param->dst, &param->src);
+	for (i = 0; !rc && i < param->npaths; i++)
+		rc = krdma_disk_path(&addrs[i + 1], &path[i + 1], &param->paths[i].dst,
+				     &param->paths[i].src);
+	kd->dst = addrs[0].dst;
+	connect.dst = path[0].dst;
+	connect.src = path[0].src;
+	session = rc ? ERR_PTR(rc) : krdma_connect(kd->client, &connect);
+	kfree(addrs);
+	return session;
+}
+
 /* Values, and their defaults. Return: 0 or -EINVAL */
 static int krdma_disk_check(struct krdma_blk_attach *cmd)
 {
@@ -271,7 +322,10 @@ static int krdma_disk_check(struct krdma_blk_attach *cmd)
 	if (cmd->reserved || cmd->block_size < SECTOR_SIZE || cmd->block_size > PAGE_SIZE ||
 	    !is_power_of_2(cmd->block_size) || cmd->queues > KRDMA_BLK_QUEUES_MAX ||
 	    cmd->depth > KRDMA_BLK_DEPTH_MAX || cmd->timeout_s > KRDMA_BLK_TIMEOUT_MAX ||
-	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name))
+	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name) ||
+	    cmd->npaths > ARRAY_SIZE(cmd->paths) ||
+	    memchr_inv(cmd->paths + cmd->npaths, 0,
+		       (ARRAY_SIZE(cmd->paths) - cmd->npaths) * sizeof(cmd->paths[0])))
 		return -EINVAL;
 	if (cmd->flags & KRDMA_BLK_READ_ONLY)
 		cmd->flags |= KRDMA_BLK_SHARED;
@@ -292,13 +346,6 @@ static u32 krdma_disk_open_flags(const struct krdma_blk_attach *param)
 static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 {
 	struct krdma_blk_attach *param = &kd->param;
-	struct sockaddr_storage src = {};
-	struct krdma_connect_param connect = {
-		.dst = &kd->dst,
-		.flags = param->flags & KRDMA_BLK_FAIL_FAST ? KRDMA_CONNECT_FAIL_FAST : 0,
-		.resume_s = param->resume_s,
-		.keepalive_s = param->keepalive_s,
-	};
 	struct krdma_open_param open = {
 		.name = param->name,
 		.rights = param->flags & KRDMA_BLK_READ_ONLY ? KRDMA_RIGHT_READ : 0,
@@ -309,17 +356,10 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	int rc;
 
 	param->dst.port = param->dst.port ?: KRDMA_DEFAULT_PORT;
-	rc = krdma_disk_addr(&param->dst, &kd->dst);
-	if (!rc && memchr_inv(&param->src, 0, sizeof(param->src))) {
-		rc = krdma_disk_addr(&param->src, &src);
-		connect.src = &src;
-	}
-	if (rc)
-		return rc;
 	kd->client = krdma_client_create(net);
 	if (IS_ERR(kd->client))
 		return PTR_ERR(kd->client);
-	kd->session = krdma_connect(kd->client, &connect);
+	kd->session = krdma_disk_connect(kd);
 	if (IS_ERR(kd->session))
 		return PTR_ERR(kd->session);
 	kd->region = krdma_open(kd->session, &open);

@@ -168,7 +168,7 @@ static void krdma_handle_leave(struct krdma_ctx *ctx, struct krdma_handle *h)
 }
 
 /* Nobody finds it by its id. A region ends now, though its operations hold the handle. */
-static void krdma_handle_end(struct krdma_ctx *ctx, struct krdma_handle *h)
+static void krdma_handle_end(struct krdma_ctx *ctx, struct krdma_handle *h, bool waits)
 {
 	krdma_handle_leave(ctx, h);
 	/* ORDER: no lane takes the next object of this id for it. */
@@ -176,7 +176,7 @@ static void krdma_handle_end(struct krdma_ctx *ctx, struct krdma_handle *h)
 	atomic_dec(&ctx->nhandles);
 	if (h->type == KRDMA_HANDLE_REGION && !IS_ERR(h->region)) {
 		kref_get(&h->region->ref);
-		krdma_region_close(h->region);
+		krdma_region_close(h->region, waits);
 		krdma_session_leave(h->region->sess);
 	}
 	krdma_handle_put(h);
@@ -205,7 +205,7 @@ int krdma_handle_remove(struct krdma_ctx *ctx, u32 id, struct krdma_handle *h)
 	xa_unlock(&ctx->handles);
 	if (!h)
 		return -ENOENT;
-	krdma_handle_end(ctx, h);
+	krdma_handle_end(ctx, h, true);
 	return 0;
 }
 
@@ -312,7 +312,7 @@ static void krdma_ctx_close_work(struct work_struct *work)
 	krdma_listeners_drop(ctx);
 	krdma_submit_close(ctx);
 	xa_for_each(&ctx->handles, id, h)
-		krdma_handle_end(ctx, h);
+		krdma_handle_end(ctx, h, false);
 	xa_destroy(&ctx->handles);
 	krdma_ctx_put(ctx);
 }

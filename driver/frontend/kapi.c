@@ -288,7 +288,7 @@ void krdma_close(struct krdma_region_handle *handle)
 	krdma_region_unwatch(handle->region, &handle->watch);
 	cancel_work_sync(&handle->event_work);
 	sess = handle->region->sess;
-	krdma_region_close(handle->region);
+	krdma_region_close(handle->region, true);
 	krdma_session_leave(sess);
 	krdma_client_put(handle->client);
 	kfree(handle);
@@ -368,6 +368,8 @@ static void krdma_region_end(struct krdma_region_handle *handle, bool abort)
 	struct krdma_transfer *x;
 	u32 i;
 
+	if (abort)
+		WRITE_ONCE(handle->region->aborted, true);
 	/* ORDER: first, for those that move from one channel to another meanwhile. */
 	atomic_inc(&handle->submitter.cancels);
 	krdma_for_each_channel(ch, handle->region->sess, i) {

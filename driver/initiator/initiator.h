@@ -343,6 +343,7 @@ struct krdma_region {
 	int err;                  /* -ESTALE and the like: no more transfers; read without it */
 	bool replied;             /* the OPEN has its reply */
 	bool revoked;             /* the target closed the grant itself */
+	bool aborted;             /* what failed may arrive as long as the target has the grant */
 	bool closing;             /* ->grace has begun, and may be over */
 	struct list_head watches; /* krdma_watch.node */
 
@@ -376,7 +377,7 @@ struct krdma_region {
 extern const struct krdma_role_ops krdma_initiator_ops;
 struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
 				       u32 flags, u32 timeout_ms, struct krdma_error *error);
-void krdma_region_close(struct krdma_region *region);
+void krdma_region_close(struct krdma_region *region, bool waits);
 void krdma_region_put(struct krdma_region *region);
 void krdma_region_put_soft(struct krdma_region *region);
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error);

@@ -197,7 +197,8 @@ static bool krdma_segment_known(struct krdma_region *region, u32 path, u64 index
 	if (xa_load(&region->paths[path].keys, index))
 		return true;
 	list_for_each_entry(segs, &region->segs, node)
-		if (segs->path == path && krdma_range_has(segs->first, segs->count, index))
+		if (segs->path == path && segs->epoch == region->sess->paths[path].epoch &&
+		    krdma_range_has(segs->first, segs->count, index))
 			return true;
 	return false;
 }
@@ -469,7 +470,7 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	struct krdma_region_path *rp = &region->paths[segs->path];
 	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch;
-	bool more = false, lacks;
+	bool more = false, lacks, old;
 	u32 i;
 
 	if (msg && !READ_ONCE(region->err)) {
@@ -482,11 +483,13 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	/* ORDER: before those that wait look for it again. */
 	list_del(&segs->node);
 	lacks = err || !msg || krdma_wire_entries(msg) < segs->count;
-	if (lacks || segs->needed)
+	/* It says nothing of what is registered by now. */
+	old = segs->epoch != sess->paths[segs->path].epoch;
+	if (!old && (lacks || segs->needed))
 		rp->scarce = lacks;
-	if (err || !msg)
+	if (!old && (err || !msg))
 		krdma_region_ahead_stop(rp, segs->first);
-	else if (krdma_wire_entries(msg) < segs->count)
+	else if (!old && krdma_wire_entries(msg) < segs->count)
 		krdma_region_ahead_stop(rp, segs->first + krdma_wire_entries(msg));
 	for (i = 0; i < sess->npaths; i++)
 		more |= krdma_region_ahead(&region->paths[i]);
@@ -533,15 +536,13 @@ static void krdma_region_held(struct krdma_rpc *rpc, const union krdma_wire_msg 
 }
 
 /* Have keys of segments, all that are named. */
-static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, unsigned long until)
+static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, u32 timeout_ms)
 {
 	struct krdma_session *sess = segs->region->sess;
 	struct krdma_wire_segs *msg;
 	struct krdma_credit credit;
-	u32 left = jiffies_to_msecs(max_t(long, until - jiffies, 0));
-	int rc;
+	int rc = krdma_credit_wait(sess, &credit, timeout_ms);
 
-	rc = krdma_credit_wait(sess, &credit, left);
 	if (rc)
 		return rc;
 	msg = krdma_credit_build(&credit, KRDMA_WIRE_SEGS, sizeof(*msg), 0);
@@ -550,8 +551,7 @@ static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, unsigned long unt
 	msg->first = cpu_to_le64(segs->first);
 	msg->count = cpu_to_le32(segs->needed);
 	msg->path = cpu_to_le16(segs->path);
-	left = jiffies_to_msecs(max_t(long, until - jiffies, 0));
-	return krdma_rpc_wait(sess, &credit, krdma_region_held, segs, left, NULL);
+	return krdma_rpc_wait(sess, &credit, krdma_region_held, segs, timeout_ms, NULL);
 }
 
 /* The next keys of a path that are not there. Return: false if all are */
@@ -578,23 +578,34 @@ static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_seg
 /**
  * krdma_region_hold - have all keys of a region
  * @region: region that the target holds
- * @until: jiffies
+ * @timeout_ms: how long to wait for each reply
  *
- * Of a path that is away they are requested when it is back.
+ * Those of a path that is not up are requested when it is, but not of the one that the first
+ * channel has.
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
-int krdma_region_hold(struct krdma_region *region, unsigned long until)
+int krdma_region_hold(struct krdma_region *region, u32 timeout_ms)
 {
 	struct krdma_segs_rpc segs = { .region = region };
+	struct krdma_session *sess = region->sess;
+	unsigned long until = jiffies + msecs_to_jiffies(timeout_ms);
 	int rc = 0;
 
-	for (; !rc && segs.path < region->sess->npaths; segs.path++) {
+	for (; !rc && segs.path < sess->npaths; segs.path++) {
 		segs.first = 0;
-		while (!rc && krdma_region_hold_next(region, &segs))
-			rc = krdma_region_hold_segs(&segs, until);
-		if (rc == -EAGAIN)
+		while (!rc && krdma_region_hold_next(region, &segs)) {
+			rc = krdma_region_hold_segs(&segs, timeout_ms);
+			if (rc != -EAGAIN || READ_ONCE(sess->ch->path)->index != segs.path ||
+			    time_after(jiffies, until))
+				continue;
+			/* It comes back, or the session ends. */
+			if (!schedule_timeout_killable(msecs_to_jiffies(KRDMA_AWAY_MS)))
+				rc = 0;
+			segs.first = 0;
+		}
+		if (rc == -EAGAIN && READ_ONCE(sess->ch->path)->index != segs.path)
 			rc = 0;
 	}
 	return rc ?: READ_ONCE(region->err);

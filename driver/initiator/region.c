@@ -293,37 +293,33 @@ static void krdma_region_close_work(struct work_struct *work)
 	krdma_region_unlist(region);
 }
 
-static bool krdma_region_gone(struct krdma_region *region)
-{
-	const struct krdma_session *sess = region->sess;
-
-	return list_empty_careful(&region->node) || READ_ONCE(sess->resuming) ||
-	       krdma_session_over(sess);
-}
-
-/* Until the target knows that it is closed, unless that takes a connection that is lost. */
+/* Until the target knows that it is closed; but not for long. */
 static void krdma_region_closed_wait(struct krdma_region *region)
 {
 	u32 ms = KRDMA_CLOSED_MS * region->sess->timeout_scale;
 
-	wait_event_killable_timeout(region->sess->wait, krdma_region_gone(region),
+	wait_event_killable_timeout(region->sess->wait,
+				    list_empty_careful(&region->node) ||
+					    krdma_session_over(region->sess),
 				    msecs_to_jiffies(ms));
 }
 
 /**
  * krdma_region_close - a handle of the region ends
  * @region: the region; with the last handle the target is notified, in a work
+ * @waits: the caller can wait for some seconds
  *
- * Waits for that if the region is exclusive: the next one may open it.
+ * Waits for that, if the caller can and the region is exclusive, as the next one may open it then;
+ * or if operations were aborted.
  *
  * Context: process. The handle's reference is put.
  */
-void krdma_region_close(struct krdma_region *region)
+void krdma_region_close(struct krdma_region *region, bool waits)
 {
-	bool waits = region->flags & KRDMA_OPEN_EXCLUSIVE;
 	struct krdma_session *sess = region->sess;
 	bool last;
 
+	waits = waits && ((region->flags & KRDMA_OPEN_EXCLUSIVE) || READ_ONCE(region->aborted));
 	if (waits)
 		kref_get(&region->ref);
 	spin_lock_bh(&sess->lock);
@@ -336,10 +332,10 @@ void krdma_region_close(struct krdma_region *region)
 		queue_work(krdma_rpc_wq, &region->close_work);
 	else
 		krdma_region_put(region);
-	if (waits) {
+	if (waits && last)
 		krdma_region_closed_wait(region);
+	if (waits)
 		krdma_region_put(region);
-	}
 }
 
 static struct krdma_region *krdma_region_share(struct krdma_session *sess, const char *name,
@@ -616,7 +612,8 @@ out:
  * @name: name of the export
  * @rights: wanted, 0 for all it has
  * @flags: KRDMA_OPEN_*
- * @timeout_ms: how long to wait, 0 for the default
+ * @timeout_ms: how long to wait, 0 for the default; as long again for each request of keys that
+ *	are held
  * @error: explanation
  *
  * Context: process.
@@ -627,6 +624,7 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 				       u32 flags, u32 timeout_ms, struct krdma_error *error)
 {
 	bool takes_long = flags & (KRDMA_OPEN_HELD | KRDMA_OPEN_TAKEOVER);
+	unsigned long again = msecs_to_jiffies(KRDMA_TAKEOVER_MS);
 	struct krdma_region *region;
 	unsigned long until;
 	int rc;
@@ -643,22 +641,25 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	timeout_ms = timeout_ms ?: krdma_default_ms(0) * (takes_long ? KRDMA_OPEN_LONG : 1);
 	timeout_ms = min(timeout_ms, KRDMA_FOREVER_MS);
 	until = jiffies + msecs_to_jiffies(timeout_ms);
-	do {
+	for (;;) {
+		krdma_error_init(error);
 		if (READ_ONCE(sess->drains))
 			return ERR_PTR(krdma_session_explain(sess, sess->ch, -ENOTCONN, error));
 		region = krdma_region_open_once(sess, name, rights, flags, until, error);
+		if (region != ERR_PTR(-EBUSY) || !(flags & KRDMA_OPEN_TAKEOVER) ||
+		    time_after(jiffies + again, until))
+			break;
 		/* The others give way, in their time. */
-	} while (region == ERR_PTR(-EBUSY) && (flags & KRDMA_OPEN_TAKEOVER) &&
-		 time_before(jiffies, until) &&
-		 !schedule_timeout_killable(msecs_to_jiffies(KRDMA_TAKEOVER_MS)) &&
-		 !fatal_signal_pending(current));
+		if (schedule_timeout_killable(again))
+			break;
+	}
 	if (IS_ERR(region) || !(flags & KRDMA_OPEN_HELD))
 		return region;
-	rc = krdma_region_hold(region, until);
+	rc = krdma_region_hold(region, timeout_ms);
 	if (!rc)
 		return region;
 	rc = krdma_region_explain(region, rc, error);
-	krdma_region_close(region);
+	krdma_region_close(region, true);
 	return ERR_PTR(rc);
 }
 

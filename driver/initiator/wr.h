@@ -111,7 +111,7 @@ void krdma_region_keys_init(struct krdma_region *region);
 void krdma_region_keys_free(struct krdma_region *region);
 void krdma_region_keys_void(struct krdma_region *region, u32 path);
 void krdma_region_hold_path(struct krdma_region *region, u32 path);
-int krdma_region_hold(struct krdma_region *region, unsigned long until);
+int krdma_region_hold(struct krdma_region *region, u32 timeout_ms);
 void krdma_region_path_changed(struct krdma_region *region, struct krdma_channel *ch);
 
 /**

@@ -138,7 +138,7 @@ struct krdma_session {
 	enum krdma_session_state state;
 	bool resuming;          /* the first channel is lost, and may come back */
 	unsigned long lost_at;  /* jiffies: since when */
-	u32 revoked;            /* grants of exports that are gone; krdma_exports_lock */
+	u32 revoked;            /* grants that are to end; krdma_exports_lock */
 	bool shed;              /* others wait for segments of it; likewise */
 	u32 beginning;          /* channels with ->beginning */
 	bool leaving;           /* a BYE is on its way, or a second is not over */

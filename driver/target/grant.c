@@ -104,9 +104,19 @@ void krdma_grant_over(struct krdma_grant *grant)
 /* May one of them not be there beside the other? */
 static bool krdma_grants_collide(const struct krdma_grant *one, const struct krdma_grant *other)
 {
-	return (one->exclusive && other->exclusive) ||
-	       (one->exclusive && krdma_rights_change(other->rights)) ||
+	return (one->exclusive && krdma_rights_change(other->rights)) ||
 	       (other->exclusive && krdma_rights_change(one->rights));
+}
+
+/* Does another session wait until those that are in its way have ended? */
+static bool krdma_grant_taken(const struct krdma_grant *grant)
+{
+	const struct krdma_export *export = grant->export;
+	u32 ms = KRDMA_TAKER_MS * grant->sess->timeout_scale;
+
+	return export->taker && export->taker != grant->sess->serial &&
+	       (grant->exclusive || krdma_rights_change(grant->rights)) &&
+	       time_before(jiffies, export->taken + msecs_to_jiffies(ms));
 }
 
 /* Return: 0; or -EBUSY: another grant excludes it, which is revoked if it is taken over */
@@ -116,39 +126,52 @@ static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 	struct krdma_grant *other;
 	int rc = 0;
 
+	if (!takeover && krdma_grant_taken(grant))
+		return -EBUSY;
 	list_for_each_entry(other, &export->grants, export_node) {
 		if (!krdma_grants_collide(grant, other))
 			continue;
 		rc = -EBUSY;
 		if (!takeover)
-			break;
+			return rc;
 		if (!other->revoke)
 			pr_info_ratelimited("krdma_mover: %pISpc takes '%s' over from %pISpc\n",
 					    &grant->sess->dst, export->name, &other->sess->dst);
 		krdma_grant_over(other);
 	}
-	if (rc && takeover)
+	if (rc) {
+		export->taker = grant->sess->serial;
+		export->taken = jiffies;
 		krdma_segments_wake();
+	} else if (takeover) {
+		export->taker = 0;
+	}
 	return rc;
 }
 
 /*
  * Segments that are never recalled: an eighth of what the export and the session may have, and
- * at least one, is left for those that are. Return: 0 or -EDQUOT
+ * at least one, is left for those that are. What is taken over counts no more. Return: how many
+ * the grant has, or -EDQUOT
  */
-static int krdma_grant_hold(struct krdma_grant *grant)
+static int krdma_grant_holds(const struct krdma_grant *grant, bool takeover)
 {
-	struct krdma_session *sess = grant->sess;
-	struct krdma_export *export = grant->export;
+	const struct krdma_session *sess = grant->sess;
+	const struct krdma_export *export = grant->export;
 	u64 n = krdma_segments(export->length, sess->segment_shift);
+	u32 held = export->held, mine = sess->nheld;
+	const struct krdma_grant *other;
 
-	if (n > krdma_hold_max(export->max_segments) - export->held ||
-	    n > krdma_hold_max(KRDMA_SESSION_SEGMENTS) - sess->nheld)
+	list_for_each_entry(other, &export->grants, export_node) {
+		if (!takeover || !krdma_grants_collide(grant, other))
+			continue;
+		held -= other->held;
+		mine -= other->sess == sess ? other->held : 0;
+	}
+	if (n > krdma_hold_max(export->max_segments) - held ||
+	    n > krdma_hold_max(KRDMA_SESSION_SEGMENTS) - mine)
 		return -EDQUOT;
-	grant->held = n;
-	export->held += n;
-	sess->nheld += n;
-	return 0;
+	return n;
 }
 
 /**
@@ -164,7 +187,8 @@ static int krdma_grant_hold(struct krdma_grant *grant)
  */
 int krdma_grant_admit(struct krdma_grant *grant, u32 flags)
 {
-	int rc;
+	bool takeover = flags & KRDMA_WIRE_OPEN_TAKEOVER;
+	int rc, held = 0;
 
 	lockdep_assert_held(&krdma_exports_lock);
 	if (flags && !uid_eq(grant->sess->uid, GLOBAL_ROOT_UID))
@@ -173,10 +197,18 @@ int krdma_grant_admit(struct krdma_grant *grant, u32 flags)
 	if ((flags & KRDMA_WIRE_OPEN_HELD) && !(grant->rights & ~KRDMA_RIGHT_MESSAGE))
 		return -EACCES;
 	grant->exclusive = flags & KRDMA_WIRE_OPEN_EXCLUSIVE;
-	rc = krdma_grant_exclude(grant, flags & KRDMA_WIRE_OPEN_TAKEOVER);
-	if (!rc && (flags & KRDMA_WIRE_OPEN_HELD))
-		rc = krdma_grant_hold(grant);
-	return rc;
+	/* ORDER: nobody is revoked for what fails then. */
+	if (flags & KRDMA_WIRE_OPEN_HELD)
+		held = krdma_grant_holds(grant, takeover);
+	if (held < 0)
+		return held;
+	rc = krdma_grant_exclude(grant, takeover);
+	if (rc)
+		return rc;
+	grant->held = held;
+	grant->export->held += held;
+	grant->sess->nheld += held;
+	return 0;
 }
 
 /**
@@ -471,7 +503,7 @@ static int krdma_segment_shed_wait(struct krdma_grant *grant, u32 n, u32 release
 
 /*
  * Have some of the export given back, or be content with what has been since export->released
- * was @released. Who is slow to give back makes nobody slow who has some to give itself.
+ * was @released. A session that has segments of its own to recall does not wait for a slow peer.
  * Return: >0, or a negative errno
  */
 static int krdma_segment_give(struct krdma_grant *grant, u32 n, u32 released, unsigned long until)
@@ -553,18 +585,16 @@ static struct krdma_seg *krdma_segment_key(struct krdma_seg *seg, struct krdma_p
  * @index: segment, of the export
  * @path: path that it is for, with a device
  * @needed: make room for it, if that is what it takes
+ * @until: jiffies: how long to wait for others to give theirs back
  *
  * Context: the session's service. Waits for the peer, and for others.
  * Return: the segment, NULL if it is not @needed and there is no room, or an
  *	ERR_PTR
  */
 struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, struct krdma_path *path,
-				    bool needed)
+				    bool needed, unsigned long until)
 {
 	struct krdma_seg *seg = xa_load(&grant->segs, index);
-	/* Longer than a RECALL that gets no reply, which ends the other session. */
-	unsigned long until =
-		jiffies + msecs_to_jiffies(KRDMA_SHED_MS * grant->sess->ch->timeout_scale);
 	u32 released;
 	int rc;
 

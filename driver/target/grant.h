@@ -8,6 +8,8 @@
 /* Times, milliseconds, longer by the channel's timeout_scale. */
 #define KRDMA_SHED_MS       15000
 #define KRDMA_SHED_AGAIN_MS 100
+/* Whoever takes an export over tries again within this, and nobody may come between. */
+#define KRDMA_TAKER_MS 2000
 /* Connections that may be lost while the same segments are registered. */
 #define KRDMA_REGISTER_TRIES 4
 /* Services that wait for others at a time. */
@@ -103,7 +105,7 @@ void krdma_seg_free(struct krdma_seg *seg);
 /* grant.c: exports opened by a session, and their segments */
 void krdma_segments_wake(void);
 struct krdma_seg *krdma_segment_get(struct krdma_grant *grant, u64 index, struct krdma_path *path,
-				    bool needed);
+				    bool needed, unsigned long until);
 u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u32 most);
 int krdma_grant_end(struct krdma_grant *grant);
 void krdma_grant_free(struct krdma_grant *grant);

@@ -129,7 +129,7 @@ int krdma_grant_recall(struct krdma_grant *grant, u32 want)
 
 /**
  * krdma_grant_revoke - have the peer stop using a grant, and end it when it has
- * @grant: grant; of an export that is gone
+ * @grant: grant; of an export that is gone, or taken over
  *
  * Context: the session's service.
  */

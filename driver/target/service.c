@@ -190,6 +190,8 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	u64 first = le64_to_cpu(msg->first), total;
 	u32 extra = le16_to_cpu(msg->extra);
 	struct krdma_wire_segs_reply *reply;
+	/* Longer than a RECALL that gets no reply, which ends the other session. */
+	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->timeout_scale);
 	u32 i, n = 0, nfresh = 0;
 	int rc = 0;
 
@@ -209,7 +211,7 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	extra = min_t(u64, extra, total - first - count);
 
 	for (i = 0; i < count + extra; i++) {
-		struct krdma_seg *seg = krdma_segment_get(grant, first + i, path, i < count);
+		struct krdma_seg *seg = krdma_segment_get(grant, first + i, path, i < count, until);
 
 		if (IS_ERR(seg) && i < count)
 			rc = PTR_ERR(seg);

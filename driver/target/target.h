@@ -69,6 +69,8 @@ struct krdma_export {
 	atomic64_t peer_pages;   /* of ->file, in krdma_peer_pages; backing.c */
 	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
 	u32 held;                /* segments of these that are never recalled; the same */
+	u64 taker;               /* a session that takes it over, by its serial; the same */
+	unsigned long taken;     /* jiffies: the last time that it tried; the same */
 };
 
 struct krdma_grant {
@@ -80,7 +82,7 @@ struct krdma_grant {
 	u32 generation;
 	u32 rights;
 	u32 held;                    /* segments that are never recalled: all, or 0 */
-	bool exclusive;              /* no other grant may change the memory */
+	bool exclusive;              /* no other grant can change the memory */
 	struct krdma_sender *sender; /* of messages, or NULL */
 	bool revoke;                 /* krdma_exports_lock: the export is gone, or taken over */
 	bool revoking;               /* the RECALL for it has begun; only the session's service */

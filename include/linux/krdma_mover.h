@@ -254,11 +254,13 @@ void krdma_disconnect(struct krdma_session_handle *session);
  * @rights: KRDMA_RIGHT_*, all of which must be available; 0 for every right of the export. On
  *	iWARP KRDMA_RIGHT_WRITE needs KRDMA_RIGHT_READ, and there are no atomics
  *	(-EOPNOTSUPP)
- * @flags: KRDMA_OPEN_HELD: all keys are there when krdma_open() returns, and the peer takes none
- *	back; KRDMA_OPEN_EXCLUSIVE: no other region may change the export's memory (-EBUSY);
- *	KRDMA_OPEN_TAKEOVER with it: those that may are revoked first
+ * @flags: KRDMA_OPEN_HELD: all keys are there, for the paths that are up, when krdma_open()
+ *	returns, and the peer takes none back; KRDMA_OPEN_EXCLUSIVE: no other region can change
+ *	the export's memory (-EBUSY); KRDMA_OPEN_TAKEOVER with it: those that can are revoked
+ *	first
  * @timeout_ms: how long to wait, 0 for 10 s, or 40 s with KRDMA_OPEN_HELD or
- *	KRDMA_OPEN_TAKEOVER, times the parameter timeout_scale
+ *	KRDMA_OPEN_TAKEOVER, times the parameter timeout_scale; as long again for the keys of
+ *	each 32 segments that are held
  * @event: called when the region has ended; may be NULL
  * @priv: for @event
  *
@@ -296,8 +298,9 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
  *
  * Waits until all operations on the region have ended, and until their ->done and @event
  * have returned: none of the caller's code runs after this. krdma_region_cancel() before
- * this call makes it quick, and krdma_region_abort() quicker. One that is KRDMA_OPEN_EXCLUSIVE can
- * be opened again when this returns, if the peer was there.
+ * this call makes it quick, and krdma_region_abort() quicker. If the region is
+ * KRDMA_OPEN_EXCLUSIVE, or operations were aborted, this waits up to 3 s, times the parameter
+ * timeout_scale, until the peer knows: then others can open it, and nothing arrives any more.
  *
  * Context: process, may sleep; neither in a ->done nor in the @event of this region.
  */
@@ -328,10 +331,11 @@ void krdma_region_cancel(struct krdma_region_handle *region);
  * @region: the region
  *
  * As krdma_region_cancel(); the channels on which some of these operations are posted are taken
- * down, so that none waits for the peer or the network. Other users of the session do not notice,
- * as it resumes; one that can't, as @resume_s is 0 or the first channel of a
- * KRDMA_CONNECT_FAIL_FAST session is among them, ends. What an operation that failed has sent may
- * arrive at the peer until the region is closed.
+ * down, so that none waits for the peer or the network. To other users of the session that is a
+ * lost channel: what they had posted there is done again, but atomic operations end with
+ * -ECONNRESET. A session that can't resume ends, if the first channel is among them. What an
+ * operation that failed has sent may arrive at the peer until it has heard that the region is
+ * closed, by all of its users; krdma_close() waits for that, but not for long.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */

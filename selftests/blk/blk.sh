@@ -32,6 +32,14 @@ disk_is() {
 	[ "$(disk "$1")" = "$2" ]
 }
 
+# load_killer: the module that sets queue pairs to error, on all nodes. Or all of the test is skipped.
+load_killer() {
+	local killer=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
+	[ -e "$killer" ] || skip_all "no $killer: run \"make samples\""
+	on_nodes insmod "$killer"
+	at_end on_nodes rmmod krdma_kill_test
+}
+
 # channels NODE: index, queue pair and bytes of each that is up.
 channels() {
 	on -n "$1" krdma status | sed -En \

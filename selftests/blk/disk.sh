@@ -49,7 +49,7 @@ is "for nobody else to write to" "$(status B /exports/0/exclusive)" 1
 check "3 MB are written" dd if="$dir/data" of="$device" bs=1M oflag=direct conv=notrunc iflag=fullblock
 check_here "a get has them" cmp "$dir/data" <(krdma get -q nodeB/scratch@0+3000000 -)
 like "a put is refused" "$(krdma put -q "$dir/data" nodeB/scratch@8M 2>&1)" "'scratch' of .* is open elsewhere"
-like "a second disk, too" "$(krdma blk attach nodeB/scratch 2>&1)" "is open elsewhere, .*: see --shared and --takeover"
+like "a second disk, too" "$(krdma blk attach nodeB/scratch 2>&1)" "another one has it open: --read-only reads beside it, --takeover"
 is "but not one to be read" "$(krdma blk attach --no-hold -r nodeB/scratch)" /dev/krdmab1
 check_here "with the same bytes" cmp -n 3000000 "$dir/data" /dev/krdmab1
 check "detach it" krdma blk detach /dev/krdmab1
@@ -70,7 +70,7 @@ cp "$dir/data" "$dir/mnt/one" && mkdir "$dir/mnt/many" && for ((i = 0; i < 100; 
 	echo "$i" >"$dir/mnt/many/$i"
 done
 said=$(krdma blk detach "$device" 2>&1)
-like "a disk that is mounted is not detached" "$said" '^krdma: blk detach /dev/krdmab0: it is open: '
+like "a disk that is mounted is not detached" "$said" '^krdma: blk detach /dev/krdmab0: it is in use: '
 check "umount" umount "$dir/mnt"
 check "fsck finds nothing" fsck.ext4 -fn "$device"
 check "detach" krdma blk detach "$device"

@@ -8,16 +8,13 @@ need_lab "makes block devices"
 need_nodes 2
 # shellcheck source=selftests/blk/blk.sh
 . "$(dirname "$0")/blk.sh"
-KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
-[ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
 MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
-on_nodes insmod "$KILLER"
-at_end on_nodes rmmod krdma_kill_test
+load_killer
 load_blk
 listen_on B
 remember_leftovers

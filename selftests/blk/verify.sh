@@ -11,8 +11,6 @@ need_nodes 2
 # shellcheck source=selftests/blk/blk.sh
 . "$(dirname "$0")/blk.sh"
 need_command fio
-KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
-[ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
@@ -20,9 +18,15 @@ LIMIT=${LIMIT:-60}
 FIO_SECONDS=${FIO_SECONDS:-5}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
-keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
-on_nodes insmod "$KILLER"
-at_end on_nodes rmmod krdma_kill_test
+# iWARP has one path.
+wires=1
+[ "$LAB_RDMA" != rxe ] || [ ! -e /sys/class/net/data1 ] || wires=2
+if [ "$wires" = 2 ]; then
+	second_wire
+else
+	keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
+fi
+load_killer
 load_blk
 listen_on B
 export_on B scratch --size 64M
@@ -66,7 +70,37 @@ goes_on() {
 }
 check "writes go on when the wire is mended" wait_for "$LIMIT" goes_on
 check_here "no block is wrong, and no request has failed" wait "$fio" || diag "$(<"$dir/said")"
+# Or the peer does not hear of the detach before the next attach.
+has_connection() {
+	! krdma status | grep -qw resuming
+}
+check "the session has its connection again" wait_for "$LIMIT" has_connection
 check "detach" krdma blk detach "$device"
+
+# Two paths: requests go on over one while the wire of the other is cut.
+if [ "$wires" = 2 ]; then
+	device=$(krdma blk attach --path 10.79.0.2 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+	path_is() {
+		krdma status | grep -q "^path $1 .*state $2"
+	}
+	check "a disk has a second path" wait_for "$LIMIT" path_is 1 up
+	job paths --bs=4k --iodepth=16 --rw=randwrite --runtime=$(((20 + FIO_SECONDS) * TIME_FACTOR)) >"$dir/said" 2>&1 &
+	fio=$!
+	moves() {
+		[ "$(completed)" -gt "$before" ]
+	}
+	before=$(completed)
+	check "it is in use" wait_for "$LIMIT" moves
+	on -n B tc qdisc replace dev data0 root netem loss 100%
+	check "the first path is lost" wait_for "$LIMIT" path_is 0 down
+	before=$(completed)
+	check "requests go on over the other" wait_for "$LIMIT" moves
+	on -n B tc qdisc del dev data0 root
+	check_here "no block is wrong, and no request has failed" wait "$fio" || diag "$(<"$dir/said")"
+	check "detach" krdma blk detach "$device"
+else
+	skip "two paths" "there is one wire, or iWARP, where a session has one path"
+fi
 end_sessions B
 check_nothing_left "nothing is left"
 

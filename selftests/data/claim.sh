@@ -115,7 +115,7 @@ refused "nobody else is exclusive" "is open elsewhere" 2 A x scratch
 refused "not even to read" "is open elsewhere" 2 A xr scratch
 refused "nor on the target itself" "is open elsewhere" 2 B x scratch
 let_go 1
-check "then somebody puts" krdma put -q /etc/hostname nodeB/scratch
+check "then somebody puts" wait_for "$LIMIT" krdma put -q /etc/hostname nodeB/scratch
 check_here "an export is open to write" claim 1 A h scratch
 refused "nobody is exclusive" "is open elsewhere" 2 A x scratch
 let_go 1
@@ -130,8 +130,30 @@ let_go 1
 check "and the other one fills it" wait_for "$LIMIT" has_filled 2
 check_here "until it ends" let_go 2
 is "with 2 and nothing else" "$(others 2)" 0
+check "then nobody has it exclusively" wait_for "$LIMIT" exported_is exclusive 0
 
-# 5. A device that goes and comes back.
+# 5. Taken over from some who open it again at once.
+mkfifo "$dir/never"
+exec 23<>"$dir/never"
+for ((i = 0; i < 3; i++)); do
+	while [ ! -e "$dir/stop" ]; do
+		"$CLAIM" "" "$REMOTE_V4" scratch 5 <"$dir/never" >"$dir/again$i" 2>&1
+	done &
+	background_pids+=($!)
+done
+they_fill() {
+	grep -qx filled "$dir"/again[0-2]
+}
+check "three fill it with 5" wait_for "$LIMIT" they_fill
+check_here "another one takes it over from all of them" claim 2 B hxt scratch 6
+check "and fills it" wait_for "$LIMIT" has_filled 2
+touch "$dir/stop"
+exec 23>&-
+check_here "until it ends" let_go 2
+is "with 6 and nothing else" "$(others 6)" 0
+check "then nobody has it exclusively" wait_for "$LIMIT" exported_is exclusive 0
+
+# 6. A device that goes and comes back.
 check_here "an export is held" claim 1 A h scratch
 registered=$(counter B segments_registered)
 on -n B rdma link del "$LAB_RDMA_DEV"
@@ -144,7 +166,7 @@ again() {
 check "all keys come back, though nobody uses them" wait_for "$LIMIT" again
 let_go 1
 
-# 6. Nobody hears the one before.
+# 7. Nobody hears the one before.
 check_here "one fills it with 3" claim 1 A hx scratch 3
 check "again and again" wait_for "$LIMIT" has_filled 1
 tc qdisc replace dev data0 root netem loss 100%

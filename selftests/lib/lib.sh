@@ -265,6 +265,27 @@ keep_neighbours() {
 
 # ----------------------------------------------------------- time and cleanup
 
+# second_wire: a second network, 10.79.0.1 and 10.79.0.2, with an RDMA device (RoCE) of its own on each
+# node. It is gone in the end.
+second_wire() {
+	local node address
+	for node in $(nodes); do
+		at_end on -n "$node" sh -c 'ip addr flush dev data1; ip link set data1 down'
+		address=10.79.0.1
+		[ "$node" = A ] || address=10.79.0.2
+		on -n "$node" sh -c "ip link set data1 mtu \$(cat /sys/class/net/data0/mtu) up &&
+			ip addr add $address/24 dev data1" ||
+			not_ok "$node has a second network"
+	done
+	keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
+	keep_neighbours data1 10.79.0.1 10.79.0.2 || not_ok "and by the second network"
+	for node in $(nodes); do
+		on -n "$node" rdma link add rxe_data1 type rxe netdev data1 ||
+			not_ok "$node has a second RDMA device"
+		at_end on -n "$node" sh -c '! rdma link show rxe_data1/1 >/dev/null 2>&1 || rdma link del rxe_data1'
+	done
+}
+
 # wait_for SECONDS COMMAND...: poll until the command succeeds; fails in the end.
 wait_for() {
 	local until=$((${EPOCHREALTIME/[.,]/} + $1 * TIME_FACTOR * 1000000))

@@ -49,6 +49,9 @@
  *	krdma_mover
  * @keepalive_s: seconds after which a dead path is noticed; 0 for the parameter keepalive of
  *	krdma_mover
+ * @policy: enum krdma_path_policy; of no effect with one path
+ * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
+ * @paths: these; the others all zero
  * @reserved: 0
  * @disk: out: number of the disk, as in /dev/krdmab0
  *
@@ -73,6 +76,9 @@ struct krdma_blk_attach {
 	__u32 timeout_s;
 	__u32 resume_s;
 	__u32 keepalive_s;
+	__u32 policy;
+	__u32 npaths;
+	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
 	__u32 reserved;
 	__u32 disk;
 };

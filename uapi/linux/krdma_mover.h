@@ -405,13 +405,14 @@ struct krdma_ioc_disconnect {
 };
 
 /*
- * The target keeps all memory of the export in place, and its keys, until the region is closed:
- * no operation waits for a key, or has the target look for memory.
+ * The target keeps all memory of the export in place until the region is closed, and recalls no
+ * key. All are there when the call returns; of a path or a device that comes up later they are
+ * requested then.
  */
 #define KRDMA_OPEN_HELD (1U << 0)
 /*
- * No other region may change the export's memory: an open that would be one of two fails with
- * EBUSY. Regions with KRDMA_RIGHT_READ and KRDMA_RIGHT_MESSAGE alone may be there beside it.
+ * No other region can change the export's memory: this open, or the other one, fails with EBUSY.
+ * Regions with KRDMA_RIGHT_READ and KRDMA_RIGHT_MESSAGE alone may be there beside it.
  */
 #define KRDMA_OPEN_EXCLUSIVE (1U << 1)
 /*
@@ -435,7 +436,8 @@ struct krdma_ioc_disconnect {
  *	with EOPNOTSUPP
  * @id: out: the region
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000, or 40,000 with
- *	KRDMA_OPEN_HELD or KRDMA_OPEN_TAKEOVER
+ *	KRDMA_OPEN_HELD or KRDMA_OPEN_TAKEOVER. As long again for the keys of each 32
+ *	segments that are held
  * @reserved: must be 0
  * @name: name of the export
  *

@@ -70,7 +70,7 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 		{ "depth", required_argument, NULL, OPT_DEPTH },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "resume", required_argument, NULL, OPT_RESUME },
-		{ "keepalive", required_argument, NULL, OPT_KEEPALIVE },
+		CONNECT_LONG,
 		COMMON_LONG,
 	};
 	uint64_t size;
@@ -109,6 +109,8 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 			break;
 		case OPT_RESUME:
 		case OPT_KEEPALIVE:
+		case OPT_PATH:
+		case OPT_POLICY:
 			rc = connect_option(c, optarg, connect);
 			break;
 		default:
@@ -122,7 +124,7 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 	}
 	if ((cmd->flags & KRDMA_BLK_TAKEOVER) &&
 	    (cmd->flags & (KRDMA_BLK_SHARED | KRDMA_BLK_READ_ONLY)))
-		return usage_error("--takeover is for one that nobody else writes to");
+		return usage_error("--takeover excludes --shared and --read-only");
 	return argc - optind == 1 ? -1 : usage_error("one export is needed");
 }
 
@@ -134,13 +136,36 @@ static int attach_fail(int err)
 		return fail("the export has less than one block");
 	case EBUSY:
 		return fail(
-			"it is open elsewhere, and one of the two must be the only one that writes: "
-			"see --shared and --takeover");
+			"another one has it open: --read-only reads beside it, --takeover revokes it, "
+			"--shared needs all of them to be shared");
 	case EDQUOT:
-		return fail("the peer can't set it aside, which needs more segments (krdma export "
-			    "--max-segments) or memory that peers may take: or see --no-hold");
+		return fail("too few segments are left to hold it: krdma export --max-segments, "
+			    "fewer disks of this peer, or --no-hold");
+	case ENOMEM:
+		return fail(
+			"no memory, here or at the peer, whose log names its limit; or see --no-hold");
+	case ETIMEDOUT:
+		return fail(
+			"the peer did not set the memory aside in time, or others did not give way");
+	case ECANCELED:
+		return fail("it was detached meanwhile");
 	}
-	return fail("%s", strerror(err));
+	return fail("%s (the kernel's log has the reason)", strerror(err));
+}
+
+/* The other addresses of the peer. Return: 0 or -1 */
+static int attach_paths(struct krdma *krdma, uint32_t session, struct krdma_blk_attach *cmd)
+{
+	const struct krdma_sockaddr *addr;
+	struct krdma_iter *iter;
+
+	if (krdma_iter_new(krdma, KRDMA_LIST_ADDRESSES, session, &iter))
+		return -1;
+	while (cmd->npaths < ARRAY_SIZE(cmd->paths) && (addr = krdma_iter_next(iter)))
+		if (memcmp(addr->addr, cmd->dst.addr, sizeof(addr->addr)) != 0 ||
+		    addr->family != cmd->dst.family)
+			cmd->paths[cmd->npaths++].dst = *addr;
+	return krdma_iter_free(iter);
 }
 
 /*
@@ -150,11 +175,19 @@ static int attach_fail(int err)
 static int attach_probe(struct krdma *krdma, const struct region_spec *spec,
 			struct krdma_connect_options connect, struct krdma_blk_attach *cmd)
 {
+	const int all = connect.npaths == KRDMA_PATHS_AUTO;
 	struct krdma_region region;
 	uint32_t session;
 
+	if (all)
+		connect.npaths = 0;
+	if (connect.npaths)
+		memcpy(cmd->paths, connect.paths, connect.npaths * sizeof(cmd->paths[0]));
+	cmd->npaths = connect.npaths;
+	cmd->policy = connect.policy;
 	if (session_connect(krdma, spec->host, connect, &session, &cmd->dst) ||
-	    krdma_open_region(krdma, session, spec->name, KRDMA_RIGHT_READ, 0, &region))
+	    krdma_open_region(krdma, session, spec->name, KRDMA_RIGHT_READ, 0, &region) ||
+	    (all && attach_paths(krdma, session, cmd)))
 		return fail_krdma();
 	return DONE;
 }
@@ -251,9 +284,11 @@ static int detach_run(int argc, char **argv)
 		return FAILED;
 	rc = DONE;
 	if (ioctl(fd, KRDMA_BLK_DETACH, &cmd)) {
-		if (errno == EBUSY)
+		if (errno == EBUSY && cmd.flags)
+			rc = fail("it is being attached or detached, and that command ends now");
+		else if (errno == EBUSY)
 			rc = fail(
-				"it is open: unmount it, or use --force, which loses what is not written");
+				"it is in use: unmount it, swapoff, or stop md or LVM; --force loses what is not written");
 		else if (errno == ENOENT)
 			rc = fail("there is no such disk");
 		else
@@ -370,20 +405,22 @@ const struct command cmd_blk = {
 		 "       krdma blk list",
 	.summary = "use the memory of another host as a disk",
 	.help = "attach makes a block device of an export, and prints its name. The peer's memory is\n"
-		"volatile: the disk is lost with it. The peer sets the memory aside, and nobody else may\n"
-		"write to it. The module krdma_blk is needed.\n\n"
+		"volatile: the disk is lost with it. The peer sets the memory aside, and lets no other\n"
+		"peer write to it. The module krdma_blk is needed, and root.\n\n"
 		"attach:\n"
 		"  -r, --read-only     no writing, even if the export could be written; others may write\n"
-		"  --shared            others may write as well; most file systems do not bear that\n"
-		"  --takeover          revoke others who may write: the host before, for example\n"
-		"  --no-hold           the peer need not have the memory before it is used\n"
+		"  --shared            others may write as well; only cluster file systems support that\n"
+		"  --takeover          revoke other writers, for example a host that has crashed\n"
+		"  --no-hold           the peer allocates memory on first use, and may take back keys\n"
 		"  --block-size SIZE   of a logical block, 512 (default) or 4096\n"
 		"  --queues N          hardware queues (default: one for each processor, 8 at most)\n"
 		"  --depth N           requests of a queue under way (default 128)\n"
-		"  --timeout SECONDS   deadline of a request (default 30), and the time of --resume\n"
+		"  --timeout SECONDS   deadline of a request (default 30); the time of --resume is added\n"
 		"  --resume SECONDS    wait so long for a lost connection; 0: the disk is lost with it;\n"
-		"                      'always': as long as the peer keeps its part\n"
-		"  --keepalive SECONDS notice a dead path within so many seconds and one more\n\n"
+		"                      'always': no limit; the peer's parameter resume may shorten it\n"
+		"  --keepalive SECONDS notice a dead path within so many seconds and one more\n"
+		"  --path ADDRESS      another address of the peer; may be given again; 'auto': all it has\n"
+		"  --policy POLICY     which path is used: in-flight (default), round-robin, latency\n\n"
 		"detach:\n"
 		"  -f, --force         even if it is open: requests fail, and what is not written is lost\n\n",
 	.run = blk_run,

@@ -314,6 +314,7 @@ static const struct field export_fields[] = {
 	{ "pinned_bytes", FIELD_SIZE, false },  { "uid", FIELD_COUNT, true },
 	{ "grants", FIELD_COUNT, false },       { "segments", FIELD_COUNT, false },
 	{ "max_segments", FIELD_COUNT, false }, { "recalls", FIELD_COUNT, false },
+	{ "held", FIELD_COUNT, false },         { "exclusive", FIELD_COUNT, true },
 	{ "messages", FIELD_COUNT, true },      { "senders_waiting", FIELD_COUNT, false },
 };
 
