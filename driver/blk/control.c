@@ -33,7 +33,7 @@ static int krdma_blk_ioctl_attach(struct krdma_blk_attach __user *user)
 	if (cmd.flags & ~(KRDMA_BLK_READ_ONLY | KRDMA_BLK_FAIL_FAST | KRDMA_BLK_SHARED |
 			  KRDMA_BLK_TAKEOVER | KRDMA_BLK_NOT_HELD))
 		return -EOPNOTSUPP;
-	if (size < sizeof(cmd))
+	if (size < offsetofend(struct krdma_blk_attach, disk))
 		return -EINVAL;
 	/* A disk whose number nobody learns is of no use. */
 	if (put_user(0, &user->disk))

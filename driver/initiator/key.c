@@ -495,7 +495,7 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 		more |= krdma_region_ahead(&region->paths[i]);
 	spin_unlock_bh(&sess->lock);
 	krdma_for_each_channel(ch, sess, i)
-		krdma_region_keys_came(region, ch, segs, msg, err);
+		krdma_region_keys_came(region, ch, segs, msg, old ? 0 : err);
 	if (more)
 		krdma_region_want(region);
 	kfree(segs);
@@ -575,6 +575,37 @@ static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_seg
 	return segs->count;
 }
 
+/* All keys of a path. */
+static int krdma_region_hold_keys(struct krdma_segs_rpc *segs, u32 timeout_ms)
+{
+	unsigned long until = jiffies + msecs_to_jiffies(timeout_ms);
+	struct krdma_region *region = segs->region;
+	struct krdma_session *sess = region->sess;
+	int rc;
+
+	segs->first = 0;
+	while (krdma_region_hold_next(region, segs)) {
+		rc = krdma_region_hold_segs(segs, timeout_ms);
+		if (!rc) {
+			until = jiffies + msecs_to_jiffies(timeout_ms);
+			continue;
+		}
+		/* As for transfers, which go over the first channel's then. */
+		if (READ_ONCE(sess->ch->path)->index != segs->path &&
+		    (rc == -EAGAIN || rc == -EIO || rc == -EOPNOTSUPP || rc == -ENOMEM))
+			return 0;
+		/* It comes back, or the session ends. */
+		if (rc != -EAGAIN)
+			return rc;
+		if (time_after(jiffies, until))
+			return -ETIMEDOUT;
+		if (schedule_timeout_killable(msecs_to_jiffies(KRDMA_AWAY_MS)))
+			return -EINTR;
+		segs->first = 0;
+	}
+	return 0;
+}
+
 /**
  * krdma_region_hold - have all keys of a region
  * @region: region that the target holds
@@ -589,25 +620,14 @@ static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_seg
 int krdma_region_hold(struct krdma_region *region, u32 timeout_ms)
 {
 	struct krdma_segs_rpc segs = { .region = region };
-	struct krdma_session *sess = region->sess;
-	unsigned long until = jiffies + msecs_to_jiffies(timeout_ms);
+	u32 npaths = region->sess->npaths;
 	int rc = 0;
 
-	for (; !rc && segs.path < sess->npaths; segs.path++) {
-		segs.first = 0;
-		while (!rc && krdma_region_hold_next(region, &segs)) {
-			rc = krdma_region_hold_segs(&segs, timeout_ms);
-			if (rc != -EAGAIN || READ_ONCE(sess->ch->path)->index != segs.path ||
-			    time_after(jiffies, until))
-				continue;
-			/* It comes back, or the session ends. */
-			if (!schedule_timeout_killable(msecs_to_jiffies(KRDMA_AWAY_MS)))
-				rc = 0;
-			segs.first = 0;
-		}
-		if (rc == -EAGAIN && READ_ONCE(sess->ch->path)->index != segs.path)
-			rc = 0;
-	}
+	/* More than any target holds; what is forgotten would be requested for ever. */
+	if (krdma_region_segments(region) > KRDMA_REGION_KEYS)
+		return -EDQUOT;
+	for (; !rc && segs.path < npaths; segs.path++)
+		rc = krdma_region_hold_keys(&segs, timeout_ms);
 	return rc ?: READ_ONCE(region->err);
 }
 

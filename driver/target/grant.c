@@ -108,15 +108,11 @@ static bool krdma_grants_collide(const struct krdma_grant *one, const struct krd
 	       (other->exclusive && krdma_rights_change(one->rights));
 }
 
-/* Does another session wait until those that are in its way have ended? */
+/* Does somebody wait until those that are in the way have ended, of which this would be one? */
 static bool krdma_grant_taken(const struct krdma_grant *grant)
 {
-	const struct krdma_export *export = grant->export;
-	u32 ms = KRDMA_TAKER_MS * grant->sess->timeout_scale;
-
-	return export->taker && export->taker != grant->sess->serial &&
-	       (grant->exclusive || krdma_rights_change(grant->rights)) &&
-	       time_before(jiffies, export->taken + msecs_to_jiffies(ms));
+	return (grant->exclusive || krdma_rights_change(grant->rights)) &&
+	       time_before64(get_jiffies_64(), grant->export->taken_until);
 }
 
 /* Return: 0; or -EBUSY: another grant excludes it, which is revoked if it is taken over */
@@ -140,11 +136,11 @@ static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 		krdma_grant_over(other);
 	}
 	if (rc) {
-		export->taker = grant->sess->serial;
-		export->taken = jiffies;
+		export->taken_until = get_jiffies_64() +
+				      msecs_to_jiffies(KRDMA_TAKER_MS * grant->sess->timeout_scale);
 		krdma_segments_wake();
 	} else if (takeover) {
-		export->taker = 0;
+		export->taken_until = 0;
 	}
 	return rc;
 }

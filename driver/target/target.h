@@ -69,8 +69,7 @@ struct krdma_export {
 	atomic64_t peer_pages;   /* of ->file, in krdma_peer_pages; backing.c */
 	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
 	u32 held;                /* segments of these that are never recalled; the same */
-	u64 taker;               /* a session that takes it over, by its serial; the same */
-	unsigned long taken;     /* jiffies: the last time that it tried; the same */
+	u64 taken_until;         /* jiffies64: somebody takes it over; the same */
 };
 
 struct krdma_grant {

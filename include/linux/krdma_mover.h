@@ -300,7 +300,8 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
  * have returned: none of the caller's code runs after this. krdma_region_cancel() before
  * this call makes it quick, and krdma_region_abort() quicker. If the region is
  * KRDMA_OPEN_EXCLUSIVE, or operations were aborted, this waits up to 3 s, times the parameter
- * timeout_scale, until the peer knows: then others can open it, and nothing arrives any more.
+ * timeout_scale, until the peer knows. If it does, others can open it then, and nothing arrives
+ * any more.
  *
  * Context: process, may sleep; neither in a ->done nor in the @event of this region.
  */

@@ -135,11 +135,12 @@ check "then nobody has it exclusively" wait_for "$LIMIT" exported_is exclusive 0
 # 5. Taken over from some who open it again at once.
 mkfifo "$dir/never"
 exec 23<>"$dir/never"
+pids=()
 for ((i = 0; i < 3; i++)); do
 	while [ ! -e "$dir/stop" ]; do
 		"$CLAIM" "" "$REMOTE_V4" scratch 5 <"$dir/never" >"$dir/again$i" 2>&1
-	done &
-	background_pids+=($!)
+	done 23>&- &
+	pids+=($!)
 done
 they_fill() {
 	grep -qx filled "$dir"/again[0-2]
@@ -148,6 +149,8 @@ check "three fill it with 5" wait_for "$LIMIT" they_fill
 check_here "another one takes it over from all of them" claim 2 B hxt scratch 6
 check "and fills it" wait_for "$LIMIT" has_filled 2
 touch "$dir/stop"
+# The next try of each is refused.
+wait "${pids[@]}"
 exec 23>&-
 check_here "until it ends" let_go 2
 is "with 6 and nothing else" "$(others 6)" 0
@@ -155,9 +158,9 @@ check "then nobody has it exclusively" wait_for "$LIMIT" exported_is exclusive 0
 
 # 6. A device that goes and comes back.
 check_here "an export is held" claim 1 A h scratch
+check "by nobody else" wait_for "$LIMIT" exported_is segments 16
 registered=$(counter B segments_registered)
 on -n B rdma link del "$LAB_RDMA_DEV"
-check "without a device none is registered" wait_for "$LIMIT" exported_is segments 16
 is "its memory stays" "$(exported pinned_bytes)" $((16 * bytes))
 on -n B rdma link add "$LAB_RDMA_DEV" type "$LAB_RDMA" netdev data0
 again() {

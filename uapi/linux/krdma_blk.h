@@ -49,11 +49,11 @@
  *	krdma_mover
  * @keepalive_s: seconds after which a dead path is noticed; 0 for the parameter keepalive of
  *	krdma_mover
+ * @reserved: 0
+ * @disk: out: number of the disk, as in /dev/krdmab0
  * @policy: enum krdma_path_policy; of no effect with one path
  * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
  * @paths: these; the others all zero
- * @reserved: 0
- * @disk: out: number of the disk, as in /dev/krdmab0
  *
  * An export that can't be written is a disk that can't be written. The bytes behind the last
  * whole block of the export are not in the disk.
@@ -76,11 +76,11 @@ struct krdma_blk_attach {
 	__u32 timeout_s;
 	__u32 resume_s;
 	__u32 keepalive_s;
+	__u32 reserved;
+	__u32 disk;
 	__u32 policy;
 	__u32 npaths;
 	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
-	__u32 reserved;
-	__u32 disk;
 };
 
 /* Although it is in use: requests under way end with an error, and so do later ones. */

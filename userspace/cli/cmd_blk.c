@@ -153,18 +153,19 @@ static int attach_fail(int err)
 	return fail("%s (the kernel's log has the reason)", strerror(err));
 }
 
-/* The other addresses of the peer. Return: 0 or -1 */
+/* The paths of a session beside its first. Return: 0 or -1 */
 static int attach_paths(struct krdma *krdma, uint32_t session, struct krdma_blk_attach *cmd)
 {
-	const struct krdma_sockaddr *addr;
+	const struct krdma_path_info *path;
+	struct krdma_session_info info;
 	struct krdma_iter *iter;
 
-	if (krdma_iter_new(krdma, KRDMA_LIST_ADDRESSES, session, &iter))
+	if (krdma_session(krdma, session, &info) ||
+	    krdma_iter_new(krdma, KRDMA_LIST_PATHS, 0, &iter))
 		return -1;
-	while (cmd->npaths < ARRAY_SIZE(cmd->paths) && (addr = krdma_iter_next(iter)))
-		if (memcmp(addr->addr, cmd->dst.addr, sizeof(addr->addr)) != 0 ||
-		    addr->family != cmd->dst.family)
-			cmd->paths[cmd->npaths++].dst = *addr;
+	while (cmd->npaths < ARRAY_SIZE(cmd->paths) && (path = krdma_iter_next(iter)))
+		if (path->session == info.serial && path->index)
+			cmd->paths[cmd->npaths++].dst = path->peer;
 	return krdma_iter_free(iter);
 }
 
@@ -175,19 +176,13 @@ static int attach_paths(struct krdma *krdma, uint32_t session, struct krdma_blk_
 static int attach_probe(struct krdma *krdma, const struct region_spec *spec,
 			struct krdma_connect_options connect, struct krdma_blk_attach *cmd)
 {
-	const int all = connect.npaths == KRDMA_PATHS_AUTO;
 	struct krdma_region region;
 	uint32_t session;
 
-	if (all)
-		connect.npaths = 0;
-	if (connect.npaths)
-		memcpy(cmd->paths, connect.paths, connect.npaths * sizeof(cmd->paths[0]));
-	cmd->npaths = connect.npaths;
 	cmd->policy = connect.policy;
 	if (session_connect(krdma, spec->host, connect, &session, &cmd->dst) ||
 	    krdma_open_region(krdma, session, spec->name, KRDMA_RIGHT_READ, 0, &region) ||
-	    (all && attach_paths(krdma, session, cmd)))
+	    attach_paths(krdma, session, cmd))
 		return fail_krdma();
 	return DONE;
 }
