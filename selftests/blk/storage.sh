@@ -94,7 +94,7 @@ if [ -e /proc/swaps ] && [ -w /sys/fs/cgroup/cgroup.subtree_control ] && command
 	check "mkswap" mkswap "$device"
 	check "swapon" swapon "$device"
 	at_end sh -c '! grep -q krdmab /proc/swaps || swapoff -a'
-	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is open'
+	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is in use'
 	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 	mkdir $cgroup
 	at_end sh -c "[ ! -d $cgroup ] || rmdir $cgroup"
