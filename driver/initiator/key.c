@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keys of a region's segments.
+ * Keys of a region's segments; hold.c has all of them requested.
  *
  * When a transfer lacks a key, it is requested, and those of the rest of its range ahead of the
  * transfer: all of them, with a few SEGS under way at a time. Where transfers go on in order, a
  * window behind them as well, which grows. What is requested ahead costs the target no RECALL, and
  * a reply that lacks some ends it: then keys are requested when they are needed, until the reply
  * to such a request lacks none.
- *
- * Of a region that is held all keys are requested when it is opened, and when a path comes up.
  *
  * A key is kept until the target recalls it. Rule of a RECALL: the key is not used from its
  * arrival, and the reply is sent when the last work request that uses it has ended. A RECALL
@@ -20,11 +18,6 @@
 #include "initiator/wr.h"
 #include "trace.h"
 
-static u64 krdma_region_segments(const struct krdma_region *region)
-{
-	return krdma_segments(region->length, region->segment_shift);
-}
-
 /* SEGS of a region under way. */
 #define KRDMA_SEGS_MAX 4
 /* Segments guessed beyond a transfer that goes on where the last one ended: at first, at most. */
@@ -34,17 +27,6 @@ static u64 krdma_region_segments(const struct krdma_region *region)
 #define KRDMA_AHEAD_BATCH 256
 /* No segment. */
 #define KRDMA_NO_MARK U64_MAX
-
-/* A SEGS request under way. */
-struct krdma_segs_rpc {
-	struct list_head node;       /* region->segs, session->lock */
-	struct krdma_region *region; /* holds a reference */
-	u32 path;                    /* index */
-	u8 epoch;                    /* of the path's keys when it was sent */
-	u64 first;
-	u32 needed; /* 1: a transfer waits for the first; 0: all are ahead */
-	u32 count;
-};
 
 /**
  * krdma_region_key_find - find the key of a segment, and remember it
@@ -365,8 +347,19 @@ static void krdma_key_forget(struct krdma_region *region, struct krdma_region_pa
 	rp->forget = key ? i + 1 : 0;
 }
 
-static int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *msg,
-			    const struct krdma_segs_rpc *segs)
+/**
+ * krdma_keys_store - keep the keys of a reply to SEGS
+ * @region: region
+ * @msg: the reply, checked as a message
+ * @segs: the request
+ *
+ * Keys of an earlier epoch of the path are dropped.
+ *
+ * Context: process.
+ * Return: 0, if there is the first of them; -ENOMEM; or -EPROTO: it does not fit the request
+ */
+int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *msg,
+		     const struct krdma_segs_rpc *segs)
 {
 	u64 index = segs->first, end = krdma_region_segments(region);
 	const struct krdma_wire_seg *seg = msg->segs_reply.seg;
@@ -500,135 +493,6 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 		krdma_region_want(region);
 	kfree(segs);
 	krdma_region_put(region);
-}
-
-/* ---- all keys ---- */
-
-/**
- * krdma_region_hold_path - request all keys for a path that comes up
- * @region: region that is held
- * @path: index of the path
- *
- * Context: session->lock held.
- */
-void krdma_region_hold_path(struct krdma_region *region, u32 path)
-{
-	struct krdma_region_path *rp = &region->paths[path];
-
-	lockdep_assert_held(&region->sess->lock);
-	rp->scarce = false;
-	rp->next = 0;
-	rp->end = krdma_region_segments(region);
-	rp->window = 0;
-	krdma_region_want(region);
-}
-
-static void krdma_region_held(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
-{
-	struct krdma_segs_rpc *segs = rpc->arg;
-
-	if (msg)
-		err = krdma_keys_store(segs->region, msg, segs);
-	if (err == -EPROTO)
-		krdma_session_protocol(segs->region->sess, "a reply with keys that do not fit");
-	rpc->err = err;
-	complete_all(&rpc->done);
-}
-
-/* Have keys of segments, all that are named. */
-static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, u32 timeout_ms)
-{
-	struct krdma_session *sess = segs->region->sess;
-	struct krdma_wire_segs *msg;
-	struct krdma_credit credit;
-	int rc = krdma_credit_wait(sess, &credit, timeout_ms);
-
-	if (rc)
-		return rc;
-	msg = krdma_credit_build(&credit, KRDMA_WIRE_SEGS, sizeof(*msg), 0);
-	msg->grant = cpu_to_le32(segs->region->grant);
-	msg->generation = cpu_to_le32(segs->region->generation);
-	msg->first = cpu_to_le64(segs->first);
-	msg->count = cpu_to_le32(segs->needed);
-	msg->path = cpu_to_le16(segs->path);
-	return krdma_rpc_wait(sess, &credit, krdma_region_held, segs, timeout_ms, NULL);
-}
-
-/* The next keys of a path that are not there. Return: false if all are */
-static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_segs_rpc *segs)
-{
-	u64 end = krdma_region_segments(region);
-
-	spin_lock_bh(&region->sess->lock);
-	segs->epoch = region->sess->paths[segs->path].epoch;
-	spin_unlock_bh(&region->sess->lock);
-	/* It comes up later, and has its keys then. */
-	if (!segs->epoch)
-		segs->first = end;
-	for (; segs->first < end; segs->first++) {
-		if (!xa_load(&region->paths[segs->path].keys, segs->first))
-			break;
-		cond_resched();
-	}
-	segs->count = min_t(u64, end - segs->first, KRDMA_WIRE_SEGS_MAX);
-	segs->needed = segs->count;
-	return segs->count;
-}
-
-/* All keys of a path. */
-static int krdma_region_hold_keys(struct krdma_segs_rpc *segs, u32 timeout_ms)
-{
-	unsigned long until = jiffies + msecs_to_jiffies(timeout_ms);
-	struct krdma_region *region = segs->region;
-	struct krdma_session *sess = region->sess;
-	int rc;
-
-	segs->first = 0;
-	while (krdma_region_hold_next(region, segs)) {
-		rc = krdma_region_hold_segs(segs, timeout_ms);
-		if (!rc) {
-			until = jiffies + msecs_to_jiffies(timeout_ms);
-			continue;
-		}
-		/* As for transfers, which go over the first channel's then. */
-		if (READ_ONCE(sess->ch->path)->index != segs->path &&
-		    (rc == -EAGAIN || rc == -EIO || rc == -EOPNOTSUPP || rc == -ENOMEM))
-			return 0;
-		/* It comes back, or the session ends. */
-		if (rc != -EAGAIN)
-			return rc;
-		if (time_after(jiffies, until))
-			return -ETIMEDOUT;
-		if (schedule_timeout_killable(msecs_to_jiffies(KRDMA_AWAY_MS)))
-			return -EINTR;
-		segs->first = 0;
-	}
-	return 0;
-}
-
-/**
- * krdma_region_hold - have all keys of a region
- * @region: region that the target holds
- * @timeout_ms: how long to wait for each reply
- *
- * Those of a path that is not up are requested when it is, but not of the one that the first
- * channel has.
- *
- * Context: process.
- * Return: 0 or a negative errno
- */
-int krdma_region_hold(struct krdma_region *region, u32 timeout_ms)
-{
-	struct krdma_segs_rpc segs = { .region = region };
-	u32 npaths = region->sess->npaths;
-	int rc = 0;
-
-	/* More than any target holds; what is forgotten would be requested for ever. */
-	if (krdma_region_segments(region) > KRDMA_REGION_KEYS)
-		return -EDQUOT;
-	for (; !rc && segs.path < npaths; segs.path++)
-		rc = krdma_region_hold_keys(&segs, timeout_ms);
-	return rc ?: READ_ONCE(region->err);
 }
 
 /* No SEGS could be sent: one of each channel that lack it; the others try for themselves. */

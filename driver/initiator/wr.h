@@ -40,6 +40,17 @@ struct krdma_key {
 	struct rcu_head rcu;
 };
 
+/* A SEGS request under way. */
+struct krdma_segs_rpc {
+	struct list_head node;       /* region->segs, session->lock */
+	struct krdma_region *region; /* holds a reference */
+	u32 path;                    /* index */
+	u8 epoch;                    /* of the path's keys when it was sent */
+	u64 first;
+	u32 needed; /* 1: a transfer waits for the first; 0: all are ahead */
+	u32 count;
+};
+
 /* A RECALL of the peer; the reply is sent when the grace period is over. */
 struct krdma_recall {
 	struct list_head node; /* session->recalls */
@@ -110,9 +121,24 @@ void krdma_region_want(struct krdma_region *region);
 void krdma_region_keys_init(struct krdma_region *region);
 void krdma_region_keys_free(struct krdma_region *region);
 void krdma_region_keys_void(struct krdma_region *region, u32 path);
+int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *msg,
+		     const struct krdma_segs_rpc *segs);
+void krdma_region_path_changed(struct krdma_region *region, struct krdma_channel *ch);
+
+/* hold.c */
 void krdma_region_hold_path(struct krdma_region *region, u32 path);
 int krdma_region_hold(struct krdma_region *region, u32 timeout_ms);
-void krdma_region_path_changed(struct krdma_region *region, struct krdma_channel *ch);
+
+/**
+ * krdma_region_segments - how many segments a region has
+ * @region: region, open
+ *
+ * Return: their number
+ */
+static inline u64 krdma_region_segments(const struct krdma_region *region)
+{
+	return krdma_segments(region->length, region->segment_shift);
+}
 
 /**
  * krdma_region_key - the key of a byte

@@ -8,7 +8,7 @@
 /* Times, milliseconds, longer by the channel's timeout_scale. */
 #define KRDMA_SHED_MS       15000
 #define KRDMA_SHED_AGAIN_MS 100
-/* Whoever takes an export over tries again within this, and nobody may come between. */
+/* A takeover is tried again within this; until then no other OPEN may come between. */
 #define KRDMA_TAKER_MS 2000
 /* Connections that may be lost while the same segments are registered. */
 #define KRDMA_REGISTER_TRIES 4

@@ -132,7 +132,7 @@ check_here "until it ends" let_go 2
 is "with 2 and nothing else" "$(others 2)" 0
 check "then nobody has it exclusively" wait_for "$LIMIT" exported_is exclusive 0
 
-# 5. Taken over from some who open it again at once.
+# 5. Taken over from programs that open it again at once.
 mkfifo "$dir/never"
 exec 23<>"$dir/never"
 pids=()

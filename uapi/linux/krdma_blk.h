@@ -27,7 +27,7 @@
  * write, nor lets this one if somebody has; a disk with KRDMA_BLK_READ_ONLY is always shared.
  */
 #define KRDMA_BLK_SHARED (1U << 2)
-/* Others who have it open to write, or exclusively, are revoked. Not with KRDMA_BLK_SHARED. */
+/* Other regions that can write, or are exclusive, are revoked. Not with KRDMA_BLK_SHARED. */
 #define KRDMA_BLK_TAKEOVER (1U << 3)
 /* The target may take keys back, and need not have the memory before it is used. */
 #define KRDMA_BLK_NOT_HELD (1U << 4)

@@ -1053,7 +1053,7 @@ struct krdma_path_info {
  * @messages: messages in the message queue
  * @senders_waiting: sessions and regions that wait for room in the message queue
  * @held: segments that peers hold: they are not recalled
- * @exclusive: grants that are exclusive: 0 or 1
+ * @exclusive: grants that are exclusive: 1 at most if they can change the memory
  */
 struct krdma_export_info {
 	__aligned_u64 length;
