@@ -7,6 +7,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
 need_nodes 2
+need_cuts
 # shellcheck source=selftests/blk/blk.sh
 . "$(dirname "$0")/blk.sh"
 need_command mkfs.ext4
@@ -152,8 +153,7 @@ fi
 device=$(krdma blk attach --keepalive 60 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
 mkfs.ext4 -q "$device" && mount "$device" "$dir/mnt"
 cp "$dir/data" "$dir/mnt/late"
-tc qdisc replace dev data0 root netem loss 100%
-at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
+cut_wire data0
 umount "$dir/mnt" &
 umount=$!
 in_flight() {
@@ -162,7 +162,7 @@ in_flight() {
 check "umount waits for the wire" wait_for "$LIMIT" in_flight
 check "detach by force" timeout $((20 * TIME_FACTOR)) krdma blk detach --force "$device"
 check "umount ends" wait_for "$LIMIT" is_over "$umount"
-tc qdisc del dev data0 root
+mend_wire data0
 end_sessions B
 check_nothing_left "nothing is left"
 

@@ -8,6 +8,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
 need_nodes 2
+need_cuts
 # shellcheck source=selftests/blk/blk.sh
 . "$(dirname "$0")/blk.sh"
 need_command fio
@@ -60,11 +61,10 @@ for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
 done
 lost=$(losses)
-at_end on -n B sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
-on -n B tc qdisc replace dev data0 root netem loss 100%
+cut_wire data0
 check_here "the cut wire is noticed" wait_for "$LIMIT" missed
 before=$(completed)
-on -n B tc qdisc del dev data0 root
+mend_wire data0
 goes_on() {
 	[ "$(completed)" -gt "$before" ] || is_over "$fio"
 }
@@ -91,11 +91,11 @@ if [ "$wires" = 2 ]; then
 	}
 	before=$(completed)
 	check "it is in use" wait_for "$LIMIT" moves
-	on -n B tc qdisc replace dev data0 root netem loss 100%
+	cut_wire data0
 	check "the first path is lost" wait_for "$LIMIT" path_is 0 down
 	before=$(completed)
 	check "requests go on over the other" wait_for "$LIMIT" moves
-	on -n B tc qdisc del dev data0 root
+	mend_wire data0
 	check_here "no block is wrong, and no request has failed" wait "$fio" || diag "$(<"$dir/said")"
 	check "detach" krdma blk detach "$device"
 else

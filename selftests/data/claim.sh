@@ -7,6 +7,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "cuts wires"
 need_nodes 2
+need_cuts
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
@@ -65,7 +66,7 @@ keys_are() {
 }
 # others NUMBER: how many bytes of the export are not NUMBER.
 others() {
-	krdma get -q nodeB/scratch - | tr -d "\\$(printf %03o "$1")" | wc -c
+	krdma get -q nodeB/scratch "$dir/got" && tr -d "\\$(printf %03o "$1")" <"$dir/got" | wc -c
 }
 
 keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
@@ -172,11 +173,10 @@ let_go 1
 # 7. Nobody hears the one before.
 check_here "one fills it with 3" claim 1 A hx scratch 3
 check "again and again" wait_for "$LIMIT" has_filled 1
-tc qdisc replace dev data0 root netem loss 100%
-at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
+cut_wire data0
 check_here "another one takes it over" claim 2 B hxt scratch 4
 check "and fills it" wait_for "$LIMIT" has_filled 2
-tc qdisc del dev data0 root
+mend_wire data0
 check "the first one ends when it hears of it" wait_for "$LIMIT" is_over "${claimant[1]}"
 let_go 1
 check_here "the other one ends" let_go 2

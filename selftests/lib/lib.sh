@@ -263,6 +263,32 @@ keep_neighbours() {
 		at_end on -n B ip neigh del "$here" dev "$device"
 }
 
+# need_cuts: or all is skipped. cut_wire DEVICE [NODE]: nothing that is sent to that node (B) arrives by it,
+# until mend_wire DEVICE [NODE], or the end of the test.
+#
+# Packets are dropped where they arrive. A queueing discipline at the sender (netem) refuses what is
+# sent while it is replaced, and rxe's QP 1 that can't send a packet stays in error for good
+# (Documentation/debugging.rst).
+need_cuts() {
+	local said node
+	need_command tc
+	said=$(drop_arrivals lo B 2>&1 && mend_wire lo B 2>&1) || skip_all "no u32 filter in this kernel: $said"
+	for node in $(nodes); do
+		at_end mend_wire data0 "$node"
+		at_end mend_wire data1 "$node"
+	done
+}
+cut_wire() {
+	drop_arrivals "$1" "${2:-B}"
+}
+drop_arrivals() {
+	on -n "$2" sh -c "tc qdisc add dev $1 ingress &&
+		tc filter add dev $1 parent ffff: protocol all u32 match u32 0 0 action drop"
+}
+mend_wire() {
+	on -n "${2:-B}" sh -c "! tc qdisc show dev $1 2>/dev/null | grep -q ingress || tc qdisc del dev $1 ingress"
+}
+
 # ----------------------------------------------------------- time and cleanup
 
 # second_wire: a second network, 10.79.0.1 and 10.79.0.2, with an RDMA device (RoCE) of its own on each
@@ -419,8 +445,13 @@ is_over() {
 	! kill -0 "$1" 2>/dev/null
 }
 
+# is_failure STATUS: of krdma, by some cause; not wrong usage, and no signal.
+is_failure() {
+	[[ $1 = [1345678] ]]
+}
+
 # check_failed DESCRIPTION SECONDS PID STDERR [REGEX]: a krdma command in the
-# background ends within that time, with status 1 and one sentence.
+# background ends within that time, with the status of a failure and one sentence.
 check_failed() {
 	local status text began=$SECONDS
 	if ! wait_for "$2" is_over "$3"; then
@@ -430,7 +461,7 @@ check_failed() {
 	wait "$3"
 	status=$?
 	text=$(<"$4")
-	if [ $status = 1 ] && [[ $text = "krdma: "* && $text != *$'\n'* && $text =~ ${5-.} ]]; then
+	if is_failure $status && [[ $text = "krdma: "* && $text != *$'\n'* && $text =~ ${5-.} ]]; then
 		ok "$1"
 		diag "after $((SECONDS - began)) s: $text"
 	else

@@ -7,6 +7,7 @@
 need_lab "makes the wire slow"
 need_nodes 2
 need_command tc
+need_cuts
 MODULE_TIMEOUT_SCALE=4
 
 LIMIT=${LIMIT:-60}
@@ -84,7 +85,7 @@ check "closed: a session that there is goes on" wait_for "$LIMIT" grep -q ^done 
 end_listener() {
 	on -n B krdma listen --remove 0.0.0.0 && ! on -n B krdma listen | grep -q 0.0.0.0
 }
-tc qdisc replace dev data0 root netem loss 100%
+cut_wire data0
 echo >&8
 reads() {
 	[ "$(($(status A /sessions/0/in_flight) + $(status A /sessions/0/waiting)))" = 1 ]
@@ -98,7 +99,7 @@ chmod 600 /dev/krdma_mover
 check_fails "deadline: it is over" krdma disconnect --timeout 0.5 nodeB
 check "deadline: the READ ends" wait_for "$LIMIT" grep -q ^E "$dir/held"
 like "deadline: with an error" "$(tail -n 1 "$dir/held")" '^E[A-Z]+: .* it was disconnected on this host$'
-tc qdisc del dev data0 root
+mend_wire data0
 exec 8>&-
 # Its peer could not be told.
 check "closed: the listener can be removed, and made anew" end_listener

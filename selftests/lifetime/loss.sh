@@ -133,8 +133,7 @@ flap_wire() {
 		node=A
 		[ $((RANDOM % 2)) = 0 ] || node=B
 		# The time is what is tested: it is no wait for something.
-		on -n "$node" sh -c "tc qdisc replace dev data0 root netem loss 100% &&
-			sleep $((1 + RANDOM % FLAP_SECONDS)); tc qdisc del dev data0 root" || break
+		{ cut_wire data0 "$node" && sleep $((1 + RANDOM % FLAP_SECONDS)) && mend_wire data0 "$node"; } || break
 		channel A 0
 		before=$(counter A writes)
 		wait_for "$LIMIT" moves "$before" || break

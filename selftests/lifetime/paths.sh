@@ -9,10 +9,8 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "cuts the wire"
 need_nodes 2
-need_command tc
+need_cuts
 [ "$LAB_RDMA" = rxe ] || skip_all "a session has one path on iWARP"
-no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev lo root 2>&1) ||
-	skip_all "no netem in this kernel: $no_netem"
 [ -e /sys/class/net/data1 ] || skip_all "there is one wire"
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
@@ -26,9 +24,6 @@ head -c 3000000 /dev/urandom >"$dir/data"
 
 fresh_module
 second_wire
-for netdev in data0 data1; do
-	at_end sh -c "! tc qdisc show dev $netdev | grep -q netem || tc qdisc del dev $netdev root"
-done
 listen_on B
 export_on B scratch --size 16M
 background B krdma recv messages
@@ -55,12 +50,6 @@ paths_are() {
 # all_up: each channel that there may be.
 all_up() {
 	paths_are up up && ! krdma status | grep -E '^channel .* state (closing|dead|connecting) '
-}
-cut() {
-	tc qdisc replace dev "$1" root netem loss 100%
-}
-mend() {
-	tc qdisc del dev "$1" root
 }
 moved() {
 	echo $(($(path A "$1" bytes_written) + $(path A "$1" bytes_read)))
@@ -165,21 +154,21 @@ cut_path() {
 	for ((n = 0; n < CUTS; n++)); do
 		wait_for "$LIMIT" all_up || break
 		other=$(moved $((1 - $1)))
-		cut "$2"
+		cut_wire "$2"
 		wait_for "$LIMIT" path_down "$1" || break
 		wait_for "$LIMIT" wrote_since $((1 - $1)) "$other" || break
 		# Long enough for attempts to fail: it is no wait for something.
 		sleep "$CUT_SECONDS"
 		other=$(moved $((1 - $1)))
 		wait_for "$LIMIT" wrote_since $((1 - $1)) "$other" || break
-		mend "$2"
+		mend_wire "$2"
 		wait_for "$LIMIT" all_up || break
 		before=$(moved "$1")
 		wait_for "$LIMIT" wrote_since "$1" "$before" || break
 	done
 	is "path $1 could be cut $CUTS times: the other one went on, and it came back" "$n" "$CUTS"
 	[ "$n" = "$CUTS" ] || diag "$(krdma status; krdma status --transfers | head; dmesg | grep krdma_mover | tail)"
-	! tc qdisc show dev "$2" | grep -q netem || mend "$2"
+	mend_wire "$2"
 }
 # unplug INDEX NODE DEVICE NETDEV: the RDMA device goes, and comes again.
 unplug() {
@@ -236,10 +225,10 @@ is "no session was lost" "$(counter A sessions_lost)" "$lost"
 wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
 
 # 3. A session is made over the path that there is.
-cut data0
+cut_wire data0
 check "without the first path" krdma2 put -q --timeout 60 "$dir/data" nodeB/scratch
 is "it is down" "$(path A 0 state) $(path A 1 state)" "down up"
-mend data0
+mend_wire data0
 check "when it is back, it is used" wait_for "$LIMIT" all_up
 wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
 
@@ -250,14 +239,14 @@ is_lost() {
 }
 hold --resume 0
 wait_for "$LIMIT" all_up || not_ok "a session that fails fast" "$(krdma status)"
-cut data0
+cut_wire data0
 check "a session that fails fast loses the path of its first channel" wait_for "$LIMIT" path_down 0
 check "and goes on over the other one" krdma2 put -q --resume 0 --timeout 60 "$dir/data" nodeB/scratch
 is "it is the same session" "$(counter A sessions_lost) $(krdma status | grep -c ^session)" "$lost 1"
-cut data1
+cut_wire data1
 check "without any path it ends" wait_for "$LIMIT" is_lost
-mend data0
-mend data1
+mend_wire data0
+mend_wire data1
 release
 
 end_sessions B

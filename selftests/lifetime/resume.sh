@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "cuts the wire"
 need_nodes 2
-need_command tc
+need_cuts
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
@@ -15,17 +15,7 @@ LIMIT=${LIMIT:-60}
 MANY=${MANY:-$((TIME_FACTOR > 1 ? 12 : 24))}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
-no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev lo root 2>&1) ||
-	skip_all "no netem in this kernel: $no_netem"
 head -c 3000000 /dev/urandom >"$dir/data"
-
-cut_wire() {
-	tc qdisc replace dev data0 root netem loss 100%
-}
-mend_wire() {
-	tc qdisc del dev data0 root
-}
-at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
 
 # siw connects for as long as TCP does, and does not end before.
 if [ "$LAB_RDMA" = siw ]; then
@@ -100,14 +90,14 @@ holder sleepy scratch -r 51 -k 60
 holder hasty scratch -r 0
 holder alert scratch -r 52 -k 1
 check "a keepalive is that of the module, if none is chosen" state_is 50 5 up
-cut_wire
+cut_wire data0
 check "with a keepalive of 1 s it is noticed" wait_for "$LIMIT" state_is 52 1 resuming
 check "with one of 60 s it is not, so far" state_is 51 60 up
 check "the session that fails fast ends" wait_for "$LIMIT" is_gone 0
 check "another one waits" wait_for "$LIMIT" state_is 50 5 resuming
 check "and one that waits for 2 s ends" wait_for "$LIMIT" is_gone 2
 ask patient
-mend_wire
+mend_wire data0
 is "an operation has waited for the connection" "$(answer patient)" "done: "
 reads alert
 reads sleepy
@@ -126,10 +116,10 @@ put=$!
 exec 8>"$dir/in"
 head -c 1000000 "$dir/data" >&8
 check "put has a session" wait_for "$LIMIT" state_is 40 5 up
-cut_wire
+cut_wire data0
 check "put says that the connection is lost" wait_for "$LIMIT" \
 	grep -qx 'krdma: put - nodeB/scratch: the connection is lost, and waited for, 40 s at most' "$dir/err"
-mend_wire
+mend_wire data0
 check "put says that it is back" wait_for "$LIMIT" \
 	grep -qx 'krdma: put - nodeB/scratch: the connection is back' "$dir/err"
 tail -c +1000001 "$dir/data" >&8
@@ -153,9 +143,9 @@ done
 resumed=$(counter A sessions_resumed)
 deferred=$(counter A connects_deferred)
 check "$MANY sessions" up "$MANY"
-cut_wire
+cut_wire data0
 check "all of them lose their connection" wait_for "$LIMIT" resuming "$MANY"
-mend_wire
+mend_wire data0
 check "all come back" wait_for "$LIMIT" up "$MANY"
 is "each once" $(($(counter A sessions_resumed) - resumed)) "$MANY"
 check "not all at once" [ "$(counter A connects_deferred)" -gt "$deferred" ]
@@ -173,7 +163,7 @@ holder sender letters -r 57 -m
 PRIVATE='' holder sharer scratch -r 58
 ask sender
 is "a message before" "$(answer sender)" "done: "
-cut_wire
+cut_wire data0
 ask reader
 ask sender
 check "both wait" wait_for "$LIMIT" resuming 3
@@ -185,7 +175,7 @@ check "the peer's module is loaded anew" wait_for "$LIMIT" unload_module B
 load_module B
 listen_on B
 export_on B scratch --size 8M
-mend_wire
+mend_wire data0
 like "a READ that waits: the region is stale" "$(answer reader)" \
 	'^ESTALE: .*the peer does not know it any more'
 like "a message that waits: nobody knows" "$(answer sender)" \

@@ -7,16 +7,13 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes the wire lose packets"
 need_nodes 2
-need_command tc
+need_cuts
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=0
 
 LIMIT=${LIMIT:-60}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
-
-no_netem=$(tc qdisc replace dev lo root netem delay 0 2>&1 && tc qdisc del dev lo root 2>&1) ||
-	skip_all "no netem in this kernel: $no_netem"
 
 fresh_module
 parameter=/sys/module/krdma_mover/parameters/timeout_scale
@@ -52,11 +49,10 @@ check "and one with timeout_scale 4" wait_for "$LIMIT" regions_are 2
 last=$(status A /sessions/1/session)
 set_scale 1
 
-at_end sh -c '! tc qdisc show dev data0 | grep -q netem || tc qdisc del dev data0 root'
-tc qdisc replace dev data0 root netem loss 100%
+cut_wire data0
 check "the first one ends when nothing is heard" wait_for "$LIMIT" sessions_are 1
 is "the second one does not" "$(status A /sessions/0/session)" "$last"
-tc qdisc del dev data0 root
+mend_wire data0
 exec 7>&-
 if [ "$LAB_RDMA" = siw ]; then
 	# The pauses of TCP have doubled seven times, iWARP has only a third more time.
