@@ -33,7 +33,7 @@ run_on() {
 	}
 }
 
-# works NAME COMMAND..., fails NAME REGEX COMMAND...: status 0; or 1, and one
+# works NAME COMMAND..., fails NAME STATUS REGEX COMMAND...: status 0; or that one, and one
 # sentence that matches.
 works() {
 	check "$1" run 0 "${@:2}"
@@ -47,7 +47,7 @@ one_sentence() {
 }
 
 fails_so() {
-	run 1 "${@:2}" && one_sentence "$1"
+	run "$1" "${@:3}" && one_sentence "$2"
 }
 
 fails() {
@@ -55,7 +55,7 @@ fails() {
 }
 
 fails_on_so() {
-	run_on "$1" 1 "${@:3}" && one_sentence "$2"
+	run_on "$1" "$2" "${@:4}" && one_sentence "$3"
 }
 
 usage() {
@@ -66,7 +66,7 @@ usage() {
 
 if [ -n "$MODULE" ]; then
 	wait_for 60 unload_module
-	fails "without the module: a sentence says so" 'is the module loaded.*rdma_cm and libcrc32c' ls nodeB
+	fails "without the module: a sentence says so" 3 'is the module loaded.*rdma_cm and libcrc32c' ls nodeB
 	works "without the module: version" version
 else
 	skip "without the module: a sentence says so" "KRDMA_MODULE is not set"
@@ -102,7 +102,7 @@ check "listen --allow a prefix that admits" run_on B 0 listen "$REMOTE_V4:7473" 
 works "a host of the prefix is admitted" ls nodeB:7473
 check "listen --allow a prefix that refuses" run_on B 0 listen "$REMOTE_V4:7474" --allow 192.0.2.0/24
 # What comes with a reject is lost now and then with siw.
-fails "a host outside the prefix is refused" 'not admitted|it refuses' ls nodeB:7474
+fails "a host outside the prefix is refused" 4 'not admitted|it refuses' ls nodeB:7474
 check "the listener counts both" grep -Eq "^$REMOTE_V4:7474 +up +0 +0 +1 " <(on -n B krdma listen)
 on -n B sh -c "krdma listen --remove $REMOTE_V4:7473; krdma listen --remove $REMOTE_V4:7474"
 
@@ -162,7 +162,7 @@ works "get from a file" get -q nodeB/model back
 check "the same bytes" cmp data back
 head -c 4096 /dev/zero >zeros
 works "put into a file of tmpfs" put -q zeros nodeB/shm@100+0x1000
-fails "put into an export to read" "does not grant the rights requested on 'model': .*write" \
+fails "put into an export to read" 6 "does not grant the rights requested on 'model': .*write" \
 	put data nodeB/model
 check "put went into the file of tmpfs" on -n B cmp -i 100 -n 4096 /dev/shm/model /dev/zero
 if on -n B krdma status | grep -q '^export huge '; then
@@ -175,31 +175,31 @@ else
 	skip "the same bytes" "no huge pages to be had"
 fi
 
-fails "put of more than fits" 'the range has' put data nodeB/scratch@14M
-fails "put of more than the range" 'the range has' put data nodeB/scratch@0+1M
+fails "put of more than fits" 1 'the range has' put data nodeB/scratch@14M
+fails "put of more than the range" 1 'the range has' put data nodeB/scratch@0+1M
 fails_stdin() {
 	fails_so 'standard input is longer than the range' put - nodeB/scratch@0+1M < <(cat data)
 }
 check "put of more than the range from standard input" fails_stdin
-fails "get beyond the end" "the range is outside 'scratch'" get nodeB/scratch@16M back
-fails "get of more than there is" "the range is outside 'scratch'" get nodeB/scratch@8M+9M back
-fails "get into a folder that is not there" 'No such file' get nodeB/model no/such/file
-fails "put of a file that is not there" 'No such file' put no_such_file nodeB/scratch
+fails "get beyond the end" 1 "the range is outside 'scratch'" get nodeB/scratch@16M back
+fails "get of more than there is" 1 "the range is outside 'scratch'" get nodeB/scratch@8M+9M back
+fails "get into a folder that is not there" 5 'No such file' get nodeB/model no/such/file
+fails "put of a file that is not there" 5 'No such file' put no_such_file nodeB/scratch
 
 # --------------------------------------------------------------------- hosts
 
 for host in nodeB nodeB:7471 "$REMOTE_V4" "$REMOTE_V4:7471" ${REMOTE_V6:+nodeB6 "$REMOTE_V6" "[$REMOTE_V6]:7471"}; do
 	works "ls $host" ls "$host"
 done
-fails "a name that the peer does not publish" "publishes nothing named 'nothing'" get nodeB/nothing back
-fails "a port where nobody listens" "$REMOTE_V4:7499: nobody listens" ls nodeB:7499
+fails "a name that the peer does not publish" 5 "publishes nothing named 'nothing'" get nodeB/nothing back
+fails "a port where nobody listens" 4 "$REMOTE_V4:7499: nobody listens" ls nodeB:7499
 if [ -n "${LAB_OUT-}" ]; then
-	fails "a host that is not there" 10.77.0.99 ls --timeout 5 10.77.0.99
+	fails "a host that is not there" 4 10.77.0.99 ls --timeout 5 10.77.0.99
 else
 	skip "a host that is not there" "which address is free is known in the lab"
 fi
-fails "a host without an RDMA device" . ls --timeout 5 192.0.2.1
-fails "a host name that means nothing" nosuch ls nosuch.invalid
+fails "a host without an RDMA device" 4 . ls --timeout 5 192.0.2.1
+fails "a host name that means nothing" 4 nosuch ls nosuch.invalid
 
 # ---------------------------------------------------------------------- usage
 

@@ -130,6 +130,7 @@ judge() {
 		return
 	fi
 	read -r status ms <"$dir/$1.status"
+	! is_failure "$status" || status=1
 	text=$(<"$dir/$1.err")
 	ended=${ends[$1]-}
 	if [ "$1" = segs-disconnect ] && [ "$status" = 0 ]; then

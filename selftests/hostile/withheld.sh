@@ -77,7 +77,7 @@ deadline() {
 	text=$(on B timeout -k 5 $((LIMIT * TIME_FACTOR)) \
 		krdma put -q --timeout 1 - "nodeA:$never/x" <"$dir/small" 2>&1) || status=$?
 	echo "status $status: $text"
-	[ "$status" = 1 ] && [[ $text = *"deadline passed"* ]]
+	is_failure "$status" && [[ $text = *"deadline passed"* ]]
 }
 
 has_grant() {

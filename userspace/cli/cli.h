@@ -19,11 +19,21 @@
 #define NSEC_PER_SEC  1000000000ULL
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Exit status, and what a command's run() returns. */
+/*
+ * Exit status, by cause; krdma(8) has the list, and scripts rely on it. A command's run() returns
+ * DONE, USAGE, UNSWAPPED or FAILED, of which fail() knows the cause.
+ */
 enum {
 	DONE = 0,
 	FAILED = 1,
-	USAGE = 2
+	USAGE = 2,
+	NOT_READY = 3,
+	NO_ANSWER = 4,
+	NOT_THERE = 5,
+	NOT_ALLOWED = 6,
+	IN_USE = 7,
+	BYTES_DIFFER = 8,
+	UNSWAPPED = 9
 };
 
 /**
@@ -85,11 +95,19 @@ int timeout_option(const struct command *command, int argc, char **argv, uint64_
 
 /* What the command does, "put model.bin nodeB/scratch": fail() begins its sentences with it. */
 void subject_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* One sentence on stderr, with the subject before it. Return the exit status. */
-int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * One sentence on stderr, with the subject before it; with --json an object. Return FAILED. The
+ * errno decides what exit_status() makes of that.
+ */
+int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same of what is no failure. */
 void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* With the last error of libkrdma. */
 int fail_krdma(void);
+/* krdma_new(). Return: DONE or FAILED */
+int module_open(struct krdma **krdma);
+/* Of the process, for what run() has returned. */
+int exit_status(int rc);
 int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Block SIGINT and SIGTERM, to wait for them with sigwait(3). */
 void stop_signals_block(sigset_t *signals);
@@ -340,7 +358,8 @@ void connection_watch(struct watch *watch, const struct range *range, struct pro
  * @changed: broadcast at each change of them
  * @running: threads that have not ended
  * @failed: one has failed, the others shall stop
- * @error: its error text
+ * @error: its errno
+ * @text: its error text
  * @started: entries in @threads; only the thread that made the crew uses it
  * @threads: threads to join
  */
@@ -349,7 +368,8 @@ struct crew {
 	pthread_cond_t changed;
 	unsigned int running;
 	bool failed;
-	char error[512];
+	int error;
+	char text[512];
 	unsigned int started;
 	pthread_t threads[CREW_MAX];
 };
@@ -358,8 +378,9 @@ void crew_init(struct crew *crew);
 /* Start a thread; its last act is crew_leave(). */
 void crew_start(struct crew *crew, void *(*work)(void *), void *arg);
 void crew_leave(struct crew *crew);
-/* Keep the error text of the first failure. */
-void crew_fail(struct crew *crew, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Keep the errno and the text of the first failure. */
+void crew_fail(struct crew *crew, int error, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /*
  * With the lock held: wait until all have ended or one has failed, @limit_ns at most (0: no
  * limit). Return: false if the time has passed first.

@@ -95,8 +95,8 @@ static int atomic_run(int argc, char **argv)
 	} else {
 		done = opts.opcode == KRDMA_OP_FETCH_ADD || before == opts.compare;
 		atomic_print(&opts, before, done);
-		/* No failure, but the swap was not done: a script that takes a lock needs to know. */
-		rc = finish_output(done ? DONE : FAILED);
+		/* It is no failure, but a script that takes a lock needs to know. */
+		rc = finish_output(done ? DONE : UNSWAPPED);
 	}
 	range_close(&range);
 	return rc;
@@ -108,7 +108,7 @@ const struct command cmd_atomic = {
 		 "       krdma atomic [OPTIONS] cas OLD NEW HOST[:PORT]/NAME[@OFFSET]",
 	.summary = "add to a number in a peer's memory, or compare and swap it",
 	.help = "  add               add VALUE to the 8 bytes at OFFSET, a multiple of 8\n"
-		"  cas               store NEW there if they are OLD; the exit status is 1 if not\n"
+		"  cas               store NEW there if they are OLD; the exit status is 9 if not\n"
 		"                    Either prints what was there before.\n"
 		"  --timeout SECONDS give up after this time (default 30)\n",
 	.run = atomic_run,

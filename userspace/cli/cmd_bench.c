@@ -420,7 +420,7 @@ static int bench_memory(struct bench *bench)
 	memory = mmap(NULL, bench->memory_size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (memory == MAP_FAILED)
-		return fail("cannot allocate local memory: %s", strerror(errno));
+		return fail(errno, "cannot allocate local memory: %s", strerror(errno));
 	bench->memory = memory;
 
 	/* The smallest operations have the greatest depth. */
@@ -428,11 +428,11 @@ static int bench_memory(struct bench *bench)
 	if (krdma_query(bench->range.krdma, &query))
 		return fail_krdma();
 	if (depth > query.ops_max)
-		return fail("%u operations would be under way, the module takes %u", depth,
+		return fail(ERANGE, "%u operations would be under way, the module takes %u", depth,
 			    query.ops_max);
 	bench->ops = calloc(depth, sizeof(*bench->ops));
 	if (!bench->ops)
-		return fail("out of memory");
+		return fail(ENOMEM, "out of memory");
 	return opts->engine->open(bench->range.krdma, opts->pinned ? NULL : memory,
 				  bench->memory_size, depth);
 }
@@ -509,7 +509,7 @@ static int bench_run(int argc, char **argv)
 	if (rc)
 		return rc;
 	if ((opts->all ? SIZE_MIN : opts->size) > bench_most(&bench))
-		return fail("the range has %s, an operation needs %s",
+		return fail(ERANGE, "the range has %s, an operation needs %s",
 			    size_text(bench.range.length, has), size_text(opts->size, need));
 	bench.lanes = (opts->sessions ? (unsigned int)opts->sessions : 1) * (opts->both ? 2 : 1);
 	rc = bench_memory(&bench);

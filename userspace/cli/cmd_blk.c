@@ -37,9 +37,9 @@ static int control_open(void)
 	const int fd = open(CONTROL, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT)
-		fail("there is no %s: load the module krdma_blk", CONTROL);
+		fail(ENODEV, "there is no %s: load the module krdma_blk", CONTROL);
 	else if (fd < 0)
-		fail("%s: %s", CONTROL, strerror(errno));
+		fail(errno, "%s: %s", CONTROL, strerror(errno));
 	return fd;
 }
 
@@ -133,24 +133,28 @@ static int attach_fail(int err)
 {
 	switch (err) {
 	case ENOSPC:
-		return fail("the export has less than one block");
+		return fail(err, "the export has less than one block");
 	case EBUSY:
 		return fail(
+			err,
 			"another one has it open: --read-only reads beside it, --takeover revokes it, "
 			"--shared needs all of them to be shared");
 	case EDQUOT:
-		return fail("too few segments are left to hold it: krdma export --max-segments, "
+		return fail(err,
+			    "too few segments are left to hold it: krdma export --max-segments, "
 			    "fewer disks of this peer, or --no-hold");
 	case ENOMEM:
 		return fail(
+			err,
 			"no memory, here or at the peer, whose log names its limit; or see --no-hold");
 	case ETIMEDOUT:
 		return fail(
+			err,
 			"the peer did not set the memory aside in time, or others did not give way");
 	case ECANCELED:
-		return fail("it was detached meanwhile");
+		return fail(err, "it was detached meanwhile");
 	}
-	return fail("%s (the kernel's log has the reason)", strerror(err));
+	return fail(err, "%s (the kernel's log has the reason)", strerror(err));
 }
 
 /* The paths of a session beside its first. Return: 0 or -1 */
@@ -206,9 +210,9 @@ static int attach_run(int argc, char **argv)
 	fd = control_open();
 	if (fd < 0)
 		return FAILED;
-	if (krdma_new(&krdma)) {
+	if (module_open(&krdma)) {
 		close(fd);
-		return fail_krdma();
+		return FAILED;
 	}
 	memcpy(cmd.name, spec.name, sizeof(cmd.name));
 	cmd.resume_s = connect.resume_s;
@@ -280,14 +284,16 @@ static int detach_run(int argc, char **argv)
 	rc = DONE;
 	if (ioctl(fd, KRDMA_BLK_DETACH, &cmd)) {
 		if (errno == EBUSY && cmd.flags)
-			rc = fail("it is being attached or detached, and that command ends now");
+			rc = fail(EBUSY,
+				  "it is being attached or detached, and that command ends now");
 		else if (errno == EBUSY)
 			rc = fail(
+				EBUSY,
 				"it is in use: unmount it, swapoff, or stop md or LVM; --force loses what is not written");
 		else if (errno == ENOENT)
-			rc = fail("there is no such disk");
+			rc = fail(ENOENT, "there is no such disk");
 		else
-			rc = fail("%s", strerror(errno));
+			rc = fail(errno, "%s", strerror(errno));
 	}
 	close(fd);
 	return rc;
@@ -327,7 +333,7 @@ static int list_all(int fd, struct json_object *array)
 		cmd.count = ARRAY_SIZE(infos);
 		cmd.infos = (uintptr_t)infos;
 		if (ioctl(fd, KRDMA_BLK_LIST, &cmd))
-			return fail("%s", strerror(errno));
+			return fail(errno, "%s", strerror(errno));
 		for (i = 0; i < cmd.count; i++) {
 			struct json_object *object = json_object_new_object();
 

@@ -180,9 +180,9 @@ static int put_run(int argc, char **argv)
 	if (job.path)
 		job.fd = open(job.path, O_RDONLY | O_CLOEXEC);
 	if (job.fd < 0 || fstat(job.fd, &st))
-		return fail("cannot open %s: %s", argv[optind], strerror(errno));
+		return fail(errno, "cannot open %s: %s", argv[optind], strerror(errno));
 	if (S_ISDIR(st.st_mode))
-		return fail("%s is a directory", argv[optind]);
+		return fail(EISDIR, "%s is a directory", argv[optind]);
 	job.length = bytes_left(job.fd, &st);
 
 	rights = KRDMA_RIGHT_WRITE | (opts.flags ? KRDMA_RIGHT_READ : 0);
@@ -191,7 +191,7 @@ static int put_run(int argc, char **argv)
 		return rc;
 	job.range = &range;
 	if (job.length > range.length)
-		rc = fail("%s has %s (%llu bytes), the range has %s (%llu bytes)",
+		rc = fail(EFBIG, "%s has %s (%llu bytes), the range has %s (%llu bytes)",
 			  job.path ? job.path : "standard input", size_text(job.length, length),
 			  (unsigned long long)job.length, size_text(range.length, room),
 			  (unsigned long long)range.length);

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* krdma digest: the CRC32C of a peer's memory, computed there. */
+/* krdma digest: the CRC32C of a peer's memory, computed there, or of a file, to compare it with. */
+#include <errno.h>
+#include <fcntl.h>
+#include <isa-l/crc.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
+#define FILE_STEP ((int)MIB)
+
 struct digest_options {
-	const char *text; /* of the region */
+	const char *text; /* of the region or the file */
+	bool file;
 	struct region_spec spec;
 	uint64_t timeout_ns;
 };
@@ -19,11 +27,14 @@ static int digest_options(int argc, char **argv, struct digest_options *opts)
 	if (rc >= 0)
 		return rc;
 	if (argc - optind != 1)
-		return usage_error("one region is needed");
+		return usage_error("one region or file is needed");
 	opts->text = argv[optind];
-	if (parse_region(opts->text, &opts->spec))
-		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
-				   opts->text);
+	opts->file = *opts->text == '/' || *opts->text == '.' || !strchr(opts->text, '/');
+	if (!opts->file && parse_region(opts->text, &opts->spec))
+		return usage_error(
+			"'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]], "
+			"and a file that is not in this directory begins with '/' or '.'",
+			opts->text);
 	return -1;
 }
 
@@ -38,44 +49,74 @@ static void digest_print(const struct digest_options *opts, uint64_t length, uin
 		return;
 	}
 	root = json_root();
-	json_add_text(root, "region", opts->text);
+	json_add_text(root, opts->file ? "file" : "region", opts->text);
 	json_add_count(root, "bytes", length);
 	json_add_text(root, "crc32c", text);
 	json_finish(root);
 }
 
-static int digest_run(int argc, char **argv)
+static int file_digest(const struct digest_options *opts)
+{
+	static unsigned char buf[FILE_STEP];
+	const bool standard = !strcmp(opts->text, "-");
+	const int fd = standard ? STDIN_FILENO : open(opts->text, O_RDONLY | O_CLOEXEC);
+	uint32_t crc = UINT32_MAX;
+	uint64_t length = 0;
+	ssize_t got;
+
+	if (fd < 0)
+		return fail(errno, "cannot open it: %s", strerror(errno));
+	while ((got = read(fd, buf, sizeof(buf))) > 0) {
+		crc = crc32_iscsi(buf, (int)got, crc);
+		length += (uint64_t)got;
+	}
+	if (got)
+		return fail(errno, "cannot read it: %s", strerror(errno));
+	close(fd);
+	digest_print(opts, length, ~crc);
+	return DONE;
+}
+
+static int region_digest(const struct digest_options *opts)
 {
 	struct krdma_completion completion;
-	struct digest_options opts = { 0 };
 	struct range range;
 	_Alignas(8) uint64_t number = 0;
 	struct krdma_op op;
+	int rc;
+
+	rc = range_open(&range, &opts->spec, KRDMA_RIGHT_READ,
+			connect_options(0, opts->timeout_ns));
+	if (rc)
+		return rc;
+	krdma_op_digest(&op, range.region.id, range.offset, range.length, &number);
+	op.timeout_ns = opts->timeout_ns;
+	if (krdma_submit(range.krdma, &op, &completion, 1))
+		rc = fail_krdma();
+	else
+		digest_print(opts, range.length, (uint32_t)number);
+	range_close(&range);
+	return rc;
+}
+
+static int digest_run(int argc, char **argv)
+{
+	struct digest_options opts = { 0 };
 	int rc;
 
 	rc = digest_options(argc, argv, &opts);
 	if (rc >= 0)
 		return rc;
 	subject_set("digest %s", opts.text);
-	rc = range_open(&range, &opts.spec, KRDMA_RIGHT_READ, connect_options(0, opts.timeout_ns));
-	if (rc)
-		return rc;
-	krdma_op_digest(&op, range.region.id, range.offset, range.length, &number);
-	op.timeout_ns = opts.timeout_ns;
-	if (krdma_submit(range.krdma, &op, &completion, 1)) {
-		rc = fail_krdma();
-	} else {
-		digest_print(&opts, range.length, (uint32_t)number);
-		rc = finish_output(DONE);
-	}
-	range_close(&range);
-	return rc;
+	return opts.file ? file_digest(&opts) : region_digest(&opts);
 }
 
 const struct command cmd_digest = {
 	.name = "digest",
-	.usage = "krdma digest [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
-	.summary = "the CRC32C of a peer's memory, computed by the peer",
-	.help = "  --timeout SECONDS give up after this time (default 30)\n",
+	.usage = "krdma digest [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]]\n"
+		 "       krdma digest [OPTIONS] FILE",
+	.summary = "the CRC32C of a peer's memory, computed by the peer, or of a file",
+	.help = "A FILE has no '/', or begins with '/' or '.'; '-' is standard input.\n\n"
+		"  --timeout SECONDS give up after this time (default 30)\n",
 	.run = digest_run,
 };

@@ -26,7 +26,7 @@ static int end_host(struct krdma *krdma, const char *host, uint32_t timeout_ms)
 		if (error)
 			rc = fail_krdma();
 	}
-	return ended ? rc : fail("there is no session with %s", host);
+	return ended ? rc : fail(ENOENT, "there is no session with %s", host);
 }
 
 /* --timeout alone. Return: -1 to go on, else the exit status */
@@ -56,8 +56,8 @@ static int disconnect_run(int argc, char **argv)
 	if (argc - optind != 1)
 		return usage_error("a session or a host is needed");
 	subject_set("disconnect %s", argv[optind]);
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	if (!parse_count(argv[optind], UINT64_MAX, &serial) && serial)
 		rc = krdma_disconnect(krdma, serial, NULL, timeout_ms) ? fail_krdma() : DONE;
 	else
@@ -73,7 +73,7 @@ const struct command cmd_disconnect = {
 	.help = "SESSION is the number that 'krdma status' shows. Operations under way end; programs that\n"
 		"begin another one get an error, and may connect again.\n\n"
 		"  --timeout SECONDS wait this long for operations under way (default 10, at most 3600);\n"
-		"                    then they fail, and the exit status is 1\n",
+		"                    then they fail, and the exit status is 4\n",
 	.run = disconnect_run,
 };
 
@@ -92,7 +92,7 @@ static int all_listeners(struct krdma *krdma,
 	while (!rc && (info = krdma_iter_next(iter))) {
 		more = realloc(addrs, (n + 1) * sizeof(*addrs));
 		if (!more) {
-			rc = fail("out of memory");
+			rc = fail(ENOMEM, "out of memory");
 			break;
 		}
 		addrs = more;
@@ -119,8 +119,8 @@ static int drain_run(int argc, char **argv)
 	if (optind < argc)
 		return usage_error("'%s' is one operand too many", argv[optind]);
 	subject_set("drain");
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	rc = all_listeners(krdma, krdma_close_listener);
 	if (!rc) {
 		error = krdma_disconnect(krdma, 0, NULL, timeout_ms);
@@ -142,6 +142,6 @@ const struct command cmd_drain = {
 		"under way end, here and there; then the listeners are removed. Programs that begin another\n"
 		"operation get an error. Exports stay, for listeners that are made later.\n\n"
 		"  --timeout SECONDS wait this long for operations under way (default 10, at most 3600);\n"
-		"                    then they fail, and the exit status is 1\n",
+		"                    then they fail, and the exit status is 4\n",
 	.run = drain_run,
 };

@@ -219,8 +219,8 @@ static int export_run(int argc, char **argv)
 
 	/* Blocked before the export exists, so that no signal is lost. */
 	stop_signals_block(&signals);
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	if (publish(krdma, &opts, &id)) {
 		krdma_free(krdma);
 		return fail_krdma();

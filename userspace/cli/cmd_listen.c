@@ -127,8 +127,8 @@ static int listen_run(int argc, char **argv)
 		if (!addr.port)
 			addr.port = KRDMA_DEFAULT_PORT;
 	}
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	if (!opts.address)
 		rc = show_listeners(krdma);
 	else if (!opts.remove)

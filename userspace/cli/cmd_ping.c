@@ -156,8 +156,8 @@ static int ping_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("ping %s", opts.host);
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	if (session_connect(krdma, opts.host, connect_options(0, opts.timeout_ns), &session,
 			    &peer)) {
 		rc = fail_krdma();

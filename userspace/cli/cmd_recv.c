@@ -90,7 +90,11 @@ static void on_stop(int sig)
 static void on_late(int sig)
 {
 	static const char text[] = "krdma: recv: nobody reads its output: some of it is lost\n";
-	ssize_t rc = write(STDERR_FILENO, text, sizeof(text) - 1);
+	static const char json[] =
+		"{\"schema\":1,\"error\":{\"status\":1,\"object\":\"recv\","
+		"\"message\":\"nobody reads its output: some of it is lost\"}}\n";
+	ssize_t rc = json_asked ? write(STDERR_FILENO, json, sizeof(json) - 1) :
+				  write(STDERR_FILENO, text, sizeof(text) - 1);
 
 	(void)sig;
 	(void)rc;
@@ -174,7 +178,7 @@ static int recv_read(const struct recv_options *opts, int queue, uint64_t most)
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (bytes <= 0) {
-		fail("the message queue can't be read: %s",
+		fail(bytes ? errno : ESTALE, "the message queue can't be read: %s",
 		     bytes ? strerror(errno) : "the export has ended");
 		return -1;
 	}
@@ -205,9 +209,9 @@ static int recv_messages(const struct recv_options *opts, int queue, const sigse
 
 		rc = last ? 1 : ppoll(&fd, 1, opts->timeout_ns ? &timeout : NULL, &waiting);
 		if (rc < 0 && errno != EINTR)
-			return fail("poll: %s", strerror(errno));
+			return fail(errno, "poll: %s", strerror(errno));
 		if (!rc)
-			return fail("no message has come in time");
+			return fail(ETIMEDOUT, "no message has come in time");
 		/* The signals interrupt no write(), but end one that blocks for long. */
 		sigprocmask(SIG_UNBLOCK, signals, NULL);
 		rc = recv_read(opts, queue, left);
@@ -259,8 +263,8 @@ static int recv_run(int argc, char **argv)
 	sigaction(SIGINT, &stop, NULL);
 	sigaction(SIGTERM, &stop, NULL);
 	sigaction(SIGALRM, &late, NULL);
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	queue = publish(krdma, &opts);
 	if (queue < 0) {
 		rc = fail_krdma();

@@ -84,7 +84,7 @@ static int send_one(const struct range *range, const struct send_options *opts, 
 	struct krdma_op op;
 
 	if (length > KRDMA_MESSAGE_MAX)
-		return fail("a message has %d bytes at most", KRDMA_MESSAGE_MAX);
+		return fail(EMSGSIZE, "a message has %d bytes at most", KRDMA_MESSAGE_MAX);
 	krdma_op_send(&op, range->region.id, message, length, opts->value);
 	op.timeout_ns = opts->timeout_ns;
 	return krdma_submit(range->krdma, &op, &completion, 1) ? fail_krdma() : DONE;
@@ -107,7 +107,7 @@ static int send_lines(const struct range *range, const struct send_options *opts
 		*bytes += rc ? 0 : (uint64_t)length;
 	}
 	if (!rc && ferror(stdin))
-		rc = fail("standard input can't be read: %s", strerror(errno));
+		rc = fail(errno, "standard input can't be read: %s", strerror(errno));
 	free(line);
 	return rc;
 }
@@ -118,7 +118,7 @@ static int send_input(const struct range *range, const struct send_options *opts
 
 	*bytes = fread(message, 1, sizeof(message), stdin);
 	if (ferror(stdin))
-		return fail("standard input can't be read: %s", strerror(errno));
+		return fail(errno, "standard input can't be read: %s", strerror(errno));
 	return send_one(range, opts, message, *bytes);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* krdma ls, status, devices, version: these change nothing. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,8 +64,8 @@ static int ls_run(int argc, char **argv)
 		return usage_error("one host is needed");
 	subject_set("ls %s", argv[optind]);
 
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	/* A peer shows the right to send messages only in a session that can carry them. */
 	if (session_connect(krdma, argv[optind],
 			    connect_options(KRDMA_CONNECT_MESSAGES, timeout_ns), &session, &peer)) {
@@ -90,7 +91,8 @@ const struct command cmd_ls = {
 
 static void devices_print(struct json_object *root)
 {
-	list_print_table(&list_devices, root);
+	if (json_object_array_length(json_object_object_get(root, list_devices.key)))
+		list_print_table(&list_devices, root);
 }
 
 static int devices_run(int argc, char **argv)
@@ -98,14 +100,22 @@ static int devices_run(int argc, char **argv)
 	int rc = no_options(&cmd_devices, argc, argv);
 	struct json_object *root;
 	struct krdma *krdma;
+	bool none;
 
 	if (rc >= 0)
 		return rc;
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	root = json_root();
-	rc = show(root, list_fetch(krdma, &list_devices, 0, root), devices_print);
+	rc = list_fetch(krdma, &list_devices, 0, root);
+	none = !rc && !json_object_array_length(json_object_object_get(root, list_devices.key));
+	rc = show(root, rc, devices_print);
 	krdma_free(krdma);
+	if (!rc && none)
+		rc = fail(
+			ENODEV,
+			"there is no RDMA device in this network namespace: load the adapter's driver, "
+			"or make one in software (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)");
 	return rc;
 }
 
@@ -113,7 +123,7 @@ const struct command cmd_devices = {
 	.name = "devices",
 	.usage = "krdma devices [OPTIONS]",
 	.summary = "show RDMA devices and whether they can be used",
-	.help = "",
+	.help = "The exit status is 3 if there is none.\n\n",
 	.run = devices_run,
 };
 
@@ -234,8 +244,8 @@ static int status_run(int argc, char **argv)
 	}
 	if (optind < argc)
 		return usage_error("'%s' is one operand too many", argv[optind]);
-	if (krdma_new(&krdma))
-		return fail_krdma();
+	if (module_open(&krdma))
+		return FAILED;
 	root = json_root();
 	if (transfers)
 		rc = show(root, list_fetch(krdma, &list_transfers, 0, root), transfers_print);

@@ -28,7 +28,7 @@ void crew_start(struct crew *crew, void *(*work)(void *), void *arg)
 
 	error = pthread_create(&crew->threads[crew->started], NULL, work, arg);
 	if (error) {
-		crew_fail(crew, "cannot start a thread: %s", strerror(error));
+		crew_fail(crew, error, "cannot start a thread: %s", strerror(error));
 		crew_leave(crew);
 	} else {
 		crew->started++;
@@ -43,15 +43,16 @@ void crew_leave(struct crew *crew)
 	pthread_mutex_unlock(&crew->lock);
 }
 
-void crew_fail(struct crew *crew, const char *fmt, ...)
+void crew_fail(struct crew *crew, int error, const char *fmt, ...)
 {
 	va_list args;
 
 	pthread_mutex_lock(&crew->lock);
 	if (!crew->failed) {
 		va_start(args, fmt);
-		vsnprintf(crew->error, sizeof(crew->error), fmt, args);
+		vsnprintf(crew->text, sizeof(crew->text), fmt, args);
 		va_end(args);
+		crew->error = error;
 		crew->failed = true;
 	}
 	pthread_cond_broadcast(&crew->changed);

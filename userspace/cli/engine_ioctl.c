@@ -20,7 +20,7 @@ static int ioctl_open(struct krdma *krdma, void *memory, size_t length, unsigned
 	engine.depth = depth;
 	engine.completions = calloc(depth, sizeof(*engine.completions));
 	if (!engine.completions)
-		return fail("out of memory");
+		return fail(ENOMEM, "out of memory");
 	if (memory &&
 	    krdma_register_buffer(krdma, memory, length, KRDMA_BUFFER_WRITABLE, &engine.buffer))
 		return fail_krdma();
@@ -68,7 +68,7 @@ static int ioctl_reap(uint64_t *ended, unsigned int max)
 		if (count)
 			fail_krdma();
 		else
-			fail("the module has lost operations");
+			fail(EIO, "the module has lost operations");
 		return -1;
 	}
 	for (i = 0; i < count; i++) {

@@ -25,16 +25,17 @@ static int uring_open(struct krdma *krdma, void *memory, size_t length, unsigned
 	if (krdma_query(krdma, &query))
 		return fail_krdma();
 	if (!(query.features & KRDMA_FEATURE_URING))
-		return fail("the module does not know io_uring, or the kernel has none");
+		return fail(EOPNOTSUPP,
+			    "the module does not know io_uring, or the kernel has none");
 	rc = io_uring_queue_init(depth, &engine.ring, IORING_SETUP_SQE128);
 	if (rc)
-		return fail("cannot make a ring of io_uring for %u operations: %s%s", depth,
+		return fail(-rc, "cannot make a ring of io_uring for %u operations: %s%s", depth,
 			    strerror(-rc),
 			    rc == -EPERM ? ": see /proc/sys/kernel/io_uring_disabled" : "");
 	rc = engine.fixed ? io_uring_register_buffers(&engine.ring, &vec, 1) : 0;
 	if (rc)
-		return fail("io_uring can't register a buffer of %s: %s", size_text(length, text),
-			    strerror(-rc));
+		return fail(-rc, "io_uring can't register a buffer of %s: %s",
+			    size_text(length, text), strerror(-rc));
 	return DONE;
 }
 
@@ -45,7 +46,7 @@ static void uring_place(struct krdma_op *op, char *where)
 
 static int uring_failed(int rc)
 {
-	return fail("io_uring: %s", strerror(-rc));
+	return fail(-rc, "io_uring: %s", strerror(-rc));
 }
 
 /* Fills the queue; uring_reap() hands it over and waits, in one call. */
@@ -64,7 +65,7 @@ static int uring_submit(const struct krdma_op *ops, unsigned int count)
 	for (i = 0; i < count; i++) {
 		sqe = io_uring_get_sqe(&engine.ring);
 		if (!sqe)
-			return fail("io_uring: the queue is full");
+			return fail(EBUSY, "io_uring: the queue is full");
 		if (engine.fixed)
 			krdma_prep_op_fixed(sqe, engine.krdma, &ops[i], 0);
 		else

@@ -9,6 +9,8 @@
 static char subject[1024];
 /* The word of the subject that 'krdma help' knows. */
 static char command_name[32];
+/* Exit status of what has failed. */
+static int cause = FAILED;
 
 void subject_set(const char *fmt, ...)
 {
@@ -20,21 +22,89 @@ void subject_set(const char *fmt, ...)
 	snprintf(command_name, sizeof(command_name), "%.*s", (int)strcspn(subject, " "), subject);
 }
 
-static void message(const char *fmt, va_list args, const char *tail)
+static int status_of(int error)
+{
+	switch (error) {
+	case ENODEV:
+	case ENXIO:
+	case ENOTTY:
+	case EAFNOSUPPORT:
+	case EADDRNOTAVAIL:
+	case EOPNOTSUPP:
+		return NOT_READY;
+	case EAGAIN: /* of the name server */
+	case ECONNABORTED:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EHOSTDOWN:
+	case EHOSTUNREACH:
+	case ENETDOWN:
+	case ENETUNREACH:
+	case ENOTCONN:
+	case EPROTO:
+	case ESHUTDOWN:
+	case ETIMEDOUT:
+		return NO_ANSWER;
+	case ENOENT:
+	case ESTALE:
+		return NOT_THERE;
+	case EACCES:
+	case EPERM:
+		return NOT_ALLOWED;
+	case EADDRINUSE:
+	case EBUSY:
+	case EDQUOT:
+	case EEXIST:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOSPC:
+		return IN_USE;
+	case EILSEQ:
+		return BYTES_DIFFER;
+	}
+	return FAILED;
+}
+
+/* One write, so that it stays one line beside those of other processes. */
+static void message_json(const char *kind, int status, int error, const char *text)
+{
+	struct json_object *root = json_root(), *object = json_object_new_object();
+
+	if (status)
+		json_add_count(object, "status", (uint64_t)status);
+	if (error)
+		json_add_text(object, "errno", strerrorname_np(error));
+	json_add_text(object, "object", subject);
+	json_add_text(object, "message", text);
+	json_object_object_add(root, kind, object);
+	fprintf(stderr, "%s\n",
+		json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN |
+							     JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(root);
+}
+
+static void message(const char *kind, int status, int error, const char *fmt, va_list args)
 {
 	char text[1024];
 
 	vsnprintf(text, sizeof(text), fmt, args);
-	/* One write, so that it stays one line beside those of other processes. */
-	fprintf(stderr, "krdma: %s%s%s%s\n", subject, *subject ? ": " : "", text, tail);
+	if (json_asked)
+		message_json(kind, status, error, text);
+	else if (status == USAGE)
+		fprintf(stderr, "krdma: %s%s%s (see 'krdma help%s%s')\n", subject,
+			*subject ? ": " : "", text, *command_name ? " " : "", command_name);
+	else
+		fprintf(stderr, "krdma: %s%s%s\n", subject, *subject ? ": " : "", text);
 }
 
-int fail(const char *fmt, ...)
+int fail(int error, const char *fmt, ...)
 {
 	va_list args;
 
+	cause = status_of(error);
 	va_start(args, fmt);
-	message(fmt, args, "");
+	message("error", cause, error, fmt, args);
 	va_end(args);
 	return FAILED;
 }
@@ -44,26 +114,38 @@ void tell(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	message(fmt, args, "");
+	message("notice", DONE, 0, fmt, args);
 	va_end(args);
 }
 
 int fail_krdma(void)
 {
-	return fail("%s", krdma_error());
+	return fail(krdma_errno(), "%s", krdma_error());
+}
+
+int module_open(struct krdma **krdma)
+{
+	int rc = krdma_new(krdma);
+
+	if (!rc)
+		return DONE;
+	/* No such device, rather than no such name at the peer. */
+	return fail(rc == -ENOENT ? ENODEV : -rc, "%s", krdma_error());
 }
 
 int usage_error(const char *fmt, ...)
 {
-	char tail[64];
 	va_list args;
 
-	snprintf(tail, sizeof(tail), " (see 'krdma help%s%s')", *command_name ? " " : "",
-		 command_name);
 	va_start(args, fmt);
-	message(fmt, args, tail);
+	message("error", USAGE, 0, fmt, args);
 	va_end(args);
 	return USAGE;
+}
+
+int exit_status(int rc)
+{
+	return rc == FAILED ? cause : rc;
 }
 
 void stop_signals_block(sigset_t *signals)
@@ -78,7 +160,7 @@ int finish_output(int status)
 {
 	if (fflush(stdout) || ferror(stdout)) {
 		if (status == DONE)
-			return fail("cannot write to standard output: %s", strerror(errno));
+			return fail(errno, "cannot write to standard output: %s", strerror(errno));
 		return status;
 	}
 	return status;

@@ -5,6 +5,7 @@
  * Each operation is idle or under way. An operation that has ended goes to the end
  * of the queue of idle operations, and is started anew from there.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "cli.h"
@@ -154,7 +155,7 @@ int load_run(struct load *load)
 	if (run.idle && run.started_ns && run.batch && run.ended)
 		rc = run_all(&run);
 	else
-		rc = fail("out of memory");
+		rc = fail(ENOMEM, "out of memory");
 	free(run.idle);
 	free(run.started_ns);
 	free(run.batch);

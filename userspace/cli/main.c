@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* krdma: from the command line to the command. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -94,7 +96,29 @@ static int run(const struct command *command, int argc, char **argv)
 {
 	subject_set("%s", command->name);
 	optind = 0; /* glibc: begin anew */
-	return finish_output(command->run(argc, argv));
+	return exit_status(finish_output(command->run(argc, argv)));
+}
+
+/* What is opened later must not become a standard stream: a closed one gives errors instead. */
+static void open_streams(void)
+{
+	int fd;
+
+	for (fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
+			_exit(FAILED);
+}
+
+/* Also a wrong option before it is an error in JSON. */
+static bool asks_for_json(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "-p") ||
+		    !strcmp(argv[i], "--json") || !strcmp(argv[i], "--pretty"))
+			return true;
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -106,6 +130,8 @@ int main(int argc, char **argv)
 	const struct command *command;
 	int c, rc;
 
+	open_streams();
+	json_asked = asks_for_json(argc, argv);
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:V" COMMON_SHORT, options, NULL)) != -1) {
 		if (c == 'V')

@@ -146,7 +146,7 @@ static int wire_start(struct pump *pump)
 	if (taken == -EAGAIN && under_way)
 		return 0;
 	if (taken < 0) {
-		crew_fail(&pump->crew, "%s", krdma_error());
+		crew_fail(&pump->crew, krdma_errno(), "%s", krdma_error());
 		return -1;
 	}
 	for (i = 0; i < taken; i++)
@@ -174,7 +174,7 @@ static int wire_end(struct pump *pump)
 	}
 	if (i == count)
 		return 0;
-	crew_fail(&pump->crew, "%s", krdma_error());
+	crew_fail(&pump->crew, krdma_errno(), "%s", krdma_error());
 	return -1;
 }
 
@@ -286,7 +286,7 @@ static void *read_work(void *arg)
 			want = (size_t)(pump->limit - offset);
 		got = read_full(pump->fd, slot_memory(pump, block), want);
 		if (got < 0) {
-			crew_fail(&pump->crew, "cannot read %s: %s", name, strerror(errno));
+			crew_fail(&pump->crew, errno, "cannot read %s: %s", name, strerror(errno));
 			break;
 		}
 		offset += (uint64_t)got;
@@ -297,9 +297,9 @@ static void *read_work(void *arg)
 		}
 	}
 	if (end && pump->length && offset < pump->length)
-		crew_fail(&pump->crew, "%s became shorter while it was read", name);
+		crew_fail(&pump->crew, EIO, "%s became shorter while it was read", name);
 	else if (end && !pump->length && offset == pump->limit && more_to_read(pump))
-		crew_fail(&pump->crew, "%s is longer than the range, which has %s", name,
+		crew_fail(&pump->crew, EFBIG, "%s is longer than the range, which has %s", name,
 			  size_text(pump->limit, text));
 
 	pthread_mutex_lock(&pump->crew.lock);
@@ -343,8 +343,8 @@ static void *write_work(void *arg)
 	if (!error && pump->path && close(pump->fd))
 		error = errno;
 	if (error)
-		crew_fail(&pump->crew, "cannot write %s: %s", file_name(pump, "standard output"),
-			  strerror(error));
+		crew_fail(&pump->crew, error, "cannot write %s: %s",
+			  file_name(pump, "standard output"), strerror(error));
 out:
 	crew_leave(&pump->crew);
 	return NULL;
@@ -386,7 +386,7 @@ static int pump_memory(struct pump *pump)
 		int rc;
 
 		if (memory == MAP_FAILED)
-			return fail("cannot allocate buffers: %s", strerror(errno));
+			return fail(errno, "cannot allocate buffers: %s", strerror(errno));
 		rc = krdma_register_buffer(
 			pump->krdma, memory, size,
 			pump->opcode == KRDMA_OP_READ ? KRDMA_BUFFER_WRITABLE : 0, &pump->buffer);
@@ -415,12 +415,12 @@ static int pump_events(struct pump *pump)
 
 	pump->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (pump->wake_fd < 0)
-		return fail("cannot create an eventfd: %s", strerror(errno));
+		return fail(errno, "cannot create an eventfd: %s", strerror(errno));
 	if (krdma_eventfd(pump->krdma, pump->wake_fd))
 		return fail_krdma();
 	/* The thread waits for the eventfd only. */
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
-		return fail("cannot set O_NONBLOCK: %s", strerror(errno));
+		return fail(errno, "cannot set O_NONBLOCK: %s", strerror(errno));
 	return DONE;
 }
 
@@ -498,7 +498,7 @@ int pump_run(struct pump_job *job)
 	bool failed;
 
 	if (!pump)
-		return fail("out of memory");
+		return fail(ENOMEM, "out of memory");
 	/* After a failure the process ends, which frees all. */
 	if (pump_memory(pump) || pump_events(pump))
 		return FAILED;
@@ -517,7 +517,7 @@ int pump_run(struct pump_job *job)
 		progress_clear(job->progress);
 	/* Threads may still use the pump and its buffers: these end with the process. */
 	if (failed)
-		return fail("%s", pump->crew.error);
+		return fail(pump->crew.error, "%s", pump->crew.text);
 	crew_join(&pump->crew);
 	krdma_destroy(pump->krdma, pump->buffer);
 	close(pump->wake_fd);

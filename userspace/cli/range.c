@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* From a region on the command line to an open one. */
+#include <errno.h>
 #include <string.h>
 
 #include "cli.h"
@@ -129,8 +130,8 @@ int range_open(struct range *range, const struct region_spec *spec, uint32_t rig
 {
 	char text[SIZE_TEXT];
 
-	if (krdma_new(&range->krdma))
-		return fail_krdma();
+	if (module_open(&range->krdma))
+		return FAILED;
 	if (open_region(range->krdma, spec, rights, options, &range->session, &range->region)) {
 		krdma_free(range->krdma);
 		return FAILED;
@@ -144,7 +145,7 @@ int range_open(struct range *range, const struct region_spec *spec, uint32_t rig
 			return DONE;
 	}
 	krdma_free(range->krdma);
-	return fail("the range is outside '%s', which has %s (%llu bytes)", spec->name,
+	return fail(ERANGE, "the range is outside '%s', which has %s (%llu bytes)", spec->name,
 		    size_text(range->region.length, text),
 		    (unsigned long long)range->region.length);
 }
@@ -159,7 +160,7 @@ int range_open_again(const struct range *range, const struct region_spec *spec, 
 	if (open_region(range->krdma, spec, rights, options, &session, &again))
 		return FAILED;
 	if (again.length != range->region.length)
-		return fail("'%s' has changed its length meanwhile", spec->name);
+		return fail(ESTALE, "'%s' has changed its length meanwhile", spec->name);
 	*region = again.id;
 	return DONE;
 }

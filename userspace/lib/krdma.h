@@ -88,6 +88,15 @@ void krdma_free(struct krdma *krdma);
 const char *krdma_error(void);
 
 /**
+ * krdma_errno() - the errno of that failure
+ *
+ * For calls that don't return it, such as krdma_submit(), whose operations have failed.
+ *
+ * Return: a positive errno; 0 if no call of this thread has failed.
+ */
+int krdma_errno(void);
+
+/**
  * krdma_explain() - get the error text of a failure outside of this library
  * @krdma: the handle
  * @error: a positive errno: of an ioctl on krdma_fd(), or of an operation of io_uring

@@ -20,6 +20,7 @@ struct krdma {
 };
 
 static _Thread_local char error_text[512] = "no error";
+static _Thread_local int error_number;
 
 int krdma__fail(int error, const char *fmt, ...)
 {
@@ -28,6 +29,7 @@ int krdma__fail(int error, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(error_text, sizeof(error_text), fmt, args);
 	va_end(args);
+	error_number = error;
 	return -error;
 }
 
@@ -84,6 +86,11 @@ void krdma_free(struct krdma *krdma)
 const char *krdma_error(void)
 {
 	return error_text;
+}
+
+int krdma_errno(void)
+{
+	return error_number;
 }
 
 int krdma_fd(const struct krdma *krdma)

@@ -221,14 +221,14 @@ check "a file that does not tell its length" proc
 
 op_fails()
 {
-	KRDMA_FAKE_FAIL_OP=3:110 fails 1 \
+	KRDMA_FAKE_FAIL_OP=3:110 fails 4 \
 		"krdma: put data h/scratch: operation 3 on 'scratch' failed on purpose" \
 		put data h/scratch
 }
 check "an operation of put fails: the kernel's error text" op_fails
 op_fails_late()
 {
-	KRDMA_FAKE_FAIL_OP=15:104 KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 fails 1 \
+	KRDMA_FAKE_FAIL_OP=15:104 KRDMA_FAKE_REVERSE=1 KRDMA_FAKE_DELAY_MS=5 fails 4 \
 		"krdma: get h/scratch copy: operation 15 on 'scratch' failed on purpose" \
 		get h/scratch copy
 }
@@ -237,8 +237,8 @@ check "an operation of get fails in the middle" op_fails_late
 keeps()
 {
 	cp small_file kept
-	KRDMA_FAKE_FAIL_OP=1:110 fails 1 'failed on purpose' get h/small kept && cmp kept small_file &&
-		fails 1 "the peer has no export 'none'" get h/none kept && cmp kept small_file &&
+	KRDMA_FAKE_FAIL_OP=1:110 fails 4 'failed on purpose' get h/small kept && cmp kept small_file &&
+		fails 5 "the peer has no export 'none'" get h/none kept && cmp kept small_file &&
 		fails 1 'the range is outside' get h/small@0+1001 kept && cmp kept small_file
 }
 check "a get that fails at once leaves the file as it was" keeps
@@ -251,7 +251,7 @@ blocked()
 	mkfifo pipe
 	exec 9<> pipe
 	head -c 9000000 data > pipe &
-	KRDMA_FAKE_FAIL_OP=1:110 fails 1 'failed on purpose' put - h/scratch < pipe
+	KRDMA_FAKE_FAIL_OP=1:110 fails 4 'failed on purpose' put - h/scratch < pipe
 	rc=$?
 	exec 9>&-
 	kill $! 2> kill_err
@@ -259,15 +259,44 @@ blocked()
 }
 check "a failure ends a put that waits for its input" blocked
 
-check "a full disk" fails 1 'cannot write /dev/full: No space left on device' get h/scratch /dev/full
+check "a full disk" fails 7 'cannot write /dev/full: No space left on device' get h/scratch /dev/full
 check "a directory as destination" fails 1 'cannot write exports: Is a directory' get h/small exports
 check "a directory as source" fails 1 'exports is a directory' put exports h/small
-check "a file that is not there" fails 1 'cannot open none: No such file' put none h/small
-check "put into a read-only export" fails 1 "'model' is read-only" put data h/model
+check "a file that is not there" fails 5 'cannot open none: No such file' put none h/small
+check "put into a read-only export" fails 6 "'model' is read-only" put data h/model
 check "put beyond the region" fails 1 'the range is outside' put data h/small@1000
 check "both JSON and bytes on standard output" fails 2 'standard output' get -j h/small -
-full() { LD_PRELOAD=$fake "$krdma" status > /dev/full 2> err; [ $? = 1 ] && grep -q 'No space' err; }
+full() { LD_PRELOAD=$fake "$krdma" status > /dev/full 2> err; [ $? = 7 ] && grep -q 'No space' err; }
 check "output that can't be written" full
+
+# said_json EXPRESSION: stderr is one line of JSON, d.
+said_json()
+{
+	[ "$(wc -l < err)" = 1 ] && python3 -c '
+import json, sys
+d = json.load(open("err"))
+assert d["schema"] == 1
+assert eval(sys.argv[1]), d' "$1"
+}
+errors_in_json()
+{
+	run 6 put -j data h/model && [ ! -s out ] && said_json 'd["error"] == {
+		"status": 6, "errno": "EACCES", "object": "put data h/model",
+		"message": "'\''model'\'' is read-only"}' &&
+		run 2 put --frob -j && said_json 'd["error"]["status"] == 2 and "errno" not in d["error"]' &&
+		run 2 -j frob && said_json '"is not a command" in d["error"]["message"]' &&
+		run 1 get --json h/small@0+1001 copy && said_json 'd["error"]["errno"] == "ERANGE"'
+}
+check "errors in JSON" errors_in_json
+no_streams()
+{
+	LD_PRELOAD=$fake "$krdma" get h/small closed >&- 2>&- <&- && cmp closed exports/small || return 1
+	LD_PRELOAD=$fake "$krdma" get h/small - >&- 2> err && return 1
+	grep -q 'cannot write standard output: Bad file descriptor' err &&
+		! LD_PRELOAD=$fake "$krdma" put - h/scratch <&- 2> err &&
+		grep -q 'cannot read standard input: Bad file descriptor' err
+}
+check "standard streams that are closed" no_streams
 
 interrupt()
 {
@@ -303,7 +332,7 @@ two_slots()
 check "and fewer than the depth has operations" two_slots
 none()
 {
-	KRDMA_FAKE_BUFFER_MAX=65536 fails 1 'RLIMIT_MEMLOCK is 65536 bytes' get h/scratch copy
+	KRDMA_FAKE_BUFFER_MAX=65536 fails 7 'RLIMIT_MEMLOCK is 65536 bytes' get h/scratch copy
 }
 check "put says when there is none" none
 
@@ -358,7 +387,7 @@ timeouts() { run 0 ls --timeout 1.5 h && grep -q 'timeout 1500' log; }
 check "--timeout" timeouts
 second()
 {
-	KRDMA_FAKE_REFUSE=1 fails 1 'nobody listens at 10.0.0.2' ls h &&
+	KRDMA_FAKE_REFUSE=1 fails 4 'nobody listens at 10.0.0.2' ls h &&
 		KRDMA_FAKE_REFUSE=1 run 0 ls h2 && [ "$(cat log)" = "$(printf \
 		'connect fd00::2 port 0 scope 0 timeout 0 resume 0 messages\nconnect 10.0.0.2 port 0 scope 0 timeout 0 resume 0 messages')" ]
 }
@@ -414,7 +443,7 @@ json_export() { exporting -j new -s 4K && json 'd["length"] == 4096 and d["right
 check "export -j" json_export
 check "export of an empty file" fails 1 "'empty' is empty" export new --file empty
 check "export of more than the file" fails 1 'has only 10 bytes' export new -f small_file -s 11
-check "export of a name that is taken" fails 1 "the name 'small' is taken" export small -s 4K
+check "export of a name that is taken" fails 7 "the name 'small' is taken" export small -s 4K
 check "export of nothing" fails 2 '--size or --file' export new
 long=$(printf 'n%.0s' {1..64})
 check "export of a name that is too long" fails 1 'is longer than 63' export "$long" -s 4K
@@ -441,16 +470,16 @@ of_host()
 	run 0 disconnect --timeout 1.5 fd00::2 && grep -qx 'disconnect 0 timeout 1500 fd00::2' log
 }
 check "disconnect of a host" of_host
-check "disconnect of a host without a session" fails 1 'there is no session with 10.0.0.7' disconnect 10.0.0.7
-check "disconnect of a session that is not there" fails 1 'there is no session 4' disconnect 4
-cut() { KRDMA_FAKE_CUT=1 fails 1 '1 of 1 sessions were not idle in time' disconnect 3; }
+check "disconnect of a host without a session" fails 5 'there is no session with 10.0.0.7' disconnect 10.0.0.7
+check "disconnect of a session that is not there" fails 5 'there is no session 4' disconnect 4
+cut() { KRDMA_FAKE_CUT=1 fails 4 '1 of 1 sessions were not idle in time' disconnect 3; }
 check "disconnect that could not wait" cut
 drains()
 {
 	run 0 drain && [ "$(grep -E 'unlisten|disconnect' log)" = "$(printf 'unlisten port 0 close\ndisconnect 0 timeout 0 \nunlisten port 0')" ]
 }
 check "drain: listeners first" drains
-late() { KRDMA_FAKE_CUT=1 fails 1 'not idle in time' drain && grep -qx 'unlisten port 0' log; }
+late() { KRDMA_FAKE_CUT=1 fails 4 'not idle in time' drain && grep -qx 'unlisten port 0' log; }
 check "drain that could not wait: the listeners go all the same" late
 too_long() { fails 2 'has 3600 seconds at most' drain --timeout 3601 && [ ! -s log ]; }
 check "drain for too long: nothing is done" too_long
@@ -523,23 +552,31 @@ digests()
 {
 	printf 123456789 > exports/nine
 	run 0 digest h/nine && [ "$(cat out)" = 'e3069283  h/nine' ] &&
-		run 0 digest h/nine@2+3 -j && json 'd["crc32c"] == "107acb65" and d["bytes"] == 3'
+		run 0 digest h/nine@2+3 -j && json 'd["crc32c"] == "107acb65" and d["bytes"] == 3' &&
+		cp exports/nine nine && run 0 digest nine && [ "$(cat out)" = 'e3069283  nine' ] &&
+		run 0 digest ./exports/nine -j && json 'd["file"] == "./exports/nine" and d["bytes"] == 9' &&
+		run 0 digest - < data && crc=$(cut -c 1-8 out) && run 0 digest "$PWD/data" &&
+		[ "$(cut -c 1-8 out)" = "$crc" ] && run 0 put data h/scratch && run 0 digest "h/scratch@0+$(stat -c %s data)" &&
+		[ "$(cut -c 1-8 out)" = "$crc" ]
 }
 check "digest" digests
 check "digest outside of the region" fails 1 'outside' digest h/small@1001
-check "digest of nothing" fails 2 'one region' digest
+check "digest of nothing" fails 2 'one region or file' digest
+check "digest of no file" fails 5 'cannot open it: No such file' digest none
+check "digest of a directory" fails 1 'cannot read it: Is a directory' digest exports
+check "digest of neither" fails 2 "begins with '/' or '.'" digest exports/
 numbers()
 {
 	head -c 16 /dev/zero > exports/numbers
 	run 0 atomic add 40 h/numbers@8 && [ "$(cat out)" = 0 ] &&
 		run 0 atomic add 2 h/numbers@8+8 && [ "$(cat out)" = 40 ] &&
 		run 0 atomic cas 42 0x100 h/numbers@8 && [ "$(cat out)" = 42 ] &&
-		run 1 atomic cas 42 7 h/numbers@8 && [ "$(cat out)" = 256 ] && [ ! -s err ] &&
+		run 9 atomic cas 42 7 h/numbers@8 && [ "$(cat out)" = 256 ] && [ ! -s err ] &&
 		run 0 atomic add 0 h/numbers@8 -j && json 'd["before"] == 256 and d["done"] == True' &&
 		cmp -n 8 exports/numbers /dev/zero
 }
 check "atomic add and cas" numbers
-check "atomic with a read-only export" fails 1 "'model' is read-only" atomic add 1 h/model
+check "atomic with a read-only export" fails 6 "'model' is read-only" atomic add 1 h/model
 check "atomic of no such kind" fails 2 "'or' is neither" atomic or 1 h/numbers
 check "atomic add of nothing" fails 2 'a value and a region' atomic add h/numbers
 check "atomic cas of one value" fails 2 'an old value, a new one and a region' atomic cas 1 h/numbers
@@ -711,19 +748,19 @@ json_send()
 check "send -j" json_send
 op_of_send_fails()
 {
-	receiving new -n 1 && KRDMA_FAKE_FAIL_OP=2:104 fails 1 \
+	receiving new -n 1 && KRDMA_FAKE_FAIL_OP=2:104 fails 4 \
 		"krdma: send h/new: operation 2 on 'new' failed on purpose" \
-		send h/new --lines -j < <(lines 1 2 3) && [ ! -s out ] && received 0 && says '0: 1'
+		send h/new --lines < <(lines 1 2 3) && [ ! -s out ] && received 0 && says '0: 1'
 }
 check "a message of send fails: the kernel's error text" op_of_send_fails
 nobody_reads()
 {
-	receiving new && between fails 1 "'new' takes no message: Connection timed out" \
+	receiving new && between fails 4 "'new' takes no message: Connection timed out" \
 		send h/new --lines --timeout 0.1 < <(yes) && kill "$receiver" && received 0
 }
 check "send --timeout while the queue is full" nobody_reads
-check "send to memory alone" fails 1 "'small' is not for messages" send h/small x
-check "send to nobody" fails 1 "the peer has no export 'none'" send h/none x
+check "send to memory alone" fails 6 "'small' is not for messages" send h/small x
+check "send to nobody" fails 5 "the peer has no export 'none'" send h/none x
 check "send to an offset" fails 2 "'h/small@8' is not of the form HOST[:PORT]/NAME (" \
 	send h/small@8 x
 check "send to a range" fails 2 "'h/small@0+8' is not of the form" send h/small@0+8 x
@@ -768,7 +805,7 @@ enough()
 check "recv -n of more that are there" enough
 in_time()
 {
-	run 1 recv new --timeout 0.05 && [ ! -s out ] && [ ! -e exports/new ] &&
+	run 4 recv new --timeout 0.05 && [ ! -s out ] && [ ! -e exports/new ] &&
 		[ "$(cat err)" = "$(lines 'receiving as new' 'krdma: recv new: no message has come in time')" ]
 }
 check "recv --timeout" in_time
@@ -797,8 +834,8 @@ no_memory()
 {
 	receiving new -n 1 && run 0 ls h -j && json '[e["rights"] for e in d["exports"]
 			if e["name"] == "new"] == [["message"]]' &&
-		fails 1 "'new' is for messages only" get h/new copy &&
-		fails 1 "'new' is read-only" put small_file h/new@0+1 && run 0 send h/new x && received 0
+		fails 6 "'new' is for messages only" get h/new copy &&
+		fails 6 "'new' is read-only" put small_file h/new@0+1 && run 0 send h/new x && received 0
 }
 check "recv without memory" no_memory
 discards()
@@ -810,18 +847,18 @@ check "recv --discard" discards
 recv_full()
 {
 	: > heard
-	heard=/dev/full receiving new && run 0 send h/new x && received 1 &&
+	heard=/dev/full receiving new && run 0 send h/new x && received 7 &&
 		[ "$(cat err)" = \
 			'krdma: recv new: cannot write to standard output: No space left on device' ]
 }
 check "recv with output that can't be written" recv_full
 gone()
 {
-	receiving new && run 0 send h/new last && no_more && received 1 && says '0: last' &&
+	receiving new && run 0 send h/new last && no_more && received 5 && says '0: last' &&
 		[ "$(cat err)" = "krdma: recv new: the message queue can't be read: the export has ended" ]
 }
 check "recv when its export ends" gone
-check "recv as a name that is taken" fails 1 "recv small: the name 'small' is taken" recv small
+check "recv as a name that is taken" fails 7 "recv small: the name 'small' is taken" recv small
 check "recv --raw --json" fails 2 '--raw, --discard and --json exclude each other' recv --raw -j new
 check "recv --raw --discard" fails 2 'exclude each other' recv --raw --discard new
 check "recv --discard --pretty" fails 2 'exclude each other' recv --discard -p new
@@ -927,13 +964,13 @@ uring_pinned()
 check "bench --engine uring --pinned" uring_pinned
 uring_fails()
 {
-	KRDMA_FAKE_FAIL_OP=500:104 run 1 bench write h/scratch --engine uring &&
+	KRDMA_FAKE_FAIL_OP=500:104 run 4 bench write h/scratch --engine uring &&
 		grep -q 'operation 500 on' err
 }
 check "bench --engine uring with an operation that fails" uring_fails
 no_uring()
 {
-	KRDMA_FAKE_NO_URING=1 fails 1 'Operation not permitted: see /proc/sys/kernel/io_uring_disabled' \
+	KRDMA_FAKE_NO_URING=1 fails 6 'Operation not permitted: see /proc/sys/kernel/io_uring_disabled' \
 		bench write h/scratch --engine uring
 }
 check "bench --engine uring where io_uring is disabled" no_uring
@@ -945,7 +982,7 @@ check "bench -l 0" fails 2 "'0' is not a batch, 1 to 1024" bench read h/small -l
 check "bench --depth of too many" fails 2 "'1025' is not a depth" bench read h/small --depth 1025
 check "bench atomic" eval 'run 0 bench atomic h/scratch -n 20 -t 4 && grep -q "^ 8 " out'
 check "bench atomic of a size" fails 2 '8 bytes' bench atomic h/scratch -s 16
-check "bench -b of a read-only export" fails 1 "'model' is read-only" bench read h/model -b
+check "bench -b of a read-only export" fails 6 "'model' is read-only" bench read h/model -b
 # bench_sends COUNT SIZE ARGUMENT...: bench with these sends so many messages, of so many bytes
 # in all, and nothing is lost
 bench_sends()
@@ -978,7 +1015,7 @@ send_sessions()
 check "bench send -s 10 -q 2" send_sessions
 check "bench send --engine uring" bench_sends 116 7424 send h/new -s 64 -n 100 -t 16 --engine uring
 check "bench send --pinned --latency" bench_sends 21 1344 send h/new -s 64 -n 20 --pinned --latency
-check "bench send to memory alone" fails 1 "'small' is not for messages" bench send h/small
+check "bench send to memory alone" fails 6 "'small' is not for messages" bench send h/small
 check "bench send of a size" fails 2 'a message has 4096 bytes at most' bench send h/small -s 4097
 check "bench send -b" fails 2 'there is no -b' bench send h/small -b
 check "bench send to a range" fails 2 'no offset and no length' bench send h/small@0+8
@@ -996,7 +1033,7 @@ one() { run 0 bench write h/scratch -n 10 -t 1 && grep -q 'submits_max 1 ' log; 
 check "bench -t 1" one
 bench_fails()
 {
-	KRDMA_FAKE_FAIL_OP=500:104 run 1 bench write h/scratch && grep -q 'operation 500 on' err
+	KRDMA_FAKE_FAIL_OP=500:104 run 4 bench write h/scratch && grep -q 'operation 500 on' err
 }
 check "bench with an operation that fails" bench_fails
 check "bench of more than there is" fails 1 'the range has 1000 B' bench read h/small
