@@ -228,7 +228,7 @@ static int krdma_listener_check(struct krdma_call *call, struct sockaddr_storage
 }
 
 /* @family: of the listener, which hears of peers with such an address only */
-static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix *allow, u32 n,
+static int krdma_allow_check(struct krdma_call *call, const struct krdma_allow *allow,
 			     sa_family_t family)
 {
 	struct sockaddr_storage addr;
@@ -236,12 +236,14 @@ static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix 
 	u32 i;
 	int rc;
 
-	for (i = 0; i < n; i++) {
-		rc = krdma_addr_from_user(&allow[i].addr, &addr, &call->error);
+	for (i = 0; i < allow->n; i++) {
+		const struct krdma_prefix *prefix = &allow->prefixes[i];
+
+		rc = krdma_addr_from_user(&prefix->addr, &addr, &call->error);
 		if (rc)
 			return rc;
-		if (allow[i].reserved ||
-		    allow[i].prefix_len > (allow[i].addr.family == AF_INET ? 32 : 128))
+		if (prefix->reserved ||
+		    prefix->prefix_len > (prefix->addr.family == AF_INET ? 32 : 128))
 			return krdma_explain(&call->error, -EINVAL,
 					     "prefix %u of the allow-list is malformed", i);
 		any |= addr.ss_family == family;
@@ -256,7 +258,7 @@ static int krdma_allow_check(struct krdma_call *call, const struct krdma_prefix 
 static int krdma_ioc_listen(struct krdma_call *call)
 {
 	struct krdma_ioc_listen *cmd = &call->cmd.listen;
-	struct krdma_prefix *allow = NULL;
+	struct krdma_allow *allow = NULL;
 	int rc;
 
 	if (cmd->reserved)
@@ -268,16 +270,21 @@ static int krdma_ioc_listen(struct krdma_call *call)
 		return krdma_explain(&call->error, -EDQUOT, "an allow-list has at most %u prefixes",
 				     KRDMA_LISTEN_ALLOW_MAX);
 	if (cmd->allow_count) {
-		allow = krdma_inject(memdup_user(u64_to_user_ptr(cmd->allow),
-						 array_size(cmd->allow_count, sizeof(*allow))),
-				     ERR_PTR(-ENOMEM));
-		if (IS_ERR(allow))
-			return PTR_ERR(allow);
-		rc = krdma_allow_check(call, allow, cmd->allow_count, cmd->addr.ss_family);
+		allow = krdma_inject(kmalloc(struct_size(allow, prefixes, cmd->allow_count),
+					     GFP_KERNEL_ACCOUNT),
+				     NULL);
+		if (!allow)
+			return -ENOMEM;
+		allow->n = cmd->allow_count;
+		if (copy_from_user(allow->prefixes, u64_to_user_ptr(cmd->allow),
+				   array_size(allow->n, sizeof(*allow->prefixes))))
+			rc = -EFAULT;
+		else
+			rc = krdma_allow_check(call, allow, cmd->addr.ss_family);
 	}
 	if (!rc)
-		rc = krdma_listen(call->ctx->net, call->ctx, &cmd->addr, allow, cmd->allow_count,
-				  &call->error);
+		rc = krdma_listen(call->ctx->net, call->ctx, &cmd->addr, allow,
+				  cmd->flags & KRDMA_LISTEN_REPLACE, &call->error);
 	if (rc)
 		kfree(allow);
 	return rc;
@@ -551,7 +558,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(LAST_ERROR, last_error, text, U32_MAX),
 	KRDMA_IOC(DESTROY, destroy, id, U32_MAX),
 	KRDMA_IOC(LIST, list, cursor, 0),
-	KRDMA_IOC(LISTEN, listen, reserved, 0),
+	KRDMA_IOC(LISTEN, listen, reserved, KRDMA_LISTEN_REPLACE),
 	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_CLOSE),
 	KRDMA_IOC(CONNECT, connect, paths, KRDMA_CONNECT_FLAGS),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),

@@ -151,11 +151,15 @@ static int krdma_list_listeners(struct krdma_emit *e)
 				 (READ_ONCE(l->closed) ? KRDMA_LISTENER_CLOSED : 0),
 			.accepted = atomic64_read(&l->accepted),
 			.refused = atomic64_read(&l->refused),
-			.allow_count = l->nallow,
 		};
+		const struct krdma_allow *allow;
 
 		if (l->net != e->ctx->net)
 			continue;
+		rcu_read_lock();
+		allow = rcu_dereference(l->allow);
+		info.allow_count = allow ? allow->n : 0;
+		rcu_read_unlock();
 		list_for_each_entry(sess, &krdma_sessions, node)
 			if (sess->inbound && sess->listener == l->serial)
 				info.sessions++;
@@ -164,6 +168,31 @@ static int krdma_list_listeners(struct krdma_emit *e)
 	}
 	mutex_unlock(&krdma_listeners_lock);
 	mutex_unlock(&krdma_sessions_lock);
+	return 0;
+}
+
+static int krdma_list_prefixes(struct krdma_emit *e)
+{
+	const struct krdma_allow *allow;
+	struct krdma_listener *l;
+	u32 i;
+
+	mutex_lock(&krdma_listeners_lock);
+	list_for_each_entry(l, &krdma_listeners, node) {
+		struct krdma_prefix_info info = {};
+
+		if (l->net != e->ctx->net)
+			continue;
+		krdma_addr_to_user(&l->addr, &info.listener);
+		rcu_read_lock();
+		allow = rcu_dereference(l->allow);
+		for (i = 0; allow && i < allow->n; i++) {
+			info.prefix = allow->prefixes[i];
+			krdma_emit(e, &info);
+		}
+		rcu_read_unlock();
+	}
+	mutex_unlock(&krdma_listeners_lock);
 	return 0;
 }
 
@@ -580,6 +609,7 @@ static const struct krdma_lister krdma_lists[] = {
 	[KRDMA_LIST_PATHS] = { sizeof(struct krdma_path_info), krdma_list_sessions,
 			       krdma_emit_paths },
 	[KRDMA_LIST_ADDRESSES] = { sizeof(struct krdma_sockaddr), krdma_list_peer },
+	[KRDMA_LIST_PREFIXES] = { sizeof(struct krdma_prefix_info), krdma_list_prefixes },
 };
 
 static int krdma_list_copy(const struct krdma_emit *e)

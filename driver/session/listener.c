@@ -39,15 +39,20 @@ static bool krdma_prefix_match(const struct krdma_prefix *prefix, const u8 *addr
 static bool krdma_listener_admits(const struct krdma_listener *l,
 				  const struct sockaddr_storage *peer)
 {
+	const struct krdma_allow *allow;
 	struct krdma_sockaddr addr;
+	bool admits;
 	u32 i;
 
 	krdma_addr_to_user(peer, &addr);
-	for (i = 0; i < l->nallow; i++)
-		if (l->allow[i].addr.family == addr.family &&
-		    krdma_prefix_match(&l->allow[i], addr.addr))
-			return true;
-	return !l->nallow;
+	rcu_read_lock();
+	allow = rcu_dereference(l->allow);
+	admits = !allow;
+	for (i = 0; !admits && i < allow->n; i++)
+		admits = allow->prefixes[i].addr.family == addr.family &&
+			 krdma_prefix_match(&allow->prefixes[i], addr.addr);
+	rcu_read_unlock();
+	return admits;
 }
 
 /*
@@ -348,17 +353,18 @@ static struct krdma_listener *krdma_listener_find(struct net *net,
  * @net: network namespace
  * @owner: what it ends with (krdma_listeners_drop()) outside of init_net
  * @addr: local address, with port
- * @allow: prefixes of peers; taken over on success
- * @nallow: their number, 0 for every peer
+ * @allow: prefixes of peers, NULL for every peer; taken over on success
+ * @replace: a listener that is there gets @allow, and is open again if it was closed; its
+ *	sessions go on
  * @error: explanation
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
 int krdma_listen(struct net *net, const void *owner, const struct sockaddr_storage *addr,
-		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error)
+		 struct krdma_allow *allow, bool replace, struct krdma_error *error)
 {
-	struct krdma_listener *l;
+	struct krdma_listener *l, *old;
 	const char *what;
 	int rc;
 
@@ -369,11 +375,19 @@ int krdma_listen(struct net *net, const void *owner, const struct sockaddr_stora
 	l->addr = *addr;
 	/* An rdma_cm id holds its namespace. */
 	l->owner = net_eq(net, &init_net) ? NULL : owner;
-	l->allow = allow;
-	l->nallow = nallow;
+	RCU_INIT_POINTER(l->allow, allow);
 
 	mutex_lock(&krdma_listeners_start);
-	if (krdma_listener_find(net, addr)) {
+	old = krdma_listener_find(net, addr);
+	if (old && replace) {
+		allow = rcu_replace_pointer(old->allow, allow,
+					    lockdep_is_held(&krdma_listeners_start));
+		WRITE_ONCE(old->closed, false);
+		kfree_rcu(allow, rcu);
+		rc = 0;
+		goto out;
+	}
+	if (old) {
 		rc = krdma_explain(error, -EEXIST, "there is a listener on %pISpc already", addr);
 		goto out;
 	}
@@ -410,7 +424,7 @@ static void krdma_listener_end(struct krdma_listener *l)
 	if (id)
 		rdma_destroy_id(id);
 	krdma_sessions_fail(l->serial, "the listener was removed");
-	kfree(l->allow);
+	kfree(rcu_dereference_protected(l->allow, true));
 	kfree(l);
 }
 

@@ -202,6 +202,13 @@ struct krdma_session {
 	ktime_t tick_at;
 };
 
+/* Prefixes of peers. */
+struct krdma_allow {
+	struct rcu_head rcu;
+	u32 n;
+	struct krdma_prefix prefixes[];
+};
+
 struct krdma_listener {
 	struct list_head node; /* krdma_listeners */
 	u64 serial;
@@ -213,8 +220,7 @@ struct krdma_listener {
 	const void *owner;     /* what it ends with; NULL in init_net */
 	atomic64_t accepted;
 	atomic64_t refused;
-	u32 nallow;
-	struct krdma_prefix *allow;
+	struct krdma_allow __rcu *allow; /* NULL: every peer */
 };
 
 /* It has ended, or is about to; not where its connection is lost, and may come back. */
@@ -305,7 +311,7 @@ static inline bool krdma_addr_equal(const struct sockaddr_storage *a,
 extern struct mutex krdma_listeners_lock;
 extern struct list_head krdma_listeners;
 int krdma_listen(struct net *net, const void *owner, const struct sockaddr_storage *addr,
-		 struct krdma_prefix *allow, u32 nallow, struct krdma_error *error);
+		 struct krdma_allow *allow, bool replace, struct krdma_error *error);
 int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool close,
 		   struct krdma_error *error);
 void krdma_listeners_drop(const void *owner);

@@ -87,15 +87,15 @@ load_module
 
 check "listen" run_on B 0 listen 0.0.0.0
 check "listen shows the listener" grep -q '^0.0.0.0:7471 *up' <(on -n B krdma listen)
-check "listen twice" fails_on_so B 'a listener on 0.0.0.0:7471 already' listen 0.0.0.0
+check "listen twice" fails_on_so B 7 'a listener on 0.0.0.0:7471 already' listen 0.0.0.0
 check "listen for IPv6 too" run_on B 0 listen ::
 check "listen on another port, on one address" run_on B 0 listen "$REMOTE_V4:7472"
 check "listen --remove" run_on B 0 listen --remove "$REMOTE_V4:7472"
-check "listen --remove of what is gone" fails_on_so B "no listener on $REMOTE_V4:7472" \
+check "listen --remove of what is gone" fails_on_so B 5 "no listener on $REMOTE_V4:7472" \
 	listen --remove "$REMOTE_V4:7472"
-check "listen on an address of another host" fails_on_so B \
+check "listen on an address of another host" fails_on_so B 3 \
 	'can.t listen on 10.99.0.1:7471: no RDMA device has the address' listen 10.99.0.1
-check "listen on a port that is taken" fails_on_so B \
+check "listen on a port that is taken" fails_on_so B 7 \
 	"can.t listen on $REMOTE_V4:7471: the port is taken" listen "$REMOTE_V4"
 check "listen --allow a prefix that admits" run_on B 0 listen "$REMOTE_V4:7473" \
 	--allow 10.99.0.0/16 --allow "$LOCAL_V4/25"
@@ -115,7 +115,7 @@ on B sh -c 'cat >/tmp/model' <data
 check "export anonymous memory" export_on B scratch --size 16M
 check "export a file to read" export_on B model --file /tmp/model --read-only
 check "export a file of tmpfs to write" export_on B shm --file /dev/shm/model
-check "export of a name that is taken" fails_on_so B "'scratch' is published already" \
+check "export of a name that is taken" fails_on_so B 7 "'scratch' is published already" \
 	export scratch --size 1M
 if on -n B sh -c 'echo 4 >/proc/sys/vm/nr_hugepages; grep -q "HugePages_Free: *[4-9]" /proc/meminfo'; then
 	check "export huge pages" export_on B huge --size 8M --huge
@@ -129,7 +129,7 @@ check "ls shows name, size and rights" grep -Eqx 'model +2.9 MiB +read *' out
 if on -n B sh -c 'command -v mkfs.ext4 && modprobe -a loop ext4 && truncate -s 16M /tmp/img && mkfs.ext4 -q /tmp/img &&
 	mkdir -p /tmp/ext4 && mount -o loop /tmp/img /tmp/ext4 && head -c 100000 /dev/zero >/tmp/ext4/file' \
 	>/dev/null 2>&1; then
-	check "export a file of ext4 to write: refused" fails_on_so B 'file system' \
+	check "export a file of ext4 to write: refused" fails_on_so B 1 'file system' \
 		export ext4 --file /tmp/ext4/file
 	check_here "export a file of ext4 to read" export_on B ext4 --file /tmp/ext4/file --read-only
 	works "get from ext4" get -q nodeB/ext4 back
@@ -178,7 +178,7 @@ fi
 fails "put of more than fits" 1 'the range has' put data nodeB/scratch@14M
 fails "put of more than the range" 1 'the range has' put data nodeB/scratch@0+1M
 fails_stdin() {
-	fails_so 'standard input is longer than the range' put - nodeB/scratch@0+1M < <(cat data)
+	fails_so 1 'standard input is longer than the range' put - nodeB/scratch@0+1M < <(cat data)
 }
 check "put of more than the range from standard input" fails_stdin
 fails "get beyond the end" 1 "the range is outside 'scratch'" get nodeB/scratch@16M back

@@ -867,7 +867,7 @@ static void step_list(void)
 	struct head head = any_head();
 	union call c = { 0 };
 
-	c.list.kind = 1 + byte() % KRDMA_LIST_ADDRESSES;
+	c.list.kind = 1 + byte() % KRDMA_LIST_PREFIXES;
 	c.list.stride = rarely(64) ? any_word() : 112 + byte() % 16 * 8;
 	c.list.count = rarely(64) ? any_word() : 12 + byte() % 32;
 	c.list.cursor = rarely(64) ? any_word() : 0;

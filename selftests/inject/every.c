@@ -320,7 +320,7 @@ static void look(struct krdma *krdma, uint32_t session)
 	int kind;
 
 	note("ping", krdma_ping(krdma, session, 100, TIMEOUT_MS, &ns));
-	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_ADDRESSES; kind++) {
+	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_PREFIXES; kind++) {
 		bool peer = kind == KRDMA_LIST_PEER_EXPORTS || kind == KRDMA_LIST_ADDRESSES;
 
 		if (note("list", krdma_iter_new(krdma, kind, peer ? session : 0, &iter)) < 0)

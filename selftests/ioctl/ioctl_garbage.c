@@ -223,7 +223,7 @@ static void garbage_valid(unsigned long nr, union garbage *g)
 {
 	switch (nr) {
 	case KRDMA_IOC_LIST:
-		g->list.kind = KRDMA_LIST_DEVICES + any() % KRDMA_LIST_ADDRESSES;
+		g->list.kind = KRDMA_LIST_DEVICES + any() % KRDMA_LIST_PREFIXES;
 		g->list.stride = chance(50) ? 112 : 1 + any() % KST_PAGE;
 		g->list.count = 12 + any() % 50;
 		break;

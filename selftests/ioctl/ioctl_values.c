@@ -82,7 +82,7 @@ static int list(struct krdma_ioc_list *cmd)
 
 TEST_F(values, list_values)
 {
-	static const __u32 kinds[] = { 0, KRDMA_LIST_ADDRESSES + 1, 0x7fffffff, ~0U };
+	static const __u32 kinds[] = { 0, KRDMA_LIST_PREFIXES + 1, 0x7fffffff, ~0U };
 	static __u64 room[8192];
 	const struct krdma_ioc_list good = {
 		.kind = KRDMA_LIST_EXPORTS,
@@ -222,6 +222,42 @@ static int listen_at(struct __kernel_sockaddr_storage addr, const void *allow, _
 	return kst_call(fd, KRDMA_IOC_LISTEN, &cmd);
 }
 
+static int replace_at(struct __kernel_sockaddr_storage addr, const void *allow, __u32 count)
+{
+	struct krdma_ioc_listen cmd = {
+		.size = sizeof(cmd),
+		.flags = KRDMA_LISTEN_REPLACE,
+		.addr = addr,
+		.allow = (uintptr_t)allow,
+		.allow_count = count,
+	};
+
+	return kst_call(fd, KRDMA_IOC_LISTEN, &cmd);
+}
+
+/* Has the listener on LISTEN_PORT these prefixes? */
+static bool allows(const struct krdma_prefix *allow, __u32 count)
+{
+	static struct krdma_prefix_info infos[KRDMA_LISTEN_ALLOW_MAX];
+	struct krdma_ioc_list cmd = {
+		.kind = KRDMA_LIST_PREFIXES,
+		.entries = (uintptr_t)infos,
+		.stride = sizeof(infos[0]),
+		.count = KST_ARRAY_SIZE(infos),
+	};
+	__u32 i, n = 0;
+
+	if (list(&cmd))
+		return false;
+	for (i = 0; i < cmd.count; i++) {
+		if (infos[i].listener.port != LISTEN_PORT)
+			continue;
+		if (n == count || memcmp(&infos[i].prefix, &allow[n++], sizeof(*allow)))
+			return false;
+	}
+	return n == count;
+}
+
 static int unlisten_at(struct __kernel_sockaddr_storage addr)
 {
 	struct krdma_ioc_unlisten cmd = { .size = sizeof(cmd), .addr = addr };
@@ -320,7 +356,17 @@ TEST_F(values, listen)
 		unlisten_at(own);
 	EXPECT_THAT(!rc || rc == -EEXIST || rc == -EADDRINUSE || rc == -EADDRNOTAVAIL,
 		    "one at an address of the first works or is refused");
+	EXPECT_THAT(allows(allow, KRDMA_LISTEN_ALLOW_MAX), "they are listed");
+	EXPECT_IS(0, replace_at(any, allow + 1, 2), "its prefixes can be replaced");
+	EXPECT_THAT(allows(allow + 1, 2), "by others");
+	EXPECT_FAILS(fd, replace_at(any, &bad, 1), -EINVAL, "IPv6", "a wrong one is EINVAL");
+	EXPECT_THAT(allows(allow + 1, 2), "and leaves those");
+	EXPECT_IS(0, replace_at(any, NULL, 0), "or by none");
+	EXPECT_THAT(allows(NULL, 0), "then all peers are admitted");
 	EXPECT_IS(0, unlisten_at(any), "UNLISTEN removes it");
+	EXPECT_IS(0, replace_at(any, allow, 1), "nothing that is replaced is a new listener");
+	EXPECT_THAT(allows(allow, 1), "with its prefix");
+	EXPECT_IS(0, unlisten_at(any), "UNLISTEN removes it, too");
 }
 
 /* ---- CONNECT, PING, OPEN ---- */

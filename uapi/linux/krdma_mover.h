@@ -193,10 +193,17 @@ struct krdma_prefix {
 /* Most prefixes of one listener. */
 #define KRDMA_LISTEN_ALLOW_MAX 64
 
+/*
+ * A listener that is at the address already gets this allow-list, and is open again if it was
+ * closed; its sessions go on, also those of peers that it would refuse now. Without such a
+ * listener, as without the flag.
+ */
+#define KRDMA_LISTEN_REPLACE (1U << 0)
+
 /**
  * struct krdma_ioc_listen - KRDMA_IOC_LISTEN, accept peers at an address
  * @size: sizeof(struct krdma_ioc_listen)
- * @flags: must be 0
+ * @flags: KRDMA_LISTEN_REPLACE
  * @addr: local address, a struct sockaddr_in or sockaddr_in6 with zeros behind
  *	it; the any-address listens on all. Port 0 means KRDMA_DEFAULT_PORT. An
  *	IPv6 listener does not take IPv4 peers.
@@ -207,7 +214,8 @@ struct krdma_prefix {
  *
  * Needs CAP_NET_ADMIN in the caller's network namespace. In the initial
  * namespace the listener stays until KRDMA_IOC_UNLISTEN or rmmod; in another
- * namespace it ends with this file. EEXIST: the address has a listener already.
+ * namespace it ends with this file. EEXIST: the address has a listener already, and
+ * KRDMA_LISTEN_REPLACE is not set.
  */
 struct krdma_ioc_listen {
 	__u32 size;
@@ -791,6 +799,7 @@ enum krdma_list_kind {
 	KRDMA_LIST_PEER_EXPORTS = 8, /* struct krdma_peer_export_info */
 	KRDMA_LIST_PATHS = 9,        /* struct krdma_path_info */
 	KRDMA_LIST_ADDRESSES = 10,   /* struct krdma_sockaddr: where a peer can be reached */
+	KRDMA_LIST_PREFIXES = 11,    /* struct krdma_prefix_info */
 };
 
 /**
@@ -894,6 +903,16 @@ struct krdma_listener_info {
 	__aligned_u64 refused;
 	__u32 allow_count;
 	__u32 reserved;
+};
+
+/**
+ * struct krdma_prefix_info - a prefix of the allow-list of a listener
+ * @listener: local address of the listener
+ * @prefix: peers that it admits
+ */
+struct krdma_prefix_info {
+	struct krdma_sockaddr listener;
+	struct krdma_prefix prefix;
 };
 
 enum krdma_session_state {

@@ -53,9 +53,9 @@ struct command {
 };
 
 /* cmd_*.c */
-extern const struct command cmd_atomic, cmd_bench, cmd_blk, cmd_devices, cmd_digest, cmd_disconnect,
-	cmd_drain, cmd_export, cmd_get, cmd_help, cmd_listen, cmd_ls, cmd_ping, cmd_put, cmd_recv,
-	cmd_send, cmd_status, cmd_version;
+extern const struct command cmd_apply, cmd_atomic, cmd_bench, cmd_blk, cmd_connect, cmd_devices,
+	cmd_digest, cmd_disconnect, cmd_drain, cmd_export, cmd_get, cmd_help, cmd_listen, cmd_ls,
+	cmd_ping, cmd_put, cmd_recv, cmd_send, cmd_show, cmd_status, cmd_version;
 
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */
@@ -95,6 +95,11 @@ int timeout_option(const struct command *command, int argc, char **argv, uint64_
 
 /* What the command does, "put model.bin nodeB/scratch": fail() begins its sentences with it. */
 void subject_set(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * The words of the command that is checked are in a file, on these lines: the subject is where
+ * getopt_long() has read last. NULL ends it.
+ */
+void subject_follow(const char *file, const unsigned int *lines);
 /*
  * One sentence on stderr, with the subject before it; with --json an object. Return FAILED. The
  * errno decides what exit_status() makes of that.

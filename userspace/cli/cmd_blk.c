@@ -9,7 +9,7 @@
 
 #include <linux/krdma_blk.h>
 
-#include "cli.h"
+#include "conf.h"
 
 #define CONTROL "/dev/krdma_blk"
 #define PREFIX  "krdmab"
@@ -191,21 +191,39 @@ static int attach_probe(struct krdma *krdma, const struct region_spec *spec,
 	return DONE;
 }
 
-static int attach_run(int argc, char **argv)
+/* Return: -1 to go on, else the exit status */
+static int attach_parse(int argc, char **argv, struct krdma_blk_attach *cmd,
+			struct krdma_connect_options *connect, struct region_spec *spec)
+{
+	int rc = attach_options(argc, argv, cmd, connect);
+
+	if (rc >= 0)
+		return rc;
+	if (parse_region(argv[optind], spec) || spec->offset || spec->length)
+		return usage_error("'%s' is not HOST[:PORT]/NAME", argv[optind]);
+	return -1;
+}
+
+int blk_check(int argc, char **argv)
+{
+	struct krdma_connect_options connect = { 0 };
+	struct krdma_blk_attach cmd = { 0 };
+	struct region_spec spec;
+
+	return attach_parse(argc, argv, &cmd, &connect, &spec);
+}
+
+int blk_attach(int argc, char **argv, uint32_t *disk)
 {
 	struct krdma_blk_attach cmd = { .size = sizeof(cmd) };
 	struct krdma_connect_options connect = { 0 };
 	struct region_spec spec;
-	struct json_object *root;
 	struct krdma *krdma;
-	char device[32];
 	int fd, rc;
 
-	rc = attach_options(argc, argv, &cmd, &connect);
+	rc = attach_parse(argc, argv, &cmd, &connect, &spec);
 	if (rc >= 0)
 		return rc;
-	if (parse_region(argv[optind], &spec) || spec.offset || spec.length)
-		return usage_error("'%s' is not HOST[:PORT]/NAME", argv[optind]);
 	subject_set("blk attach %s", argv[optind]);
 	fd = control_open();
 	if (fd < 0)
@@ -224,9 +242,20 @@ static int attach_run(int argc, char **argv)
 		rc = attach_fail(errno);
 	krdma_free(krdma);
 	close(fd);
+	*disk = cmd.disk;
+	return rc;
+}
+
+static int attach_run(int argc, char **argv)
+{
+	struct json_object *root;
+	char device[32];
+	uint32_t disk;
+	int rc = blk_attach(argc, argv, &disk);
+
 	if (rc)
 		return rc;
-	snprintf(device, sizeof(device), "/dev/" PREFIX "%u", cmd.disk);
+	snprintf(device, sizeof(device), "/dev/" PREFIX "%u", disk);
 	if (!json_asked) {
 		puts(device);
 		return DONE;
@@ -342,6 +371,18 @@ static int list_all(int fd, struct json_object *array)
 		}
 	} while (cmd.next);
 	return DONE;
+}
+
+int blk_disks(struct json_object *array)
+{
+	const int fd = access(CONTROL, F_OK) ? -1 : control_open();
+	int rc;
+
+	if (fd < 0)
+		return access(CONTROL, F_OK) ? DONE : FAILED;
+	rc = list_all(fd, array);
+	close(fd);
+	return rc;
 }
 
 static int list_run(int argc, char **argv)

@@ -10,17 +10,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include <systemd/sd-daemon.h>
+
+#include "conf.h"
 
 enum {
 	OPT_READ_ONLY = OPT_LONG_ONLY,
 	OPT_ATOMIC,
 	OPT_HUGE,
-	OPT_MAX_SEGMENTS
+	OPT_MAX_SEGMENTS,
+	OPT_CONFIG
 };
 
 struct export_options {
 	const char *name;
+	const char *config;
 	const char *file;
 	uint64_t length; /* 0: not given */
 	uint32_t rights;
@@ -38,6 +42,7 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 		{ "atomic", no_argument, NULL, OPT_ATOMIC },
 		{ "huge", no_argument, NULL, OPT_HUGE },
 		{ "max-segments", required_argument, NULL, OPT_MAX_SEGMENTS },
+		{ "config", optional_argument, NULL, OPT_CONFIG },
 		COMMON_LONG,
 	};
 	uint64_t value;
@@ -67,6 +72,9 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 				return usage_error("'%s' is not a number of segments", optarg);
 			opts->max_segments = (uint32_t)value;
 			break;
+		case OPT_CONFIG:
+			opts->config = optarg ? optarg : CONF_FILE;
+			break;
 		default:
 			rc = common_option(&cmd_export, argv, c);
 			if (rc >= 0)
@@ -76,6 +84,10 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 	if (argc - optind != 1)
 		return usage_error("one name is needed");
 	opts->name = argv[optind];
+	if (opts->config)
+		return argc == 3 || !strcmp(argv[optind - 1], "--") ?
+			       -1 :
+			       usage_error("--config excludes other options");
 	if (!opts->length && !opts->file)
 		return usage_error("--size or --file is needed");
 	if ((opts->rights & KRDMA_RIGHT_ATOMIC) && !(opts->rights & KRDMA_RIGHT_WRITE))
@@ -204,6 +216,13 @@ static void print_published(const struct export_options *opts)
 	json_finish(root);
 }
 
+int export_check(int argc, char **argv)
+{
+	struct export_options opts;
+
+	return export_options(argc, argv, &opts);
+}
+
 static int export_run(int argc, char **argv)
 {
 	struct export_options opts;
@@ -216,6 +235,8 @@ static int export_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("export %s", opts.name);
+	if (opts.config)
+		return conf_exec(opts.config, &conf_export, opts.name);
 
 	/* Blocked before the export exists, so that no signal is lost. */
 	stop_signals_block(&signals);
@@ -227,6 +248,7 @@ static int export_run(int argc, char **argv)
 	}
 	print_published(&opts);
 	rc = finish_output(DONE);
+	sd_notify(0, "READY=1");
 	if (!rc)
 		sigwait(&signals, &sig);
 	if (krdma_destroy(krdma, id))
@@ -238,7 +260,8 @@ static int export_run(int argc, char **argv)
 const struct command cmd_export = {
 	.name = "export",
 	.usage = "krdma export [OPTIONS] NAME --size SIZE\n"
-		 "       krdma export [OPTIONS] NAME --file FILE",
+		 "       krdma export [OPTIONS] NAME --file FILE\n"
+		 "       krdma export --config[=FILE] NAME",
 	.summary = "publish memory under a name, until SIGINT or SIGTERM",
 	.help = "Prints one line as soon as peers can open NAME, then waits.\n\n"
 		"  -s, --size SIZE   anonymous memory; with --file, the first SIZE bytes of FILE\n"
@@ -248,6 +271,7 @@ const struct command cmd_export = {
 		"                    as its pages are taken when peers read them\n"
 		"  --atomic          peers may do atomic operations as well\n"
 		"  --huge            take anonymous memory from the pool of huge pages\n"
-		"  --max-segments N  most segments registered for peers at a time\n",
+		"  --max-segments N  most segments registered for peers at a time\n"
+		"  --config[=FILE]   as the section [export NAME] of FILE says (/etc/krdma/krdma.conf)\n",
 	.run = export_run,
 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "conf.h"
 
 enum {
 	OPT_REMOVE = OPT_LONG_ONLY,
@@ -104,6 +104,17 @@ static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 	if (krdma_unlisten(krdma, addr))
 		rc = fail_krdma();
 	return rc;
+}
+
+int listen_check(int argc, char **argv)
+{
+	struct listen_options opts;
+	struct krdma_sockaddr addr;
+	int rc = listen_options(argc, argv, &opts);
+
+	if (rc >= 0)
+		return rc;
+	return krdma_resolve(opts.address, &addr, 1) < 0 ? usage_error("%s", krdma_error()) : -1;
 }
 
 static int listen_run(int argc, char **argv)

@@ -9,6 +9,9 @@
 static char subject[1024];
 /* The word of the subject that 'krdma help' knows. */
 static char command_name[32];
+/* Where the words of the command come from, for subject_follow(). */
+static const char *followed_file;
+static const unsigned int *followed_lines;
 /* Exit status of what has failed. */
 static int cause = FAILED;
 
@@ -22,6 +25,12 @@ void subject_set(const char *fmt, ...)
 	snprintf(command_name, sizeof(command_name), "%.*s", (int)strcspn(subject, " "), subject);
 }
 
+void subject_follow(const char *file, const unsigned int *lines)
+{
+	followed_file = file;
+	followed_lines = lines;
+}
+
 static int status_of(int error)
 {
 	switch (error) {
@@ -30,7 +39,6 @@ static int status_of(int error)
 	case ENOTTY:
 	case EAFNOSUPPORT:
 	case EADDRNOTAVAIL:
-	case EOPNOTSUPP:
 		return NOT_READY;
 	case EAGAIN: /* of the name server */
 	case ECONNABORTED:
@@ -88,6 +96,8 @@ static void message(const char *kind, int status, int error, const char *fmt, va
 {
 	char text[1024];
 
+	if (followed_file)
+		subject_set("apply %s:%u", followed_file, followed_lines[optind ? optind - 1 : 0]);
 	vsnprintf(text, sizeof(text), fmt, args);
 	if (json_asked)
 		message_json(kind, status, error, text);

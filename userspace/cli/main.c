@@ -8,17 +8,17 @@
 #include "cli.h"
 
 const struct command *const commands[] = {
-	&cmd_listen, &cmd_export, &cmd_ls,      &cmd_put,     &cmd_get,
-	&cmd_digest, &cmd_atomic, &cmd_send,    &cmd_recv,    &cmd_blk,
-	&cmd_ping,   &cmd_bench,  &cmd_status,  &cmd_devices, &cmd_disconnect,
-	&cmd_drain,  &cmd_help,   &cmd_version, NULL,
+	&cmd_listen, &cmd_export,  &cmd_ls,         &cmd_put,   &cmd_get,     &cmd_digest,
+	&cmd_atomic, &cmd_send,    &cmd_recv,       &cmd_blk,   &cmd_ping,    &cmd_bench,
+	&cmd_status, &cmd_devices, &cmd_disconnect, &cmd_drain, &cmd_connect, &cmd_apply,
+	&cmd_show,   &cmd_help,    &cmd_version,    NULL,
 };
 
 /* The command of that name, or the only one that begins so. */
 const struct command *command_find(const char *name)
 {
 	const struct command *found = NULL;
-	char candidates[128] = "";
+	char candidates[256] = "";
 	size_t used = 0;
 	int i, hits = 0;
 
@@ -29,6 +29,8 @@ const struct command *command_find(const char *name)
 			return commands[i];
 		found = commands[i];
 		hits++;
+		if (used >= sizeof(candidates))
+			continue;
 		used += (size_t)snprintf(candidates + used, sizeof(candidates) - used, "%s%s",
 					 used ? ", " : "", commands[i]->name);
 	}

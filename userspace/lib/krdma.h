@@ -195,6 +195,21 @@ int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
 		 const struct krdma_prefix *allow, unsigned int allow_count);
 
 /**
+ * krdma_replace_listener() - give a listener another allow-list
+ * @krdma: the handle
+ * @addr: as for krdma_listen(), and so are the others
+ * @allow: prefixes
+ * @allow_count: their number
+ *
+ * The sessions of a listener that is there go on, and it is open again if it was closed. If there
+ * is none, it is made.
+ *
+ * Return: 0; -EPERM or another errno.
+ */
+int krdma_replace_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
+			   const struct krdma_prefix *allow, unsigned int allow_count);
+
+/**
  * krdma_unlisten() - remove a listener and end the sessions that came through it
  * @krdma: any handle, not only the one that made the listener
  * @addr: the address as given to krdma_listen()

@@ -110,17 +110,30 @@ int krdma_destroy(struct krdma *krdma, uint32_t id)
 	return krdma__ioctl(krdma, KRDMA_IOC_DESTROY, &arg);
 }
 
-int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
-		 const struct krdma_prefix *allow, unsigned int allow_count)
+static int listen_at(struct krdma *krdma, const struct krdma_sockaddr *addr,
+		     const struct krdma_prefix *allow, unsigned int allow_count, uint32_t flags)
 {
 	struct krdma_ioc_listen arg = {
 		.size = sizeof(arg),
+		.flags = flags,
 		.allow = (uintptr_t)allow,
 		.allow_count = allow_count,
 	};
 
 	krdma__storage(addr, &arg.addr);
 	return krdma__ioctl(krdma, KRDMA_IOC_LISTEN, &arg);
+}
+
+int krdma_listen(struct krdma *krdma, const struct krdma_sockaddr *addr,
+		 const struct krdma_prefix *allow, unsigned int allow_count)
+{
+	return listen_at(krdma, addr, allow, allow_count, 0);
+}
+
+int krdma_replace_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
+			   const struct krdma_prefix *allow, unsigned int allow_count)
+{
+	return listen_at(krdma, addr, allow, allow_count, KRDMA_LISTEN_REPLACE);
 }
 
 static int unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr, uint32_t flags)

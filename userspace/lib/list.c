@@ -41,6 +41,7 @@ static const uint32_t strides[] = {
 	[KRDMA_LIST_TRANSFERS] = sizeof(struct krdma_transfer_info),
 	[KRDMA_LIST_PEER_EXPORTS] = sizeof(struct krdma_peer_export_info),
 	[KRDMA_LIST_ADDRESSES] = sizeof(struct krdma_sockaddr),
+	[KRDMA_LIST_PREFIXES] = sizeof(struct krdma_prefix_info),
 };
 
 int krdma_iter_new(struct krdma *krdma, enum krdma_list_kind kind, uint32_t session,

@@ -546,6 +546,56 @@ else
 	check "no module" no_module
 fi
 
+# ---- apply ----
+
+good='[module]
+resume = 60
+
+[listen 0.0.0.0]
+allow = 10.0.0.0/8
+allow=fe80::/10
+[export scratch]
+size = 4M
+atomic = yes
+read-only = no
+[connect nodeB]
+[disk nodeB/volume]
+shared'
+# wrong LINE TEXT ADDED...: with the lines added, that line is wrong
+wrong()
+{
+	printf '%s\n' "$good" "${@:3}" > conf
+	fails 2 "krdma: apply conf:$1: $2" apply -n conf
+}
+check "a key that is none" wrong 15 "[export] has no key 'sze', but size=" '[export x]' 'sze = 1'
+check "a value that is wrong" wrong 15 "'12Q' is not a size" '[export x]' 'size = 12Q' atomic
+check "a key without its value" wrong 16 "'size' needs a value" '[export x]' 'file = /f' size
+check "a key that is yes or no" wrong 15 "'atomic' is yes or no, not 'maybe'" '[export x]' 'atomic = maybe'
+check "keys that exclude each other" wrong 14 '--atomic lets peers write' '[export x]' 'size = 1M' read-only atomic
+check "a section without what it needs" wrong 14 '--size or --file is needed' '[export x]'
+check "a section that is there already" wrong 14 'there is [export scratch] on line 7' '[export scratch]'
+check "a section of no kind" wrong 14 'a section is [module], [listen ADDRESS]' '[exports x]'
+check "a section without a bracket" wrong 14 'a section is [KIND NAME]' '[export x'
+check "a section without its name" wrong 14 '[listen] has a name' '[listen]'
+check "a section with a name too many" wrong 14 '[module] has no name' '[module x]'
+check "a name that is none of a unit" wrong 14 "a name has letters, digits and ':-_.' here" '[export a/b]'
+check "a port that is none" wrong 14 "'x' is not a port" '[listen 10.0.0.1:x]'
+check "a prefix that is none" wrong 15 "'10.0.0.0/40' is not an address prefix" '[listen 10.0.0.1]' 'allow = 10.0.0.0/40'
+check "an option of connect" wrong 16 "'0' is not a number of seconds, 1 to 60" '[connect c]' 'policy = latency' \
+	'keepalive = 0' 'resume = always'
+check "a disk's export that is none" wrong 14 "'nodeB' is not HOST[:PORT]/NAME" '[disk nodeB]'
+check "a disk's options" wrong 14 '--takeover excludes --shared' '[disk c/d]' takeover shared
+key_first()
+{
+	echo 'size = 1' > conf
+	fails 2 'conf:1: a section has to come first' apply conf
+}
+check "a key before the sections" key_first
+check "a file that is not there" fails 5 'cannot open none: No such file' apply none
+check "export --config of what is not there" fails 5 'there is no [export x]' export --config=conf2 x < <(: > conf2)
+check "export --config beside options" fails 2 '--config excludes other options' export --config=conf2 --size 1M x
+check "show without what" fails 2 '--config is needed' show
+
 # ---- digest, atomic and --verify ----
 
 digests()

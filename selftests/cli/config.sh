@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# krdma apply and krdma show --config: what differs from a file is changed, and nothing else; a file
+# with a wrong line changes nothing; what show writes, apply takes.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "changes listeners and parameters"
+need_nodes 2
+MODULE_RESUME=60
+
+LIMIT=${LIMIT:-60}
+dir=$(mktemp -d)
+at_end rm -rf "$dir"
+at_end on -n B rm -f /run/krdma.conf
+fresh_module
+remember_leftovers
+
+# write: standard input is the file of node B.
+write() {
+	on B sh -c 'cat >/run/krdma.conf'
+}
+# apply STATUS TEXT OPTION...: what it says is TEXT.
+apply() {
+	local said status
+	said=$(on -n B krdma apply "${@:3}" /run/krdma.conf 2>&1)
+	status=$?
+	[ "$status $said" = "$1 $2" ] || {
+		echo "status $status: $said"
+		return 1
+	}
+}
+listeners() {
+	on -n B krdma listen | awk 'NR > 1 { print $1 }' | sort | tr '\n' ' '
+}
+parameter() {
+	on -n B cat "/sys/module/krdma_mover/parameters/$1"
+}
+
+write <<END
+# A listener for the peer, and one for nobody.
+[module]
+resume = 45
+keepalive = 5
+
+[listen 0.0.0.0]
+allow = $LOCAL_V4/32
+
+[listen [::]:7472]
+allow = 2001:db8::/32
+allow = fd00::/8
+END
+all='set parameter resume
+add listener 0.0.0.0
+add listener [::]:7472'
+check "apply --dry-run says what it would do" apply 0 "$all" -n
+is "and does nothing" "$(listeners)$(parameter resume)" "60"
+check "apply does it" apply 0 "$all"
+is "the listeners are there" "$(listeners)" "0.0.0.0:7471 [::]:7472 "
+is "and the parameter" "$(parameter resume)" 45
+check "again, there is nothing to do" apply 0 ""
+said=$(on -n B krdma apply -j /run/krdma.conf)
+is "in JSON, too" "$said" '{"schema":1,"changes":[]}'
+
+# A session outlives a list that would refuse it now.
+export_on B scratch --size 1M
+mkfifo "$dir/held"
+mover hold -p 10.77.0.2 scratch <"$dir/held" >"$dir/hold" 2>&1 &
+background_pids+=("$!")
+exec 7>"$dir/held"
+has_session() {
+	[ "$(status B /sessions/#)" = 1 ]
+}
+check "a peer is admitted" wait_for "$LIMIT" has_session
+serial=$(status B /sessions/0/session)
+write <<END
+[listen 0.0.0.0]
+allow = 192.0.2.0/24
+END
+check "another list, and a listener less" apply 0 "change listener 0.0.0.0
+remove listener [::]:7472"
+is "the session goes on" "$(status B /sessions/0/session)" "$serial"
+check_fails "no other one of that peer is admitted" krdma put -q /etc/hostname nodeB/scratch
+is "the parameter stays" "$(parameter resume)" 45
+
+# A line that is wrong.
+write <<END
+[module]
+keepalive = 9
+[listen 0.0.0.0]
+allow = 10.0.0.0/33
+END
+check "a wrong line is named" apply 2 "krdma: apply /run/krdma.conf:4: '10.0.0.0/33' is not an address \
+prefix such as 10.0.0.0/8 (see 'krdma help apply')"
+is "nothing is changed" "$(parameter keepalive) $(status B /listeners/0/allow)" "5 1"
+write <<END
+[module]
+keepalive = 99
+END
+check "a value that the module does not take is named" apply 1 "set parameter keepalive
+krdma: apply /run/krdma.conf:2: the module does not take '99' for 'keepalive': Invalid argument"
+write <<END
+[module]
+speed = 9
+END
+check "a parameter that it does not have" apply 5 \
+	"krdma: apply /run/krdma.conf:2: the module has no parameter 'speed'"
+
+# What needs systemd, without it.
+write <<END
+[listen 0.0.0.0]
+[export memory]
+size = 1M
+END
+check "without systemd nothing holds an export, the rest is done" apply 3 "krdma: apply export memory: \
+systemd does not run here, of which a unit would hold it: run 'krdma export --config memory'
+change listener 0.0.0.0"
+check "a peer is admitted again" krdma put -q /etc/hostname nodeB/scratch
+# shellcheck disable=SC2016 # for the node's shell
+background B sh -c 'exec krdma export --config=/run/krdma.conf memory'
+check "export --config holds it" wait_for "$LIMIT" grep -qx 'exported memory: 1.0 MiB, read,write' "$BACKGROUND_LOG"
+check "peers have it" krdma put -q /etc/hostname nodeB/memory
+kill "$BACKGROUND_PID"
+check_fails "export --config of what is not there" on -n B krdma export --config=/run/krdma.conf nothing
+
+# A session that is held.
+write <<<''
+check "an empty file removes the listeners" apply 0 "remove listener 0.0.0.0"
+listen_on B
+krdma connect nodeB >"$dir/connect" 2>"$dir/err" &
+connect=$!
+background_pids+=("$connect")
+check "connect holds a session" wait_for "$LIMIT" grep -q '^connected with 10.77.0.2:7471: session ' "$dir/connect"
+end_sessions B
+check "and ends with it" wait_for "$LIMIT" is_over "$connect"
+wait "$connect"
+is "which is a failure" $? 4
+like "with a sentence" "$(<"$dir/err")" '^krdma: connect nodeB: '
+
+# What show writes, apply takes.
+exec 7>&-
+on -n B krdma listen "$REMOTE_V4:7475" --allow 10.0.0.0/8 --allow 2001:db8::/32
+on -n B krdma show --config >"$dir/shown"
+like "show has the listener" "$(<"$dir/shown")" '\[listen 10.77.0.2:7475\]
+allow = 10.0.0.0/8
+allow = 2001:db8::/32'
+like "and the export of a program" "$(<"$dir/shown")" "# A program publishes 'scratch': 1.0 MiB, read,write."
+write <"$dir/shown"
+check "apply has nothing to do" apply 0 ""
+on -n B krdma listen --remove "$REMOTE_V4:7475"
+on -n B sh -c 'echo 5 >/sys/module/krdma_mover/parameters/resume'
+check "later it makes what there was" apply 0 "set parameter resume
+add listener 10.77.0.2:7475"
+
+end_sessions B
+check_nothing_left "nothing is left"
+done_testing

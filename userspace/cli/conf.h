@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The configuration file: what 'krdma apply' makes of it, and 'krdma show --config' writes. */
+#ifndef CONF_H
+#define CONF_H
+
+#include "cli.h"
+
+#define CONF_FILE "/etc/krdma/krdma.conf"
+/* Words of a command: two for each prefix of an allow-list, and the rest. */
+#define CONF_ARGS (2 * KRDMA_LISTEN_ALLOW_MAX + 32)
+
+/**
+ * struct conf_kind - a kind of sections
+ * @name: its name
+ * @keys: names of keys, which are long options of the command; one with '=' has a value. NULL: any
+ * @check: is the command in order? Return: -1, or the exit status after a sentence
+ */
+struct conf_kind {
+	const char *name;
+	const char *keys;
+	int (*check)(int argc, char **argv);
+};
+
+extern const struct conf_kind conf_module, conf_listen, conf_export, conf_connect, conf_disk;
+
+/**
+ * struct conf_section - "[export scratch]" and its keys, as a command
+ * @next: the one behind it in the file
+ * @kind: of what
+ * @name: of it; NULL for the module
+ * @line: where it begins
+ * @argc: words
+ * @argv: the command: its name, options, "--", the name
+ * @lines: where each of them is
+ */
+struct conf_section {
+	struct conf_section *next;
+	const struct conf_kind *kind;
+	char *name;
+	unsigned int line;
+	int argc;
+	char *argv[CONF_ARGS + 1];
+	unsigned int lines[CONF_ARGS];
+};
+
+/* Read and check a file. Return: DONE, or the exit status after a sentence with the line. */
+int conf_read(const char *path, struct conf_section **sections);
+void conf_free(struct conf_section *sections);
+/* Become the command of that section, so that ps(1) and 'krdma apply' see its options. */
+int conf_exec(const char *path, const struct conf_kind *kind, const char *name);
+/* Print the options of a command, behind its name, as keys. */
+void conf_print_keys(const struct conf_kind *kind, int argc, char **argv);
+
+/* cmd_*.c */
+int listen_check(int argc, char **argv);
+int export_check(int argc, char **argv);
+int connect_check(int argc, char **argv);
+int blk_check(int argc, char **argv);
+
+/* cmd_blk.c */
+
+/* Return: DONE or FAILED */
+int blk_attach(int argc, char **argv, uint32_t *disk);
+/* Append what 'krdma blk list' shows; nothing without the module. Return: DONE or FAILED */
+int blk_disks(struct json_object *array);
+
+#endif /* CONF_H */
