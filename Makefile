@@ -48,6 +48,10 @@ install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 		$(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=) modules_install
 	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
+	@# What other modules are built with.
+	@mkdir -p $(DESTDIR)$(PREFIX)/src/krdma_mover/$(KRELEASE)
+	@cp -r include uapi $(DESTDIR)$(PREFIX)/src/krdma_mover
+	@cp Module.symvers $(DESTDIR)$(PREFIX)/src/krdma_mover/$(KRELEASE)
 
 uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= and PREFIX=
 	@test -n "$(KRELEASE)" || { \
@@ -59,6 +63,15 @@ uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= an
 		find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_*.ko*' -delete; \
 		test -n "$(DESTDIR)" || depmod $(KRELEASE); }
 	@$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
+	@rm -rf $(DESTDIR)$(PREFIX)/src/krdma_mover
+
+deb: ## Debian packages, in build/deb
+	@selftests/tools/setup build deb
+	@selftests/tools/deb build
+
+test-deb: ## packages: lintian, installed in a copy of this root, built by DKMS, purged (the test services has the rest)
+	@selftests/tools/setup build deb
+	@selftests/tools/deb test
 
 clean: ## remove what was built
 	@-test -z "$(KRELEASE)" || { $(KBUILD) clean; for dir in samples selftests/modules \
@@ -184,5 +197,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/tools/vm/lab --help"
 
-.PHONY: all module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
+.PHONY: all deb test-deb module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
 	test-uml test-race coverage fuzz fuzz-uml fuzz-corpus stress soak demo bench bench-modules bench-insn check help

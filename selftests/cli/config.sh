@@ -124,7 +124,7 @@ check_fails "export --config of what is not there" on -n B krdma export --config
 
 # A session that is held.
 write <<<''
-check "an empty file removes the listeners" apply 0 "remove listener 0.0.0.0"
+check "an empty file removes the listeners" apply 0 "remove listener 0.0.0.0:7471"
 listen_on B
 krdma connect nodeB >"$dir/connect" 2>"$dir/err" &
 connect=$!
@@ -151,6 +151,8 @@ on -n B sh -c 'echo 5 >/sys/module/krdma_mover/parameters/resume'
 check "later it makes what there was" apply 0 "set parameter resume
 add listener 10.77.0.2:7475"
 
-end_sessions B
+write <<<''
+check "no listener is left" apply 0 "remove listener 0.0.0.0:7471
+remove listener 10.77.0.2:7475"
 check_nothing_left "nothing is left"
 done_testing

@@ -364,8 +364,8 @@ TEST_F(values, listen)
 	EXPECT_IS(0, replace_at(any, NULL, 0), "or by none");
 	EXPECT_THAT(allows(NULL, 0), "then all peers are admitted");
 	EXPECT_IS(0, unlisten_at(any), "UNLISTEN removes it");
-	EXPECT_IS(0, replace_at(any, allow, 1), "nothing that is replaced is a new listener");
-	EXPECT_THAT(allows(allow, 1), "with its prefix");
+	EXPECT_IS(0, replace_at(any, allow + 1, 1), "nothing that is replaced is a new listener");
+	EXPECT_THAT(allows(allow + 1, 1), "with its prefix");
 	EXPECT_IS(0, unlisten_at(any), "UNLISTEN removes it, too");
 }
 

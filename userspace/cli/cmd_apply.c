@@ -37,6 +37,8 @@ static bool change(struct apply *apply, const char *what, const char *kind, cons
 		json_object_array_add(apply->changes, object);
 	} else {
 		printf("%s %s %s\n", what, kind, name);
+		/* Before an error that comes of it. */
+		fflush(stdout);
 	}
 	return !apply->dry_run;
 }

@@ -1,0 +1,153 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The packages of 'make deb' under systemd: installed, a configuration that is applied, reloaded and
+# wrong, an export that is killed, a user of the group, stopped, purged. systemd is process 1 of a PID
+# namespace in node A, and has the machine's kernel, network and devices.
+# shellcheck source=selftests/lib/lib.sh
+. "$(dirname "$0")/../lib/lib.sh"
+need_lab "installs packages, and runs systemd"
+need_nodes 2
+need_command dpkg
+need_command systemctl
+debs=$TOP/build/deb
+[ -e "$debs" ] || skip_all "there are no packages: run \"make deb\""
+[ -x /lib/systemd/systemd ] || skip_all "there is no systemd"
+
+LIMIT=${LIMIT:-120}
+fresh_module
+remember_leftovers
+unload_module
+# For modprobe. What they need is loaded.
+modules=$(mktemp -d)
+at_end rm -rf "$modules"
+cp "$MODULE" "${MODULE%/*}/krdma_blk.ko" "$modules"
+mount --bind "$modules" "/lib/modules/$(uname -r)"
+at_end umount "/lib/modules/$(uname -r)"
+depmod || not_ok "depmod"
+on -n B insmod "$MODULE"
+listen_on B
+
+check "the packages can be installed" dpkg -i "$debs"/libkrdma1_*.deb "$debs"/krdma-tools_*.deb
+hash -r
+
+# shellcheck disable=SC2016 # for that shell
+unshare --pid --mount --cgroup --fork sh -c 'mount -t proc proc /proc && mount -t tmpfs -o mode=755 tmpfs /run &&
+	exec env -i container=lab /lib/systemd/systemd --system --unit=basic.target' >/dev/null 2>&1 &
+outer=$!
+background_pids+=("$outer")
+inside() {
+	nsenter -t "$(pgrep -P $outer)" -m -p -C -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+check "systemd starts" wait_for "$LIMIT" inside systemctl -q is-active basic.target
+
+mine() {
+	cat >/etc/krdma/krdma.conf
+}
+is_active() {
+	inside systemctl -q is-active "$1"
+}
+# size_is NAME SIZE: as the peer sees it.
+size_is() {
+	on -n B krdma ls nodeA | grep -q "^$1 *$2 "
+}
+main_pid() {
+	inside systemctl show --property=MainPID --value "krdma-export@$1"
+}
+
+mine <<END
+[module]
+resume = 45
+[listen 0.0.0.0]
+[export scratch]
+size = 1M
+[connect nodeB]
+END
+check "krdma.service starts" inside systemctl start krdma
+check "it has loaded the modules" test -e /sys/module/krdma_blk
+is "the parameter is set" "$(cat /sys/module/krdma_mover/parameters/resume)" 45
+check "the export is held" is_active krdma-export@scratch
+check "and the session" is_active krdma-connect@nodeB
+check "the peer has the export" size_is scratch '1.0 MiB'
+check "and writes to it" on -n B krdma put -q /etc/hostname nodeA/scratch
+like "show has them all" "$(inside krdma show --config)" '\[listen 0.0.0.0:7471\]
+.*\[export scratch\]
+size = 1M
+.*\[connect nodeB\]'
+
+pid=$(main_pid scratch)
+session=$(status B /sessions/0/session)
+mine <<END
+[listen 0.0.0.0]
+[export scratch]
+size = 1M
+[export more]
+size = 2M
+atomic
+[connect nodeB]
+END
+check "a reload" inside systemctl reload krdma
+check "makes what is new" size_is more '2.0 MiB'
+is "and leaves the rest" "$(main_pid scratch)" "$pid"
+mine <<END
+[listen 0.0.0.0]
+[export scratch]
+size = 3M
+[connect nodeB]
+END
+check "another one" inside systemctl reload krdma
+check "changes what is not the same" size_is scratch '3.0 MiB'
+check_fails "and ends what is not there" is_active krdma-export@more
+check "the session is the same" test "$(status B /sessions/0/session)" = "$session"
+mine <<END
+[export scratch]
+size = 3Q
+END
+check_fails "one with a wrong line fails" inside systemctl reload krdma
+check "and changes nothing" size_is scratch '3.0 MiB'
+mine <<END
+[listen 0.0.0.0]
+[export scratch]
+size = 3M
+[connect nodeB]
+END
+
+pid=$(main_pid scratch)
+inside kill -KILL "$pid"
+is_another() {
+	[ "$(main_pid scratch)" != "$pid" ] && size_is scratch '3.0 MiB'
+}
+check "an export that was killed is made anew" wait_for "$LIMIT" is_another
+
+# An update of the module, which is in use: here any other module has its name.
+cp "$modules/krdma_blk.ko" "$modules/krdma_mover.ko"
+said=$(sed '/^#DEBHELPER#/d' "$TOP/debian/krdma-mover-dkms.postinst" | sh -s configure 2>&1)
+like "an update says what is in use" "$said" "version 0.1 stays loaded until"
+like "by whom" "$said" "used by process $(main_pid scratch), krdma export --size 3M -- scratch"
+like "and by the other module" "$said" "used by the module krdma_blk"
+cp "$MODULE" "$modules"
+is "an update that changes nothing says nothing" \
+	"$(sed '/^#DEBHELPER#/d' "$TOP/debian/krdma-mover-dkms.postinst" | sh -s configure 2>&1)" ""
+
+inside udevadm trigger --name-match=krdma_mover
+belongs() {
+	[ "$(stat -c '%G %a' /dev/krdma_mover)" = 'krdma 660' ]
+}
+check "the device belongs to the group" wait_for "$LIMIT" belongs
+check "whose members may use it" setpriv --reuid 4711 --regid 4711 --groups "$(getent group krdma | cut -d : -f 3)" \
+	/usr/bin/krdma ls nodeB
+check_fails "others may not" setpriv --reuid 4711 --regid 4711 --clear-groups /usr/bin/krdma ls nodeB
+
+check "krdma.service stops" inside systemctl stop krdma
+is "no listener is left" "$(krdma listen | sed 1d)" ""
+check_fails "no export" is_active krdma-export@scratch
+check_fails "and no session" is_active krdma-connect@nodeB
+
+check "the packages can be purged" inside dpkg --purge krdma-tools libkrdma1
+is "their files are gone" "$(find /etc /lib/systemd /lib/udev /usr/bin /usr/lib/sysusers.d -name '*krdma*')" ""
+inside kill -s RTMIN+4 1
+check "systemd ends" wait_for "$LIMIT" is_over $outer
+rmmod krdma_blk
+end_sessions B
+on -n B krdma listen --remove 0.0.0.0
+check_nothing_left "nothing is left"
+done_testing
