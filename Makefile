@@ -49,9 +49,9 @@ install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@test -n "$(DESTDIR)" || depmod $(KRELEASE)
 	@$(MAKE) -C userspace install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
 	@# What other modules are built with.
-	@mkdir -p $(DESTDIR)$(PREFIX)/src/krdma_mover/$(KRELEASE)
-	@cp -r include uapi $(DESTDIR)$(PREFIX)/src/krdma_mover
-	@cp Module.symvers $(DESTDIR)$(PREFIX)/src/krdma_mover/$(KRELEASE)
+	@mkdir -p $(DESTDIR)$(PREFIX)/share/krdma_mover/$(KRELEASE)
+	@cp -r include uapi $(DESTDIR)$(PREFIX)/share/krdma_mover
+	@cp Module.symvers $(DESTDIR)$(PREFIX)/share/krdma_mover/$(KRELEASE)
 
 uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= and PREFIX=
 	@test -n "$(KRELEASE)" || { \
@@ -63,7 +63,8 @@ uninstall: ## remove what install has installed, for the same KVER=, DESTDIR= an
 		find $(DESTDIR)/lib/modules/$(KRELEASE) -path '*/driver/krdma_*.ko*' -delete; \
 		test -n "$(DESTDIR)" || depmod $(KRELEASE); }
 	@$(MAKE) -C userspace uninstall DESTDIR=$(DESTDIR) PREFIX=$(PREFIX)
-	@rm -rf $(DESTDIR)$(PREFIX)/src/krdma_mover
+	@cd $(DESTDIR)$(PREFIX)/share/krdma_mover 2>/dev/null || exit 0; rm -rf include uapi '$(KRELEASE)'; \
+		rmdir $(DESTDIR)$(PREFIX)/share/krdma_mover 2>/dev/null || :
 
 deb: ## Debian packages, in build/deb
 	@selftests/tools/setup build deb

@@ -137,8 +137,19 @@ static int krdma_list_devices(struct krdma_emit *e)
 
 /* ---- listeners ---- */
 
+static bool krdma_any_device(struct net *net)
+{
+	struct krdma_device *dev = NULL;
+	bool any = false;
+
+	while ((dev = krdma_device_next(dev)))
+		any |= rdma_dev_access_netns(dev->ib, net);
+	return any;
+}
+
 static int krdma_list_listeners(struct krdma_emit *e)
 {
+	const bool any_device = krdma_any_device(e->ctx->net);
 	struct krdma_session *sess;
 	struct krdma_listener *l;
 
@@ -146,8 +157,7 @@ static int krdma_list_listeners(struct krdma_emit *e)
 	mutex_lock(&krdma_listeners_lock);
 	list_for_each_entry(l, &krdma_listeners, node) {
 		struct krdma_listener_info info = {
-			.flags = (READ_ONCE(l->id) ? 0 : KRDMA_LISTENER_DOWN) |
-				 (l->owner ? KRDMA_LISTENER_FILE : 0) |
+			.flags = (l->owner ? KRDMA_LISTENER_FILE : 0) |
 				 (READ_ONCE(l->closed) ? KRDMA_LISTENER_CLOSED : 0),
 			.accepted = atomic64_read(&l->accepted),
 			.refused = atomic64_read(&l->refused),
@@ -164,6 +174,10 @@ static int krdma_list_listeners(struct krdma_emit *e)
 			if (sess->inbound && sess->listener == l->serial)
 				info.sessions++;
 		krdma_addr_to_user(&l->addr, &info.addr);
+		/* One of all addresses has an id in any case. */
+		if (!READ_ONCE(l->id) ||
+		    (!any_device && !memchr_inv(info.addr.addr, 0, sizeof(info.addr.addr))))
+			info.flags |= KRDMA_LISTENER_DOWN;
 		krdma_emit(e, &info);
 	}
 	mutex_unlock(&krdma_listeners_lock);

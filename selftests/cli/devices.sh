@@ -55,7 +55,7 @@ for ((i = 1; i <= ROUNDS; i++)); do
 	is "it is not listed any more" "$(devices env)" ""
 	said=$(krdma devices 2>&1)
 	is "and that is not ready" $? 3
-	like "for a reason" "$said" '^krdma: devices: there is no RDMA device .*rdma link add'
+	like "for a reason" "$said" '^krdma: devices: there is no usable RDMA device .*rdma link add'
 	restore_link A
 	is "it is back" "$(devices env)" "$LAB_RDMA_DEV"
 done

@@ -29,11 +29,14 @@ listen_on B
 
 check "the packages can be installed" dpkg -i "$debs"/libkrdma1_*.deb "$debs"/krdma-tools_*.deb
 hash -r
+at_end dpkg --purge krdma-tools libkrdma1
+at_end rm -rf /etc/krdma
+mkdir /etc/krdma
 
 # systemd empties /tmp, where these tests may be.
 # shellcheck disable=SC2016 # for that shell
-unshare --pid --mount --cgroup --fork sh -c 'mount -t proc proc /proc && mount -t tmpfs -o mode=755 tmpfs /run &&
-	mount -t tmpfs -o mode=1777 tmpfs /tmp && exec env -i container=lab /lib/systemd/systemd --system --unit=basic.target' >/dev/null 2>&1 &
+unshare --pid --mount --cgroup --fork --kill-child sh -c 'mount -t proc proc /proc && mount -t tmpfs -o mode=755 tmpfs /run &&
+	mount --bind "$1" /opt && mount -t tmpfs -o mode=1777 tmpfs /tmp && exec env -i container=lab /lib/systemd/systemd --system --unit=basic.target' sh "$debs" >/dev/null 2>&1 &
 outer=$!
 background_pids+=("$outer")
 inside() {
@@ -81,13 +84,13 @@ mine <<END
 [listen 0.0.0.0]
 [export scratch]
 size = 1M
-[export more]
+[export a+b]
 size = 2M
 atomic
 [connect nodeB]
 END
 check "a reload" inside systemctl reload krdma
-check "makes what is new" size_is more '2.0 MiB'
+check "makes what is new" size_is a+b '2.0 MiB'
 is "and leaves the rest" "$(main_pid scratch)" "$pid"
 mine <<END
 [listen 0.0.0.0]
@@ -97,8 +100,19 @@ size = 3M
 END
 check "another one" inside systemctl reload krdma
 check "changes what is not the same" size_is scratch '3.0 MiB'
-check_fails "and ends what is not there" is_active krdma-export@more
-check "the session is the same" test "$(status B /sessions/0/session)" = "$session"
+check_fails "and ends what is not there" is_active 'krdma-export@a\x2bb'
+check "the session is the same" test "${session:-none}" = "$(status B /sessions/0/session)"
+pid=$(main_pid scratch)
+mine <<END
+[listen 0.0.0.0]
+[connect nodeB]
+[export scratch]
+size = 3072K
+END
+check "the same in other words" inside systemctl reload krdma
+is "changes nothing" "$(main_pid scratch)" "$pid"
+check "an update of the packages" inside sh -c "dpkg -i /opt/libkrdma1_*.deb /opt/krdma-tools_*.deb"
+is "ends nothing" "$(main_pid scratch)" "$pid"
 mine <<END
 [export scratch]
 size = 3Q
@@ -138,12 +152,29 @@ check "whose members may use it" setpriv --reuid 4711 --regid 4711 --groups "$(g
 	/usr/bin/krdma ls nodeB
 check_fails "others may not" setpriv --reuid 4711 --regid 4711 --clear-groups /usr/bin/krdma ls nodeB
 
+inside systemctl start krdma-metrics.socket
+scraped() {
+	exec 9<>/dev/tcp/127.0.0.1/9471 && printf 'GET /metrics HTTP/1.1\r\n\r\n' >&9 &&
+		timeout $((20 * TIME_FACTOR)) cat <&9 && exec 9>&-
+}
+said=$(scraped)
+like "Prometheus gets a page" "$said" '^HTTP/1.1 200 OK'
+like "with the exports" "$said" 'krdma_export_length_bytes{name="scratch"} 3145728'
+like "as a whole" "$said" '# EOF$'
+inside systemctl stop krdma-metrics.socket
 check "krdma.service stops" inside systemctl stop krdma
-is "no listener is left" "$(krdma listen | sed 1d)" ""
+no_listener() {
+	[ "$(krdma listen -j | json_at /listeners/#)" = 0 ]
+}
+check "no listener is left" no_listener
 check_fails "no export" is_active krdma-export@scratch
 check_fails "and no session" is_active krdma-connect@nodeB
 
+check "it starts again" inside systemctl start krdma
+check "and has a listener" test "$(krdma listen -j | json_at /listeners/#)" = 1
 check "the packages can be purged" inside dpkg --purge krdma-tools libkrdma1
+check "which stops it" no_listener
+rm -rf /etc/krdma
 is "their files are gone" "$(find /etc /lib/systemd /lib/udev /usr/bin /usr/lib/sysusers.d -name '*krdma*')" ""
 inside kill -s RTMIN+4 1
 check "systemd ends" wait_for "$LIMIT" is_over $outer

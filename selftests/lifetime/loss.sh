@@ -10,6 +10,7 @@
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "breaks queue pairs"
 need_nodes 2
+need_cuts
 KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
 [ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
 MODULE_TIMEOUT_SCALE=1

@@ -39,6 +39,7 @@ ns b sh -c 'ip addr add 10.80.0.2/24 dev veth-b; ip link set veth-b up'
 check "an RDMA device there" ns a rdma link add rxe_a type rxe netdev veth-a
 check "and there" ns b rdma link add rxe_b type rxe netdev veth-b
 head -c 3000000 /dev/urandom >"$dir/data"
+like "a listener that would end with its command is refused" "$(ns b krdma listen 10.80.0.2 2>&1)" 'use --wait$'
 ns b krdma listen --wait 10.80.0.2 2>"$dir/listens" &
 background_pids+=($!)
 ns b krdma export scratch --size 4M >"$dir/exports" 2>&1 &

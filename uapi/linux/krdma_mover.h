@@ -878,7 +878,7 @@ struct krdma_device_info {
 	char reason[96];
 };
 
-/* The listener has no RDMA device now, and waits for one. */
+/* The listener has no RDMA device now, and waits for one; at the any-address, there is none. */
 #define KRDMA_LISTENER_DOWN (1U << 0)
 /* The listener ends with the file that made it. */
 #define KRDMA_LISTENER_FILE (1U << 1)

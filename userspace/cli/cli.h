@@ -54,8 +54,9 @@ struct command {
 
 /* cmd_*.c */
 extern const struct command cmd_apply, cmd_atomic, cmd_bench, cmd_blk, cmd_connect, cmd_devices,
-	cmd_digest, cmd_disconnect, cmd_drain, cmd_export, cmd_get, cmd_help, cmd_listen, cmd_ls,
-	cmd_ping, cmd_put, cmd_recv, cmd_send, cmd_show, cmd_status, cmd_version;
+	cmd_digest, cmd_disconnect, cmd_doctor, cmd_drain, cmd_export, cmd_get, cmd_help,
+	cmd_listen, cmd_ls, cmd_metrics, cmd_ping, cmd_put, cmd_recv, cmd_send, cmd_show,
+	cmd_status, cmd_version;
 
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */

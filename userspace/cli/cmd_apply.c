@@ -2,19 +2,15 @@
 /* krdma apply: make this host what the configuration file says. krdma show: write what it is. */
 #include <dirent.h>
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "conf.h"
 
 #define PARAMETERS "/sys/module/krdma_mover/parameters"
-
-extern char **environ;
 
 struct apply {
 	struct krdma *krdma;
@@ -24,8 +20,9 @@ struct apply {
 	bool failed;
 };
 
-/* Say what is done. Return: is it to be done? */
-static bool change(struct apply *apply, const char *what, const char *kind, const char *name)
+/* Say what is done, and what comes of it, "" for nothing. Return: is it to be done? */
+static bool change(struct apply *apply, const char *what, const char *kind, const char *name,
+		   const char *effect)
 {
 	struct json_object *object;
 
@@ -34,9 +31,11 @@ static bool change(struct apply *apply, const char *what, const char *kind, cons
 		json_add_text(object, "change", what);
 		json_add_text(object, "kind", kind);
 		json_add_text(object, "name", name);
+		if (*effect)
+			json_add_text(object, "effect", effect);
 		json_object_array_add(apply->changes, object);
 	} else {
-		printf("%s %s %s\n", what, kind, name);
+		printf("%s %s %s%s%s\n", what, kind, name, *effect ? ": " : "", effect);
 		/* Before an error that comes of it. */
 		fflush(stdout);
 	}
@@ -91,25 +90,42 @@ static int parameter_write(const char *name, const char *value)
 	return rc;
 }
 
+/* The module checks values when they are written: all are, or none. */
 static int apply_parameters(struct apply *apply, const char *path)
 {
 	struct conf_section *s = section_find(apply, &conf_module, "");
-	char now[256];
-	int i, rc;
+	const int end = s ? s->argc - 2 : 0; /* "--" and no name */
+	char before[CONF_ARGS / 2][64], effect[160];
+	int i, rc = 0;
 
-	for (i = 1; s && i + 1 < s->argc && strcmp(s->argv[i], "--") != 0; i += 2) {
-		const char *name = s->argv[i] + 2, *value = s->argv[i + 1];
-
+	for (i = 1; i < end; i += 2) {
 		subject_set("apply %s:%u", path, s->lines[i]);
-		rc = parameter_read(name, now, sizeof(now));
+		rc = parameter_read(s->argv[i] + 2, before[i / 2], sizeof(before[0]));
 		if (rc)
-			return fail(rc, "the module has no parameter '%s'", name);
-		if (!strcmp(now, value) || !change(apply, "set", "parameter", name))
-			continue;
-		rc = parameter_write(name, value);
-		if (rc)
-			return fail(rc, "the module does not take '%s' for '%s': %s", value, name,
-				    strerror(rc));
+			return fail(rc, "the module has no parameter '%s'", s->argv[i] + 2);
+	}
+	for (i = 1; i < end && !apply->dry_run; i += 2) {
+		rc = strcmp(before[i / 2], s->argv[i + 1]) != 0 ?
+			     parameter_write(s->argv[i] + 2, s->argv[i + 1]) :
+			     0;
+		if (rc) {
+			subject_set("apply %s:%u", path, s->lines[i]);
+			fail(rc, "the module does not take '%s' for '%s': %s", s->argv[i + 1],
+			     s->argv[i] + 2, strerror(rc));
+			break;
+		}
+	}
+	if (rc) {
+		while (i > 1) {
+			i -= 2;
+			parameter_write(s->argv[i] + 2, before[i / 2]);
+		}
+		return FAILED;
+	}
+	for (i = 1; i < end; i += 2) {
+		snprintf(effect, sizeof(effect), "%s, it was %s", s->argv[i + 1], before[i / 2]);
+		if (strcmp(before[i / 2], s->argv[i + 1]) != 0)
+			change(apply, "set", "parameter", s->argv[i] + 2, effect);
 	}
 	return DONE;
 }
@@ -119,6 +135,7 @@ static int apply_parameters(struct apply *apply, const char *path)
 struct listener {
 	struct krdma_sockaddr addr;
 	bool closed;
+	unsigned int sessions;
 	unsigned int allow_count;
 	struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX];
 };
@@ -147,6 +164,7 @@ static int listeners_read(struct krdma *krdma, struct listener **listeners)
 		l = more;
 		memset(&l[n], 0, sizeof(*l));
 		l[n].addr = info->addr;
+		l[n].sessions = info->sessions;
 		l[n++].closed = info->flags & KRDMA_LISTENER_CLOSED;
 	}
 	*listeners = l;
@@ -177,56 +195,81 @@ static int listener_parse(const struct conf_section *s, struct listener *want)
 	return DONE;
 }
 
-static int listener_apply(struct apply *apply, const struct conf_section *s, struct listener *have,
-			  int count)
+/* Return: DONE or FAILED */
+static int listener_apply(struct apply *apply, const char *name, const struct listener *want,
+			  const struct listener *have)
 {
-	struct listener want;
-	int i;
-
-	if (listener_parse(s, &want))
-		return FAILED;
-	for (i = 0; i < count && !same_addr(&want.addr, &have[i].addr); i++)
-		;
-	if (i < count) {
-		const bool same = !have[i].closed && have[i].allow_count == want.allow_count &&
-				  !memcmp(have[i].allow, want.allow, sizeof(want.allow));
-
-		have[i].addr.family = 0; /* it is wanted */
-		if (same)
-			return DONE;
-	}
-	if (!change(apply, i < count ? "change" : "add", "listener", s->name))
+	subject_set("apply listen %s", name);
+	if (have && !have->closed && have->allow_count == want->allow_count &&
+	    !memcmp(have->allow, want->allow, sizeof(want->allow)))
 		return DONE;
-	return krdma_replace_listener(apply->krdma, &want.addr, want.allow, want.allow_count) ?
-		       fail_krdma() :
-		       DONE;
+	if (!change(apply, have ? "change" : "add", "listener", name, ""))
+		return DONE;
+	if (krdma_replace_listener(apply->krdma, &want->addr, want->allow, want->allow_count))
+		return fail_krdma();
+	if (listener_ends_with_file(apply->krdma, &want->addr))
+		return fail(EINVAL, "in this network namespace a listener ends with its command: "
+				    "use krdma listen --wait");
+	return DONE;
 }
 
+static int listener_remove(struct apply *apply, const struct listener *have)
+{
+	char text[KRDMA_ADDR_TEXT], effect[64] = "";
+
+	krdma_format_addr(&have->addr, text);
+	subject_set("apply listen %s", text);
+	if (have->sessions)
+		snprintf(effect, sizeof(effect), "sessions that end: %u", have->sessions);
+	if (!change(apply, "remove", "listener", text, effect))
+		return DONE;
+	return krdma_unlisten(apply->krdma, &have->addr) ? fail_krdma() : DONE;
+}
+
+/* What is wanted at the address, NULL for nothing */
+static const struct listener *listener_find(const struct listener *listeners, int count,
+					    const struct krdma_sockaddr *addr)
+{
+	int i;
+
+	for (i = 0; i < count; i++)
+		if (same_addr(&listeners[i].addr, addr))
+			return &listeners[i];
+	return NULL;
+}
+
+/* Those that go are gone first: one of all addresses excludes others on its port. */
 static int apply_listeners(struct apply *apply)
 {
-	char text[KRDMA_ADDR_TEXT];
+	struct listener *have = NULL, *want = NULL;
 	struct conf_section *s;
-	struct listener *have;
-	int i, rc = DONE, count = listeners_read(apply->krdma, &have);
+	int i, wanted = 0, count;
 
-	if (count < 0)
-		rc = fail_krdma();
-	for (s = apply->sections; !rc && s; s = s->next) {
-		subject_set("apply listen %s", s->name);
+	for (s = apply->sections; s; s = s->next)
+		wanted += s->kind == &conf_listen;
+	want = calloc((size_t)wanted + 1, sizeof(*want));
+	count = listeners_read(apply->krdma, &have);
+	if (!want || count < 0) {
+		free(want);
+		free(have);
+		return want ? fail_krdma() : fail(ENOMEM, "out of memory");
+	}
+	wanted = 0;
+	for (s = apply->sections; s; s = s->next)
 		if (s->kind == &conf_listen)
-			rc = listener_apply(apply, s, have, count);
-	}
-	for (i = 0; !rc && i < count; i++) {
-		if (!have[i].addr.family)
-			continue;
-		krdma_format_addr(&have[i].addr, text);
-		subject_set("apply listen %s", text);
-		if (change(apply, "remove", "listener", text) &&
-		    krdma_unlisten(apply->krdma, &have[i].addr))
-			rc = fail_krdma();
-	}
+			apply->failed |= listener_parse(s, &want[wanted++]) != DONE;
+	for (i = 0; i < count; i++)
+		if (!listener_find(want, wanted, &have[i].addr))
+			apply->failed |= listener_remove(apply, &have[i]) != DONE;
+	for (s = apply->sections, i = 0; s; s = s->next)
+		if (s->kind == &conf_listen && want[i].addr.family)
+			apply->failed |=
+				listener_apply(apply, s->name, &want[i],
+					       listener_find(have, count, &want[i].addr)) != DONE,
+				i++;
+	free(want);
 	free(have);
-	return rc;
+	return DONE;
 }
 
 /* ---- disks ---- */
@@ -250,20 +293,40 @@ static bool disk_is_of(struct json_object *disk, const struct region_spec *spec)
 	return false;
 }
 
+static const char *disk_text(struct json_object *disk, const char *key)
+{
+	return json_object_get_string(json_object_object_get(disk, key));
+}
+
+static bool disk_is_dead(struct json_object *disk)
+{
+	return !strcmp(disk_text(disk, "state"), "lost") ||
+	       !strcmp(disk_text(disk, "state"), "revoked");
+}
+
+/* One that is dead does not come back. Return: DONE or FAILED */
 static int disk_apply(struct apply *apply, struct conf_section *s, struct json_object *disks)
 {
+	struct json_object *disk = NULL;
 	struct region_spec spec;
-	uint32_t disk;
+	uint32_t number;
 	size_t i;
 
 	parse_region(s->name, &spec);
-	for (i = 0; i < json_object_array_length(disks); i++)
+	for (i = 0; !disk && i < json_object_array_length(disks); i++)
 		if (disk_is_of(json_object_array_get_idx(disks, i), &spec))
-			return DONE;
-	if (!change(apply, "attach", "disk", s->name))
+			disk = json_object_array_get_idx(disks, i);
+	if (disk && !disk_is_dead(disk))
 		return DONE;
+	if (disk && json_object_get_uint64(json_object_object_get(disk, "openers")))
+		return fail(EBUSY, "%s is %s, and in use: unmount it, and apply again",
+			    disk_text(disk, "device"), disk_text(disk, "state"));
+	if (!change(apply, "attach", "disk", s->name, disk ? "the one that is there is lost" : ""))
+		return DONE;
+	if (disk && blk_detach(disk_text(disk, "device")))
+		return FAILED;
 	optind = 0;
-	return blk_attach(s->argc, s->argv, &disk);
+	return blk_attach(s->argc, s->argv, &number);
 }
 
 /* Those that are not in the file stay: what is on a disk may be in use without it being open. */
@@ -286,162 +349,100 @@ static int apply_disks(struct apply *apply)
 
 /* ---- exports and connections: each is held by a unit of systemd ---- */
 
-static const struct unit_kind {
-	const struct conf_kind *kind;
-	const char *prefix; /* of "PREFIX@NAME.service" */
-} unit_kinds[] = {
+static const struct unit_kind unit_kinds[] = {
 	{ &conf_export, "krdma-export" },
 	{ &conf_connect, "krdma-connect" },
 };
-
-/* Run a program. Return: its exit status, or -1; @text gets its output if it is not NULL */
-static int run_program(char *const argv[], char **text)
-{
-	posix_spawn_file_actions_t actions;
-	int status, pipes[2] = { -1, -1 }, error;
-	size_t size = 0;
-	FILE *from;
-	pid_t pid;
-
-	if (text)
-		*text = NULL;
-	if (text && pipe(pipes))
-		return -1;
-	posix_spawn_file_actions_init(&actions);
-	if (text) {
-		posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-		posix_spawn_file_actions_addclose(&actions, pipes[0]);
-		posix_spawn_file_actions_addclose(&actions, pipes[1]);
-	}
-	error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (text) {
-		close(pipes[1]);
-		from = fdopen(pipes[0], "r");
-		if (from && getdelim(text, &size, '\0', from) < 0) {
-			free(*text);
-			*text = NULL;
-		}
-		if (from)
-			fclose(from);
-	}
-	if (error || waitpid(pid, &status, 0) < 0)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static int systemctl(const char *verb, const char *unit, char **text)
-{
-	char *argv[] = { "systemctl", "--quiet", (char *)verb, (char *)unit, NULL };
-
-	return run_program(argv, text);
-}
-
-/* The command of a running unit, as it began. Return: words in argv, 0 if it does not run */
-static int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory)
-{
-	char *show[] = { "systemctl", "show", "--property=MainPID", "--value", (char *)unit, NULL };
-	char path[64], *text, *word;
-	size_t size = 0;
-	ssize_t length = -1;
-	int argc = 0;
-	FILE *file;
-
-	*memory = NULL;
-	if (run_program(show, &text) || !text || !strtoul(text, NULL, 10)) {
-		free(text);
-		return 0;
-	}
-	snprintf(path, sizeof(path), "/proc/%lu/cmdline", strtoul(text, NULL, 10));
-	free(text);
-	file = fopen(path, "re");
-	if (file) {
-		length = getdelim(memory, &size, EOF, file);
-		fclose(file);
-	}
-	for (word = *memory; length > 0 && word < *memory + length && argc < CONF_ARGS;
-	     word += strlen(word) + 1)
-		argv[argc++] = word;
-	return argc;
-}
 
 static bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 {
 	char *argv[CONF_ARGS], *memory;
 	const int argc = unit_command(unit, argv, &memory);
-	bool same = argc == s->argc + 1;
-	int i;
+	bool same;
 
-	for (i = 0; same && i < s->argc; i++)
-		same = !strcmp(argv[i + 1], s->argv[i]);
-	free(memory);
 	*runs = argc > 0;
+	same = argc > 1 && s->kind->same(argc - 1, argv + 1, s->argc, (char **)s->argv);
+	free(memory);
 	return same;
+}
+
+/* What becomes of an export that is restarted: "" if nobody notices. */
+static void restart_effect(struct apply *apply, const struct conf_section *s, char *text,
+			   size_t size)
+{
+	const struct krdma_export_info *info;
+	struct krdma_iter *iter;
+
+	*text = '\0';
+	if (s->kind != &conf_export || krdma_iter_new(apply->krdma, KRDMA_LIST_EXPORTS, 0, &iter))
+		return;
+	while ((info = krdma_iter_next(iter)))
+		if (!strcmp(info->name, s->name))
+			snprintf(text, size,
+				 "what is in its memory is lost, sessions that have it open: %u",
+				 info->grants);
+	krdma_iter_free(iter);
 }
 
 static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct conf_section *s)
 {
-	char unit[512];
+	char unit[512], effect[128] = "";
 	bool runs;
 
-	snprintf(unit, sizeof(unit), "%s@%s.service", kind->prefix, s->name);
-	if (unit_is_current(unit, s, &runs) ||
-	    !change(apply, runs ? "restart" : "start", kind->kind->name, s->name))
+	if (unit_name(kind, s->name, unit, sizeof(unit)))
+		return FAILED;
+	if (unit_is_current(unit, s, &runs))
 		return DONE;
-	if (systemctl("restart", unit, NULL))
+	if (runs)
+		restart_effect(apply, s, effect, sizeof(effect));
+	if (!change(apply, runs ? "restart" : "start", kind->kind->name, s->name, effect))
+		return DONE;
+	/* A peer may be away for long: the unit tries again by itself. */
+	if (systemctl(kind->kind == &conf_connect ? "--no-block" : "--quiet", "restart", unit))
 		return fail(EIO, "%s does not start: see 'journalctl -u %s'", unit, unit);
 	return DONE;
 }
 
-/* The names of the units that run: "krdma-export@a.service loaded active ..." a line. */
-static char *units_running(const struct unit_kind *kind)
+/* May a unit hold it? Return: DONE or FAILED */
+static int unit_possible(const struct conf_section *s, const char *path)
 {
-	char pattern[64], *text;
-	char *argv[] = {
-		"systemctl", "list-units", "--plain", "--no-legend", "--state=active,activating",
-		pattern,     NULL
-	};
-
-	snprintf(pattern, sizeof(pattern), "%s@*.service", kind->prefix);
-	return run_program(argv, &text) ? NULL : text;
+	if (!sd_booted())
+		return fail(ENODEV,
+			    "systemd does not run here, of which a unit would hold it: "
+			    "run 'krdma %s --config %s'",
+			    s->kind->name, s->name);
+	if (strcmp(path, CONF_FILE) != 0)
+		return fail(EINVAL, "a unit holds it, and reads " CONF_FILE ", not %s", path);
+	return DONE;
 }
 
-/* Cut the next name out of what units_running() returned. */
-static char *unit_next(char **text)
+static int apply_units(struct apply *apply, const struct unit_kind *kind, const char *path)
 {
-	char *name = strsep(text, "\n"), *end;
-
-	if (!name || !(name = strchr(name, '@')) || !(end = strstr(name, ".service")))
-		return NULL;
-	*end = '\0';
-	return name + 1;
-}
-
-static int apply_units(struct apply *apply, const struct unit_kind *kind)
-{
-	char unit[512], *text, *rest, *name;
+	char name[512], *text, *rest, *unit;
 	struct conf_section *s;
 
 	for (s = apply->sections; s; s = s->next) {
 		if (s->kind != kind->kind)
 			continue;
 		subject_set("apply %s %s", kind->kind->name, s->name);
-		if (!sd_booted())
-			fail(ENODEV,
-			     "systemd does not run here, of which a unit would hold it: run 'krdma %s --config %s'",
-			     kind->kind->name, s->name);
-		if (!sd_booted() || unit_apply(apply, kind, s))
+		if (unit_possible(s, path) || unit_apply(apply, kind, s))
 			apply->failed = true;
 	}
-	rest = text = sd_booted() ? units_running(kind) : NULL;
-	while (rest && *rest) {
-		name = unit_next(&rest);
-		if (!name || section_find(apply, kind->kind, name))
+	if (!sd_booted())
+		return DONE;
+	subject_set("apply");
+	rest = text = units_running(kind);
+	if (!text)
+		return fail(EIO, "systemctl does not list its units");
+	while (*rest) {
+		unit = unit_next(&rest, name, sizeof(name));
+		if (!rest)
+			break;
+		if (!unit || section_find(apply, kind->kind, name))
 			continue;
 		subject_set("apply %s %s", kind->kind->name, name);
-		snprintf(unit, sizeof(unit), "%s@%s.service", kind->prefix, name);
-		if (change(apply, "stop", kind->kind->name, name) &&
-		    systemctl("stop", unit, NULL)) {
+		if (change(apply, "stop", kind->kind->name, name, "") &&
+		    systemctl("--quiet", "stop", unit)) {
 			fail(EIO, "%s does not stop: see 'systemctl status %s'", unit, unit);
 			apply->failed = true;
 		}
@@ -461,11 +462,11 @@ static int apply_all(struct apply *apply, const char *path)
 	rc = apply_parameters(apply, path);
 	/* A peer that may connect finds the exports. */
 	if (!rc)
-		rc = apply_units(apply, &unit_kinds[0]);
+		rc = apply_units(apply, &unit_kinds[0], path);
 	if (!rc)
 		rc = apply_listeners(apply);
 	for (i = 1; !rc && i < ARRAY_SIZE(unit_kinds); i++)
-		rc = apply_units(apply, &unit_kinds[i]);
+		rc = apply_units(apply, &unit_kinds[i], path);
 	if (!rc)
 		rc = apply_disks(apply);
 	return rc;
@@ -475,16 +476,22 @@ static int apply_run(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "dry-run", no_argument, NULL, 'n' },
+		{ "check", no_argument, NULL, 'c' },
 		COMMON_LONG,
 	};
 	struct apply apply = { 0 };
 	struct json_object *root;
 	const char *path = CONF_FILE;
+	bool check = false;
 	int c, rc;
 
-	while ((c = getopt_long(argc, argv, ":n" COMMON_SHORT, options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":nc" COMMON_SHORT, options, NULL)) != -1) {
 		if (c == 'n') {
 			apply.dry_run = true;
+			continue;
+		}
+		if (c == 'c') {
+			check = true;
 			continue;
 		}
 		rc = common_option(&cmd_apply, argv, c);
@@ -497,6 +504,10 @@ static int apply_run(int argc, char **argv)
 		path = argv[optind];
 	subject_set("apply %s", path);
 	rc = conf_read(path, &apply.sections);
+	if (rc || check) {
+		conf_free(apply.sections);
+		return rc;
+	}
 	if (!rc)
 		rc = module_open(&apply.krdma);
 	if (!rc) {
@@ -516,11 +527,12 @@ static int apply_run(int argc, char **argv)
 
 const struct command cmd_apply = {
 	.name = "apply",
-	.usage = "krdma apply [-n] [FILE]",
+	.usage = "krdma apply [-c|-n] [FILE]",
 	.summary = "make this host what the configuration file says",
 	.help = "Reads /etc/krdma/krdma.conf, or FILE, and changes what differs: parameters of the module,\n"
 		"listeners, exports and connections (units of systemd hold them), disks. If a line is wrong,\n"
 		"nothing is changed. Disks that are not in the file stay.\n\n"
+		"  -c, --check       only look for wrong lines; needs no module\n"
 		"  -n, --dry-run     only say what would be changed\n",
 	.run = apply_run,
 };
@@ -564,19 +576,21 @@ static int show_listeners(struct krdma *krdma)
 
 static void show_units(const struct unit_kind *kind)
 {
-	char *text = sd_booted() ? units_running(kind) : NULL, *rest = text, *name, *memory;
-	char *argv[CONF_ARGS], unit[512];
+	char *text = sd_booted() ? units_running(kind) : NULL, *rest = text, *unit, *memory;
+	char *argv[CONF_ARGS], name[512];
 	int argc;
 
 	while (rest && *rest) {
-		name = unit_next(&rest);
-		if (!name)
+		unit = unit_next(&rest, name, sizeof(name));
+		if (!unit)
 			continue;
-		snprintf(unit, sizeof(unit), "%s@%s.service", kind->prefix, name);
 		argc = unit_command(unit, argv, &memory);
-		printf("\n[%s %s]\n", kind->kind->name, name);
-		if (argc > 1)
+		if (argc > 1) {
+			printf("\n[%s %s]\n", kind->kind->name, name);
 			conf_print_keys(kind->kind, argc - 1, argv + 1);
+		} else {
+			printf("\n# %s waits to be started anew.\n", unit);
+		}
 		free(memory);
 	}
 	free(text);
@@ -588,14 +602,12 @@ static int show_other_exports(struct krdma *krdma)
 	const struct krdma_export_info *info;
 	char unit[512], size[SIZE_TEXT], rights[RIGHTS_TEXT], *argv[CONF_ARGS], *memory;
 	struct krdma_iter *iter;
-	int argc;
 
 	if (krdma_iter_new(krdma, KRDMA_LIST_EXPORTS, 0, &iter))
 		return fail_krdma();
 	while ((info = krdma_iter_next(iter))) {
-		snprintf(unit, sizeof(unit), "%s@%s.service", unit_kinds[0].prefix, info->name);
-		argc = sd_booted() ? unit_command(unit, argv, &memory) : 0;
-		if (argc)
+		if (sd_booted() && !unit_name(&unit_kinds[0], info->name, unit, sizeof(unit)) &&
+		    unit_command(unit, argv, &memory))
 			free(memory);
 		else
 			printf("\n# A program publishes '%s': %s, %s.\n", info->name,
@@ -631,6 +643,11 @@ static int show_disks(void)
 			if (!strcmp(flag, "fail-fast"))
 				puts("resume = 0");
 		}
+		printf("queues = %s\ndepth = %s\n", disk_text(disk, "queues"),
+		       disk_text(disk, "depth"));
+		puts("# Paths, policy, timeout, keepalive and resume of a disk are not known.");
+		if (disk_is_dead(disk))
+			printf("# It is %s.\n", disk_text(disk, "state"));
 	}
 	json_object_put(disks);
 	return rc;
@@ -657,6 +674,8 @@ static int show_run(int argc, char **argv)
 	}
 	if (optind < argc)
 		return usage_error("'%s' is one operand too many", argv[optind]);
+	if (json_asked)
+		return usage_error("a configuration file is not JSON; see 'krdma status -j'");
 	if (!config)
 		return usage_error("--config is needed; 'krdma status' shows what goes on");
 	if (module_open(&krdma))

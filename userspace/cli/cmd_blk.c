@@ -133,7 +133,7 @@ static int attach_fail(int err)
 {
 	switch (err) {
 	case ENOSPC:
-		return fail(err, "the export has less than one block");
+		return fail(EINVAL, "the export has less than one block");
 	case EBUSY:
 		return fail(
 			err,
@@ -283,6 +283,37 @@ static int parse_disk(const char *text, uint32_t *disk)
 	return 0;
 }
 
+static int detach(struct krdma_blk_detach *cmd)
+{
+	const int fd = control_open();
+	int rc = DONE;
+
+	if (fd < 0)
+		return FAILED;
+	if (ioctl(fd, KRDMA_BLK_DETACH, cmd)) {
+		if (errno == EBUSY && cmd->flags)
+			rc = fail(EBUSY,
+				  "it is being attached or detached, and that command ends now");
+		else if (errno == EBUSY)
+			rc = fail(
+				EBUSY,
+				"it is in use: unmount it, swapoff, or stop md or LVM; --force loses what is not written");
+		else if (errno == ENOENT)
+			rc = fail(ENOENT, "there is no such disk");
+		else
+			rc = fail(errno, "%s", strerror(errno));
+	}
+	close(fd);
+	return rc;
+}
+
+int blk_detach(const char *device)
+{
+	struct krdma_blk_detach cmd = { .size = sizeof(cmd) };
+
+	return parse_disk(device, &cmd.disk) ? FAILED : detach(&cmd);
+}
+
 static int detach_run(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -290,7 +321,7 @@ static int detach_run(int argc, char **argv)
 		COMMON_LONG,
 	};
 	struct krdma_blk_detach cmd = { .size = sizeof(cmd) };
-	int c, fd, rc;
+	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":f" COMMON_SHORT, options, NULL)) != -1) {
 		if (c == 'f') {
@@ -307,25 +338,7 @@ static int detach_run(int argc, char **argv)
 		return usage_error("'%s' is not a device, /dev/" PREFIX "0 for example",
 				   argv[optind]);
 	subject_set("blk detach %s", argv[optind]);
-	fd = control_open();
-	if (fd < 0)
-		return FAILED;
-	rc = DONE;
-	if (ioctl(fd, KRDMA_BLK_DETACH, &cmd)) {
-		if (errno == EBUSY && cmd.flags)
-			rc = fail(EBUSY,
-				  "it is being attached or detached, and that command ends now");
-		else if (errno == EBUSY)
-			rc = fail(
-				EBUSY,
-				"it is in use: unmount it, swapoff, or stop md or LVM; --force loses what is not written");
-		else if (errno == ENOENT)
-			rc = fail(ENOENT, "there is no such disk");
-		else
-			rc = fail(errno, "%s", strerror(errno));
-	}
-	close(fd);
-	return rc;
+	return detach(&cmd);
 }
 
 /* ---- list ---- */

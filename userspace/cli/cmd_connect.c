@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <systemd/sd-daemon.h>
 
 #include "conf.h"
@@ -32,11 +33,13 @@ static int hold_options(int argc, char **argv, struct hold_options *opts)
 		COMMON_LONG,
 	};
 	uint32_t messages = 0;
+	bool other = false;
 	int c, rc;
 
-	*opts = (struct hold_options){ .connect.resume_s = KRDMA_RESUME_ALWAYS };
+	*opts = (struct hold_options){ 0 };
 	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
 		rc = -1;
+		other |= c != OPT_CONFIG && c != 'j' && c != 'p';
 		switch (c) {
 		case OPT_TIMEOUT:
 			if (parse_seconds(optarg, &opts->timeout_ns))
@@ -65,6 +68,8 @@ static int hold_options(int argc, char **argv, struct hold_options *opts)
 	if (argc - optind != 1)
 		return usage_error("one host is needed");
 	opts->host = argv[optind];
+	if (opts->config && other)
+		return usage_error("--config excludes other options");
 	opts->connect.flags |= messages;
 	opts->connect.timeout_ms = timeout_to_ms(opts->timeout_ns);
 	return -1;
@@ -75,6 +80,30 @@ int connect_check(int argc, char **argv)
 	struct hold_options opts;
 
 	return hold_options(argc, argv, &opts);
+}
+
+bool connect_same(int argc, char **argv, int other_argc, char **other_argv)
+{
+	struct krdma_path_addr paths[KRDMA_PATHS_MAX];
+	struct hold_options a, b;
+	size_t bytes;
+
+	optind = 0;
+	if (hold_options(argc, argv, &a) >= 0)
+		return false;
+	/* Both have their paths in the same place. */
+	bytes = a.connect.npaths == KRDMA_PATHS_AUTO ? 0 : a.connect.npaths * sizeof(paths[0]);
+	if (bytes)
+		memcpy(paths, a.connect.paths, bytes);
+	a.connect.paths = paths;
+	optind = 0;
+	return hold_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config &&
+	       !strcmp(a.host, b.host) && a.connect.flags == b.connect.flags &&
+	       a.connect.timeout_ms == b.connect.timeout_ms &&
+	       a.connect.resume_s == b.connect.resume_s &&
+	       a.connect.keepalive_s == b.connect.keepalive_s &&
+	       a.connect.policy == b.connect.policy && a.connect.npaths == b.connect.npaths &&
+	       (!bytes || !memcmp(paths, b.connect.paths, bytes));
 }
 
 static void print_connected(const struct krdma_sockaddr *peer, uint64_t serial)
@@ -151,8 +180,8 @@ const struct command cmd_connect = {
 		 "       krdma connect --config[=FILE] HOST[:PORT]",
 	.summary = "hold a session with a host, until SIGINT or SIGTERM",
 	.help = "Programs of the same user that connect with the same options share it, and need not wait.\n\n"
-		"  --resume SECONDS  wait so long for a connection that is lost: 0 to 3600, or 'always'\n"
-		"                    (default)\n"
+		"  --resume SECONDS  wait so long for a connection that is lost: 0 to 3600, or 'always';\n"
+		"                    other commands have the module's parameter, as is the default here\n"
 		"  --messages        a session that can carry messages\n" PATH_HELP
 		"  --timeout SECONDS give up connecting after this time (default 10)\n"
 		"  --config[=FILE]   as the section [connect HOST] of FILE says (/etc/krdma/krdma.conf)\n",

@@ -30,6 +30,10 @@ static int digest_options(int argc, char **argv, struct digest_options *opts)
 		return usage_error("one region or file is needed");
 	opts->text = argv[optind];
 	opts->file = *opts->text == '/' || *opts->text == '.' || !strchr(opts->text, '/');
+	if (!opts->file && !access(opts->text, F_OK))
+		return usage_error(
+			"'%s' is a file as well: './%s' is the file, and with the port it is a region",
+			opts->text, opts->text);
 	if (!opts->file && parse_region(opts->text, &opts->spec))
 		return usage_error(
 			"'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]], "

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cli.h"
+#include "conf.h"
 
 /* Enough for the addresses of a host with several networks. */
 #define ADDRS_MAX 16
@@ -107,18 +107,61 @@ static int all_listeners(struct krdma *krdma,
 	return rc;
 }
 
+/* A disk of this host does not survive its session. Return: DONE or FAILED */
+static int no_disk_in_use(void)
+{
+	struct json_object *disks = json_object_new_array(), *disk;
+	int rc = blk_disks(disks);
+	size_t i;
+
+	for (i = 0; !rc && i < json_object_array_length(disks); i++) {
+		disk = json_object_array_get_idx(disks, i);
+		if (json_object_get_uint64(json_object_object_get(disk, "openers")))
+			rc = fail(
+				EBUSY,
+				"%s of this host is in use, and would be lost: unmount it, or --force",
+				json_object_get_string(json_object_object_get(disk, "device")));
+	}
+	json_object_put(disks);
+	return rc;
+}
+
 static int drain_run(int argc, char **argv)
 {
+	static const struct option options[] = {
+		{ "timeout", required_argument, NULL, OPT_LONG_ONLY },
+		{ "force", no_argument, NULL, 'f' },
+		COMMON_LONG,
+	};
+	uint64_t timeout_ns = 0;
+	uint32_t timeout_ms;
 	struct krdma *krdma;
-	uint32_t timeout_ms = 0;
-	int rc, error;
+	bool force = false;
+	int c, rc, error;
 
-	rc = end_options(&cmd_drain, argc, argv, &timeout_ms);
-	if (rc >= 0)
-		return rc;
+	while ((c = getopt_long(argc, argv, ":f" COMMON_SHORT, options, NULL)) != -1) {
+		switch (c) {
+		case 'f':
+			force = true;
+			break;
+		case OPT_LONG_ONLY:
+			if (parse_seconds(optarg, &timeout_ns))
+				return usage_error("'%s' is not a time in seconds", optarg);
+			break;
+		default:
+			rc = common_option(&cmd_drain, argv, c);
+			if (rc >= 0)
+				return rc;
+		}
+	}
 	if (optind < argc)
 		return usage_error("'%s' is one operand too many", argv[optind]);
+	if (timeout_ns > KRDMA_DRAIN_MAX * NSEC_PER_SEC)
+		return usage_error("--timeout has %d seconds at most", KRDMA_DRAIN_MAX);
+	timeout_ms = timeout_to_ms(timeout_ns);
 	subject_set("drain");
+	if (!force && no_disk_in_use())
+		return FAILED;
 	if (module_open(&krdma))
 		return FAILED;
 	rc = all_listeners(krdma, krdma_close_listener);
@@ -140,7 +183,9 @@ const struct command cmd_drain = {
 	.summary = "remove all listeners, and end all sessions when they are idle",
 	.help = "Before a host is shut down. Listeners refuse new sessions, peers are told, and operations\n"
 		"under way end, here and there; then the listeners are removed. Programs that begin another\n"
-		"operation get an error. Exports stay, for listeners that are made later.\n\n"
+		"operation get an error. Exports stay, for listeners that are made later. While a disk of this\n"
+		"host is in use, nothing is done.\n\n"
+		"  -f, --force       even then: such a disk is lost\n"
 		"  --timeout SECONDS wait this long for operations under way (default 10, at most 3600);\n"
 		"                    then they fail, and the exit status is 4\n",
 	.run = drain_run,

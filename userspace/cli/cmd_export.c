@@ -45,11 +45,13 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 		{ "config", optional_argument, NULL, OPT_CONFIG },
 		COMMON_LONG,
 	};
+	bool other = false;
 	uint64_t value;
 	int c, rc;
 
 	*opts = (struct export_options){ .rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE };
 	while ((c = getopt_long(argc, argv, ":s:f:" COMMON_SHORT, options, NULL)) != -1) {
+		other |= c != OPT_CONFIG && c != 'j' && c != 'p';
 		switch (c) {
 		case 's':
 			if (parse_size(optarg, &opts->length))
@@ -85,9 +87,7 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 		return usage_error("one name is needed");
 	opts->name = argv[optind];
 	if (opts->config)
-		return argc == 3 || !strcmp(argv[optind - 1], "--") ?
-			       -1 :
-			       usage_error("--config excludes other options");
+		return other ? usage_error("--config excludes other options") : -1;
 	if (!opts->length && !opts->file)
 		return usage_error("--size or --file is needed");
 	if ((opts->rights & KRDMA_RIGHT_ATOMIC) && !(opts->rights & KRDMA_RIGHT_WRITE))
@@ -127,13 +127,11 @@ static void warn_of_limits(const struct export_options *opts)
 
 	size_text(opts->length, size);
 	if (!opts->file && available && opts->length > available)
-		fprintf(stderr,
-			"krdma: export %s: %s are more than the %s of memory that are available\n",
-			opts->name, size, size_text(available, less));
+		tell("%s are more than the %s of memory that are available", size,
+		     size_text(available, less));
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && opts->length > limit.rlim_cur && memlock_counts())
-		fprintf(stderr,
-			"krdma: export %s: RLIMIT_MEMLOCK lets peers have %s of %s at a time\n",
-			opts->name, size_text(limit.rlim_cur, less), size);
+		tell("RLIMIT_MEMLOCK lets peers have %s of %s at a time",
+		     size_text(limit.rlim_cur, less), size);
 }
 
 /*
@@ -199,6 +197,19 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 		       0;
 }
 
+/* It is there, and out of reach. */
+static void warn_of_nobody(struct krdma *krdma)
+{
+	struct krdma_iter *iter;
+	bool listener;
+
+	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
+		return;
+	listener = krdma_iter_next(iter);
+	if (!krdma_iter_free(iter) && !listener)
+		tell("no peer can reach it yet: this host has no listener (krdma listen)");
+}
+
 static void print_published(const struct export_options *opts)
 {
 	char size[SIZE_TEXT], rights[RIGHTS_TEXT];
@@ -221,6 +232,20 @@ int export_check(int argc, char **argv)
 	struct export_options opts;
 
 	return export_options(argc, argv, &opts);
+}
+
+bool export_same(int argc, char **argv, int other_argc, char **other_argv)
+{
+	struct export_options a, b;
+
+	optind = 0;
+	if (export_options(argc, argv, &a) >= 0)
+		return false;
+	optind = 0;
+	return export_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config &&
+	       !strcmp(a.name, b.name) && !strcmp(a.file ? a.file : "", b.file ? b.file : "") &&
+	       a.length == b.length && a.rights == b.rights && a.max_segments == b.max_segments &&
+	       a.huge == b.huge;
 }
 
 static int export_run(int argc, char **argv)
@@ -247,6 +272,7 @@ static int export_run(int argc, char **argv)
 		return fail_krdma();
 	}
 	print_published(&opts);
+	warn_of_nobody(krdma);
 	rc = finish_output(DONE);
 	sd_notify(0, "READY=1");
 	if (!rc)

@@ -29,7 +29,7 @@ static int help_run(int argc, char **argv)
 	for (i = 0; commands[i]; i++)
 		printf("  %-9s %s\n", commands[i]->name, commands[i]->summary);
 	printf("\nCommands may be abbreviated. 'krdma help COMMAND' says more, and so does\n"
-	       "krdma(8). Exit status: 0 done, 1 failed, 2 wrong usage.\n");
+	       "krdma(8). Exit status: 0 done, 2 wrong usage, others by cause.\n");
 	return DONE;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* krdma listen: accept peers, show and remove listeners. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@ enum {
 	OPT_REMOVE = OPT_LONG_ONLY,
 	OPT_CLOSE,
 	OPT_ALLOW,
+	OPT_REPLACE,
 	OPT_WAIT
 };
 
@@ -17,6 +19,7 @@ struct listen_options {
 	const char *address;
 	bool remove;
 	bool close; /* not yet */
+	bool replace;
 	bool wait;
 	uint32_t allow_count;
 	struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX];
@@ -29,6 +32,7 @@ static int listen_options(int argc, char **argv, struct listen_options *opts)
 		{ "remove", required_argument, NULL, OPT_REMOVE },
 		{ "close", required_argument, NULL, OPT_CLOSE },
 		{ "allow", required_argument, NULL, OPT_ALLOW },
+		{ "replace", no_argument, NULL, OPT_REPLACE },
 		{ "wait", no_argument, NULL, OPT_WAIT },
 		COMMON_LONG,
 	};
@@ -49,6 +53,9 @@ static int listen_options(int argc, char **argv, struct listen_options *opts)
 			if (krdma_parse_prefix(optarg, &opts->allow[opts->allow_count++]))
 				return usage_error("%s", krdma_error());
 			break;
+		case OPT_REPLACE:
+			opts->replace = true;
+			break;
 		case OPT_WAIT:
 			opts->wait = true;
 			break;
@@ -62,8 +69,8 @@ static int listen_options(int argc, char **argv, struct listen_options *opts)
 		return usage_error("too many operands");
 	if (optind < argc)
 		opts->address = argv[optind];
-	if ((opts->allow_count || opts->wait) && (!opts->address || opts->remove))
-		return usage_error("--allow and --wait need an address to listen on");
+	if ((opts->allow_count || opts->replace || opts->wait) && (!opts->address || opts->remove))
+		return usage_error("--allow, --replace and --wait need an address to listen on");
 	return -1;
 }
 
@@ -84,6 +91,21 @@ static int show_listeners(struct krdma *krdma)
 	return DONE;
 }
 
+bool listener_ends_with_file(struct krdma *krdma, const struct krdma_sockaddr *addr)
+{
+	const struct krdma_listener_info *info;
+	struct krdma_iter *iter;
+	bool ends = false;
+
+	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
+		return false;
+	while ((info = krdma_iter_next(iter)))
+		ends |= (info->flags & KRDMA_LISTENER_FILE) &&
+			!memcmp(&info->addr, addr, sizeof(*addr));
+	krdma_iter_free(iter);
+	return ends;
+}
+
 static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 			const struct listen_options *opts)
 {
@@ -93,8 +115,13 @@ static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 
 	if (opts->wait)
 		stop_signals_block(&signals);
-	if (krdma_listen(krdma, addr, opts->allow, opts->allow_count))
+	if (opts->replace ? krdma_replace_listener(krdma, addr, opts->allow, opts->allow_count) :
+			    krdma_listen(krdma, addr, opts->allow, opts->allow_count))
 		return fail_krdma();
+	if (!opts->wait && listener_ends_with_file(krdma, addr))
+		return fail(
+			EINVAL,
+			"in this network namespace a listener ends with its command: use --wait");
 	if (!opts->wait)
 		return DONE;
 	printf("listening on %s\n", krdma_format_addr(addr, text));
@@ -111,10 +138,17 @@ int listen_check(int argc, char **argv)
 	struct listen_options opts;
 	struct krdma_sockaddr addr;
 	int rc = listen_options(argc, argv, &opts);
+	bool any = !opts.allow_count;
+	uint32_t i;
 
 	if (rc >= 0)
 		return rc;
-	return krdma_resolve(opts.address, &addr, 1) < 0 ? usage_error("%s", krdma_error()) : -1;
+	if (krdma_resolve(opts.address, &addr, 1) < 0)
+		return usage_error("%s", krdma_error());
+	for (i = 0; i < opts.allow_count; i++)
+		any |= opts.allow[i].addr.family == addr.family;
+	return any ? -1 :
+		     usage_error("no prefix has the family of the address, so nobody is admitted");
 }
 
 static int listen_run(int argc, char **argv)
@@ -154,12 +188,13 @@ static int listen_run(int argc, char **argv)
 
 const struct command cmd_listen = {
 	.name = "listen",
-	.usage = "krdma listen [--allow PREFIX]... [--wait] ADDRESS[:PORT]\n"
+	.usage = "krdma listen [--allow PREFIX]... [--replace] [--wait] ADDRESS[:PORT]\n"
 		 "       krdma listen --remove|--close ADDRESS[:PORT]\n"
 		 "       krdma listen",
 	.summary = "accept peers at a local address, show and remove listeners",
 	.help = "The default port is 7471. Without an address, the listeners are shown.\n\n"
 		"  --allow PREFIX    only peers of this prefix, 10.1.0.0/16; may be repeated\n"
+		"  --replace         give a listener that is there these prefixes; its sessions go on\n"
 		"  --remove ADDRESS  stop listening, and end the sessions that came through it\n"
 		"  --close ADDRESS   refuse new sessions; existing ones go on, until it is removed\n"
 		"  --wait            stay, and remove the listener at SIGINT or SIGTERM; needed in a\n"

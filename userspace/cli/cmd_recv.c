@@ -269,7 +269,10 @@ static int recv_run(int argc, char **argv)
 	if (queue < 0) {
 		rc = fail_krdma();
 	} else {
-		fprintf(stderr, "receiving as %s\n", opts.name);
+		if (json_asked)
+			tell("receiving as %s", opts.name);
+		else
+			fprintf(stderr, "receiving as %s\n", opts.name);
 		rc = recv_messages(&opts, queue, &signals);
 		alarm(0);
 		close(queue);

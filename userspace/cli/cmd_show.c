@@ -95,12 +95,24 @@ static void devices_print(struct json_object *root)
 		list_print_table(&list_devices, root);
 }
 
+static bool any_usable(struct json_object *rows)
+{
+	size_t i;
+
+	for (i = 0; i < json_object_array_length(rows); i++)
+		if (!strcmp(json_object_get_string(json_object_object_get(
+				    json_object_array_get_idx(rows, i), "usable")),
+			    "yes"))
+			return true;
+	return false;
+}
+
 static int devices_run(int argc, char **argv)
 {
 	int rc = no_options(&cmd_devices, argc, argv);
 	struct json_object *root;
 	struct krdma *krdma;
-	bool none;
+	bool usable;
 
 	if (rc >= 0)
 		return rc;
@@ -108,13 +120,13 @@ static int devices_run(int argc, char **argv)
 		return FAILED;
 	root = json_root();
 	rc = list_fetch(krdma, &list_devices, 0, root);
-	none = !rc && !json_object_array_length(json_object_object_get(root, list_devices.key));
+	usable = rc || any_usable(json_object_object_get(root, list_devices.key));
 	rc = show(root, rc, devices_print);
 	krdma_free(krdma);
-	if (!rc && none)
+	if (!rc && !usable)
 		rc = fail(
 			ENODEV,
-			"there is no RDMA device in this network namespace: load the adapter's driver, "
+			"there is no usable RDMA device in this network namespace: load the adapter's driver, "
 			"or make one in software (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)");
 	return rc;
 }
@@ -123,7 +135,7 @@ const struct command cmd_devices = {
 	.name = "devices",
 	.usage = "krdma devices [OPTIONS]",
 	.summary = "show RDMA devices and whether they can be used",
-	.help = "The exit status is 3 if there is none.\n\n",
+	.help = "The exit status is 3 if none can be used.\n\n",
 	.run = devices_run,
 };
 

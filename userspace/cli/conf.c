@@ -16,6 +16,8 @@
 
 #include "conf.h"
 
+bool conf_checks;
+
 static int module_check(int argc, char **argv)
 {
 	int i;
@@ -28,21 +30,24 @@ static int module_check(int argc, char **argv)
 	return -1;
 }
 
-const struct conf_kind conf_module = { "module", NULL, module_check };
-const struct conf_kind conf_listen = { "listen", " allow= ", listen_check };
-const struct conf_kind conf_export = {
-	"export", " size= file= read-only atomic huge max-segments= ", export_check
-};
-const struct conf_kind conf_connect = { "connect", " resume= keepalive= path= policy= messages ",
-					connect_check };
+const struct conf_kind conf_module = { "module", NULL, NULL, module_check, NULL };
+const struct conf_kind conf_listen = { "listen", "ADDRESS", " allow= ", listen_check, NULL };
+const struct conf_kind conf_export = { "export", "NAME",
+				       " size= file= read-only atomic huge max-segments= ",
+				       export_check, export_same };
+const struct conf_kind conf_connect = { "connect", "HOST",
+					" resume= keepalive= path= policy= messages ",
+					connect_check, connect_same };
 const struct conf_kind conf_disk = {
-	"disk",
+	"disk", "HOST/NAME",
 	" read-only shared takeover no-hold block-size= queues= depth= timeout= resume= keepalive= path= policy= ",
-	blk_check
+	blk_check, NULL
 };
 
 static const struct conf_kind *const kinds[] = { &conf_module, &conf_listen, &conf_export,
 						 &conf_connect, &conf_disk };
+/* Those that may come more than once. */
+static const char *const lists[] = { "allow", "path" };
 
 enum key {
 	KEY_NONE,
@@ -83,15 +88,20 @@ static char *trimmed(char *text)
 	return text;
 }
 
-static int section_add(struct conf_section *section, char *word, unsigned int line)
+/* Cut off what follows a '#' or ';' that begins a word. */
+static void cut_comment(char *text)
 {
-	if (section->argc == CONF_ARGS - 2) {
-		free(word);
-		return usage_error("a section has at most %d words", CONF_ARGS);
-	}
+	size_t i;
+
+	for (i = 0; text[i]; i++)
+		if (strchr("#;", text[i]) && (!i || strchr(" \t", text[i - 1])))
+			text[i--] = '\0';
+}
+
+static void section_add(struct conf_section *section, char *word, unsigned int line)
+{
 	section->lines[section->argc] = line;
 	section->argv[section->argc++] = word;
-	return DONE;
 }
 
 /* "export scratch", without the brackets. Return: the exit status */
@@ -110,12 +120,16 @@ static int section_begin(struct conf_section **end, const struct conf_section *f
 	if (i == ARRAY_SIZE(kinds))
 		return usage_error("a section is [module], [listen ADDRESS], [export NAME], "
 				   "[connect HOST] or [disk HOST/NAME]");
-	if (!*name != (kinds[i] == &conf_module))
-		return usage_error("[%s] has %s name", kinds[i]->name, *name ? "no" : "a");
-	/* Names of units, where systemd would escape others. */
-	if ((kinds[i] == &conf_export || kinds[i] == &conf_connect) &&
-	    name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.")])
-		return usage_error("a name has letters, digits and ':-_.' here");
+	if (kinds[i]->operand && !*name)
+		return usage_error("[%s] needs a name: [%s %s]", kinds[i]->name, kinds[i]->name,
+				   kinds[i]->operand);
+	if (!kinds[i]->operand && *name)
+		return usage_error("[%s] has no name", kinds[i]->name);
+	if (strpbrk(name, " \t"))
+		return usage_error("a name has no spaces");
+	if (kinds[i] == &conf_export && strlen(name) >= KRDMA_NAME_MAX)
+		return usage_error("the name of an export has at most %d characters",
+				   KRDMA_NAME_MAX - 1);
 	for (other = first; other; other = other->next)
 		if (other->kind == kinds[i] && !strcmp(other->name, name))
 			return usage_error("there is [%s%s%s] on line %u already", kinds[i]->name,
@@ -124,8 +138,29 @@ static int section_begin(struct conf_section **end, const struct conf_section *f
 	section->kind = kinds[i];
 	section->name = allocated(strdup(name));
 	section->line = line;
+	section_add(section, allocated(strdup(kinds[i]->name)), line);
 	*end = section;
-	return section_add(section, allocated(strdup(kinds[i]->name)), line);
+	return DONE;
+}
+
+/* Has the key come before, and may it? Return: the exit status */
+static int key_again(struct conf_section *section, const char *name, unsigned int line)
+{
+	const size_t room = ARRAY_SIZE(section->keys);
+	size_t i, n;
+
+	for (i = 0; i < ARRAY_SIZE(lists); i++)
+		if (section->kind->keys && !strcmp(name, lists[i]))
+			return DONE;
+	for (n = 0; n < room && section->keys[n].name; n++)
+		if (!strcmp(section->keys[n].name, name))
+			return usage_error("'%s' is on line %u already", name,
+					   section->keys[n].line);
+	if (n == room)
+		return usage_error("a section has at most %zu keys", room);
+	section->keys[n].name = allocated(strdup(name));
+	section->keys[n].line = line;
+	return DONE;
 }
 
 /* "size = 4G", or "atomic". Return: the exit status */
@@ -140,57 +175,118 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 		value = trimmed(equals + 1);
 		text = trimmed(text);
 	}
+	if (!*text)
+		return usage_error("a key has a name");
 	key = key_of(section->kind, text);
 	if (key == KEY_NONE)
-		return usage_error("[%s] has no key '%s', but%.*s", section->kind->name, text,
+		return usage_error("[%s] has no key '%s', only%.*s", section->kind->name, text,
 				   (int)strlen(section->kind->keys) - 1, section->kind->keys);
+	rc = key_again(section, text, line);
+	if (rc)
+		return rc;
 	if (key == KEY_VALUE && (!value || !*value))
 		return usage_error("'%s' needs a value", text);
 	if (key == KEY_FLAG && value && !strcmp(value, "no"))
 		return DONE;
 	if (key == KEY_FLAG && value && strcmp(value, "yes") != 0)
 		return usage_error("'%s' is yes or no, not '%s'", text, value);
+	/* The directory is another one when a unit runs the command. */
+	if (!strcmp(text, "file") && *value != '/')
+		return usage_error("'%s' is no path from '/'", value);
+	/* Two more follow at the end. */
+	if (section->argc + 4 > CONF_ARGS)
+		return usage_error("there are too many keys in this section");
 	option = allocated(malloc(strlen(text) + 3));
 	sprintf(option, "--%s", text);
-	rc = section_add(section, option, line);
-	if (!rc && key == KEY_VALUE)
-		rc = section_add(section, allocated(strdup(value)), line);
-	return rc;
+	section_add(section, option, line);
+	if (key == KEY_VALUE)
+		section_add(section, allocated(strdup(value)), line);
+	return DONE;
 }
 
-static int section_end(struct conf_section *section, const char *path)
+/* Of a host without the default one. */
+static void without_port(char *host)
+{
+	const size_t length = strlen(host), cut = strlen(":7471");
+
+	if (length > cut && !strcmp(host + length - cut, ":7471"))
+		host[length - cut] = '\0';
+}
+
+/* The same listener or disk in another spelling? */
+static bool same_object(const struct conf_section *a, const struct conf_section *b)
+{
+	struct krdma_sockaddr addrs[2];
+	struct region_spec specs[2];
+
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == &conf_listen) {
+		if (krdma_resolve(a->name, &addrs[0], 1) < 0 ||
+		    krdma_resolve(b->name, &addrs[1], 1) < 0)
+			return false;
+		addrs[0].port = addrs[0].port ? addrs[0].port : KRDMA_DEFAULT_PORT;
+		addrs[1].port = addrs[1].port ? addrs[1].port : KRDMA_DEFAULT_PORT;
+		return !memcmp(&addrs[0], &addrs[1], sizeof(addrs[0]));
+	}
+	if (a->kind != &conf_disk || parse_region(a->name, &specs[0]) ||
+	    parse_region(b->name, &specs[1]))
+		return false;
+	without_port(specs[0].host);
+	without_port(specs[1].host);
+	return !strcmp(specs[0].name, specs[1].name) && !strcmp(specs[0].host, specs[1].host);
+}
+
+/* Return: the exit status */
+static int section_end(struct conf_section *section, const struct conf_section *first,
+		       const char *path)
 {
 	int rc;
 
 	/* With "--", optind is at the name only when all options are read. */
 	section_add(section, allocated(strdup("--")), section->line);
-	section->lines[section->argc] = section->line;
-	section->argv[section->argc++] = allocated(strdup(section->name));
+	section_add(section, allocated(strdup(section->name)), section->line);
 	subject_follow(path, section->lines);
 	optind = 0;
+	conf_checks = true;
 	rc = section->kind->check(section->argc, section->argv);
+	conf_checks = false;
+	if (rc < 0)
+		rc = DONE;
+	optind = section->argc;
+	for (; !rc && first != section; first = first->next)
+		if (same_object(section, first))
+			rc = usage_error("[%s %s] on line %u is the same", first->kind->name,
+					 first->name, first->line);
 	subject_follow(NULL, NULL);
-	return rc < 0 ? DONE : rc;
+	return rc;
 }
 
-int conf_read(const char *path, struct conf_section **sections)
+/* @kind, @name: of the only section that is wanted; NULL for all */
+static int read_lines(FILE *file, const char *path, const struct conf_kind *kind, const char *name,
+		      struct conf_section **sections)
 {
 	struct conf_section *section = NULL, **end = sections;
-	FILE *file = fopen(path, "re");
 	unsigned int line = 0;
 	char *buf = NULL;
 	size_t size = 0;
+	ssize_t got;
 	int rc = DONE;
 
-	*sections = NULL;
-	if (!file)
-		return fail(errno, "cannot open %s: %s", path, strerror(errno));
-	while (!rc && getline(&buf, &size, file) >= 0) {
-		char *text = trimmed(buf);
-		const size_t length = strlen(text);
+#define WANTED(s) (!kind || ((s)->kind == kind && !strcmp((s)->name, name)))
+	while (!rc && (got = getline(&buf, &size, file)) >= 0) {
+		char *text = buf;
+		size_t length = strlen(text);
 
-		subject_set("apply %s:%u", path, ++line);
-		if (!length || *text == '#' || *text == ';')
+		subject_set("%s %s:%u", kind ? kind->name : "apply", path, ++line);
+		if (length != (size_t)got) {
+			rc = usage_error("there is a byte 0 in it");
+			continue;
+		}
+		cut_comment(text);
+		text = trimmed(text);
+		length = strlen(text);
+		if (!length)
 			continue;
 		if (*text != '[') {
 			rc = section ? section_key(section, text, line) :
@@ -201,18 +297,46 @@ int conf_read(const char *path, struct conf_section **sections)
 			rc = usage_error("a section is [KIND NAME]");
 			continue;
 		}
+		/* In the order of their lines. */
+		if (section && WANTED(section))
+			rc = section_end(section, *sections, path);
+		if (rc)
+			break;
+		subject_set("%s %s:%u", kind ? kind->name : "apply", path, line);
 		text[length - 1] = '\0';
 		rc = section_begin(end, *sections, trimmed(text + 1), line);
 		section = *end;
 		if (section)
 			end = &section->next;
 	}
-	if (!rc && ferror(file))
-		rc = fail(EIO, "cannot read %s", path);
+	if (!rc && section && WANTED(section))
+		rc = section_end(section, *sections, path);
+#undef WANTED
 	free(buf);
+	return rc;
+}
+
+static int conf_open(const char *path, const struct conf_kind *kind, const char *name,
+		     struct conf_section **sections)
+{
+	FILE *file = fopen(path, "re");
+	int rc;
+
+	*sections = NULL;
+	if (!file)
+		return fail(errno, "cannot open %s: %s", path, strerror(errno));
+	errno = 0;
+	rc = read_lines(file, path, kind, name, sections);
+	if (!rc && !feof(file))
+		rc = fail(errno, "cannot read %s: %s", path, strerror(errno));
 	fclose(file);
-	for (section = *sections; !rc && section; section = section->next)
-		rc = section_end(section, path);
+	return rc;
+}
+
+int conf_read(const char *path, struct conf_section **sections)
+{
+	int rc = conf_open(path, NULL, NULL, sections);
+
 	subject_set("apply %s", path);
 	return rc;
 }
@@ -220,12 +344,15 @@ int conf_read(const char *path, struct conf_section **sections)
 void conf_free(struct conf_section *sections)
 {
 	struct conf_section *next;
+	size_t k;
 	int i;
 
 	for (; sections; sections = next) {
 		next = sections->next;
 		for (i = 0; i < sections->argc; i++)
 			free(sections->argv[i]);
+		for (k = 0; k < ARRAY_SIZE(sections->keys); k++)
+			free(sections->keys[k].name);
 		free(sections->name);
 		free(sections);
 	}
@@ -233,17 +360,18 @@ void conf_free(struct conf_section *sections)
 
 int conf_exec(const char *path, const struct conf_kind *kind, const char *name)
 {
-	char *argv[CONF_ARGS + 2] = { "krdma" };
+	char *argv[CONF_ARGS + 3] = { "krdma", "-j" };
 	struct conf_section *sections, *s;
-	int rc = conf_read(path, &sections);
+	int rc = conf_open(path, kind, name, &sections);
 
+	subject_set("%s %s", kind->name, path);
 	for (s = sections; !rc && s; s = s->next)
 		if (s->kind == kind && !strcmp(s->name, name))
 			break;
 	if (!rc && !s)
 		rc = fail(ENOENT, "there is no [%s %s]", kind->name, name);
 	if (!rc) {
-		memcpy(argv + 1, s->argv, sizeof(s->argv));
+		memcpy(argv + (json_asked ? 2 : 1), s->argv, sizeof(s->argv));
 		execv("/proc/self/exe", argv);
 		rc = fail(errno, "cannot start: %s", strerror(errno));
 	}

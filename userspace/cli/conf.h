@@ -12,13 +12,17 @@
 /**
  * struct conf_kind - a kind of sections
  * @name: its name
+ * @operand: what follows it; NULL for nothing
  * @keys: names of keys, which are long options of the command; one with '=' has a value. NULL: any
  * @check: is the command in order? Return: -1, or the exit status after a sentence
+ * @same: do two commands that are in order ask for the same?
  */
 struct conf_kind {
 	const char *name;
+	const char *operand;
 	const char *keys;
 	int (*check)(int argc, char **argv);
+	bool (*same)(int argc, char **argv, int other_argc, char **other_argv);
 };
 
 extern const struct conf_kind conf_module, conf_listen, conf_export, conf_connect, conf_disk;
@@ -32,6 +36,7 @@ extern const struct conf_kind conf_module, conf_listen, conf_export, conf_connec
  * @argc: words
  * @argv: the command: its name, options, "--", the name
  * @lines: where each of them is
+ * @keys: what was said so far, and where
  */
 struct conf_section {
 	struct conf_section *next;
@@ -41,7 +46,14 @@ struct conf_section {
 	int argc;
 	char *argv[CONF_ARGS + 1];
 	unsigned int lines[CONF_ARGS];
+	struct {
+		char *name;
+		unsigned int line;
+	} keys[24];
 };
+
+/* A command is checked, and not to be run: names of hosts are not looked up. */
+extern bool conf_checks;
 
 /* Read and check a file. Return: DONE, or the exit status after a sentence with the line. */
 int conf_read(const char *path, struct conf_section **sections);
@@ -53,15 +65,40 @@ void conf_print_keys(const struct conf_kind *kind, int argc, char **argv);
 
 /* cmd_*.c */
 int listen_check(int argc, char **argv);
+/* As in a network namespace other than the first one: with the file that made it. */
+bool listener_ends_with_file(struct krdma *krdma, const struct krdma_sockaddr *addr);
 int export_check(int argc, char **argv);
 int connect_check(int argc, char **argv);
 int blk_check(int argc, char **argv);
+bool export_same(int argc, char **argv, int other_argc, char **other_argv);
+bool connect_same(int argc, char **argv, int other_argc, char **other_argv);
 
 /* cmd_blk.c */
 
 /* Return: DONE or FAILED */
 int blk_attach(int argc, char **argv, uint32_t *disk);
+/* "/dev/krdmab0". Return: DONE or FAILED */
+int blk_detach(const char *device);
 /* Append what 'krdma blk list' shows; nothing without the module. Return: DONE or FAILED */
 int blk_disks(struct json_object *array);
+
+/* units.c */
+
+/**
+ * struct unit_kind - units that hold what sections of a kind say
+ * @kind: of the sections
+ * @prefix: of "PREFIX@NAME.service"
+ */
+struct unit_kind {
+	const struct conf_kind *kind;
+	const char *prefix;
+};
+
+/* Return: its exit status, or -1 */
+int systemctl(const char *option, const char *verb, const char *unit);
+int unit_name(const struct unit_kind *kind, const char *name, char *unit, size_t size);
+int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory);
+char *units_running(const struct unit_kind *kind);
+char *unit_next(char **text, char *name, size_t size);
 
 #endif /* CONF_H */

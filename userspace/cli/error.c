@@ -81,7 +81,8 @@ static void message_json(const char *kind, int status, int error, const char *te
 
 	if (status)
 		json_add_count(object, "status", (uint64_t)status);
-	if (error)
+	/* A driver's own errno has no name. */
+	if (error && strerrorname_np(error))
 		json_add_text(object, "errno", strerrorname_np(error));
 	json_add_text(object, "object", subject);
 	json_add_text(object, "message", text);

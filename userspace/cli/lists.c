@@ -163,7 +163,7 @@ static void listener_fill(struct json_object *object, const void *entry)
 	json_add_addr(object, "address", &info->addr);
 	json_add_text(object, "state",
 		      info->flags & KRDMA_LISTENER_CLOSED ? "closed" :
-		      info->flags & KRDMA_LISTENER_DOWN   ? "down" :
+		      info->flags & KRDMA_LISTENER_DOWN   ? "waiting" :
 							    "up");
 	json_add_count(object, "sessions", info->sessions);
 	json_add_count(object, "accepted", info->accepted);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli.h"
+#include "conf.h"
 
 /* Enough for the addresses of a host with several networks. */
 #define ADDRS_MAX 16
@@ -46,7 +46,7 @@ static int path_option(const char *text, struct krdma_connect_options *options)
 	}
 	if (options->npaths == most)
 		return usage_error("there are at most %u --path", most);
-	if (krdma_resolve(text, &paths[options->npaths].dst, 1) != 1)
+	if (!conf_checks && krdma_resolve(text, &paths[options->npaths].dst, 1) != 1)
 		return fail_krdma();
 	options->npaths++;
 	options->paths = paths;

@@ -120,7 +120,9 @@ int krdma_resolve(const char *host, struct krdma_sockaddr *addrs, unsigned int c
 	}
 	rc = getaddrinfo(name, NULL, &hints, &list);
 	if (rc)
-		return krdma__fail(rc == EAI_AGAIN ? EAGAIN : EHOSTUNREACH,
+		return krdma__fail(rc == EAI_AGAIN  ? EAGAIN :
+				   rc == EAI_NONAME ? ENOENT :
+						      EHOSTUNREACH,
 				   "cannot resolve host '%s': %s", name,
 				   rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 	for (ai = list; ai && found < count; ai = ai->ai_next)
@@ -139,11 +141,15 @@ int krdma_parse_prefix(const char *text, struct krdma_prefix *prefix)
 	unsigned long bits, value;
 	char name[NI_MAXHOST];
 	struct addrinfo *list;
+	struct in_addr in;
 
 	if (length >= sizeof(name))
 		goto bad;
 	memcpy(name, text, length);
 	name[length] = '\0';
+	/* Not "10.1", which getaddrinfo() takes for 10.0.0.1. */
+	if (!strchr(name, ':') && inet_pton(AF_INET, name, &in) != 1)
+		goto bad;
 	if (getaddrinfo(name, NULL, &hints, &list))
 		goto bad;
 	memset(prefix, 0, sizeof(*prefix));

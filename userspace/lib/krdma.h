@@ -153,7 +153,7 @@ int krdma_destroy(struct krdma *krdma, uint32_t id);
  * May ask the network's name service and block until it responds.
  *
  * Return: the number of addresses, at least 1; -EINVAL if @host can't be
- * parsed, -EHOSTUNREACH if the name does not resolve, -EAGAIN if the name
+ * parsed, -ENOENT if there is no such name, -EHOSTUNREACH if it does not resolve, -EAGAIN if the name
  * service did not respond.
  */
 int krdma_resolve(const char *host, struct krdma_sockaddr *addrs, unsigned int count);

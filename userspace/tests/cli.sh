@@ -567,7 +567,7 @@ wrong()
 	printf '%s\n' "$good" "${@:3}" > conf
 	fails 2 "krdma: apply conf:$1: $2" apply -n conf
 }
-check "a key that is none" wrong 15 "[export] has no key 'sze', but size=" '[export x]' 'sze = 1'
+check "a key that is none" wrong 15 "[export] has no key 'sze', only size=" '[export x]' 'sze = 1'
 check "a value that is wrong" wrong 15 "'12Q' is not a size" '[export x]' 'size = 12Q' atomic
 check "a key without its value" wrong 16 "'size' needs a value" '[export x]' 'file = /f' size
 check "a key that is yes or no" wrong 15 "'atomic' is yes or no, not 'maybe'" '[export x]' 'atomic = maybe'
@@ -576,9 +576,19 @@ check "a section without what it needs" wrong 14 '--size or --file is needed' '[
 check "a section that is there already" wrong 14 'there is [export scratch] on line 7' '[export scratch]'
 check "a section of no kind" wrong 14 'a section is [module], [listen ADDRESS]' '[exports x]'
 check "a section without a bracket" wrong 14 'a section is [KIND NAME]' '[export x'
-check "a section without its name" wrong 14 '[listen] has a name' '[listen]'
+check "a section without its name" wrong 14 '[listen] needs a name: [listen ADDRESS]' '[listen]'
 check "a section with a name too many" wrong 14 '[module] has no name' '[module x]'
-check "a name that is none of a unit" wrong 14 "a name has letters, digits and ':-_.' here" '[export a/b]'
+check "a name with spaces" wrong 14 'a name has no spaces' '[export a b]'
+check "a name that is too long" wrong 14 'the name of an export has at most 63' "[export $(printf 'x%.0s' {1..64})]"
+check "a key that is there already" wrong 16 "'size' is on line 15 already" '[export x]' 'size = 1M' 'size = 2M'
+check "a flag that is there already" wrong 17 "'atomic' is on line 16 already" '[export x]' 'size = 1M' atomic 'atomic = no'
+check "a key without a name" wrong 15 'a key has a name' '[export x]' '= 5'
+check "a file that depends on the directory" wrong 15 "'f' is no path from '/'" '[export x]' 'file = f'
+check "a listener in another spelling" wrong 14 '[listen 0.0.0.0] on line 4 is the same' '[listen 0.0.0.0:7471]'
+check "a disk in another spelling" wrong 14 '[disk nodeB/volume] on line 12 is the same' '[disk nodeB:7471/volume]'
+check "a prefix of two numbers" wrong 15 "'10.1/16' is not an address prefix" '[listen 10.0.0.1]' 'allow = 10.1/16'
+check "prefixes of another family" wrong 14 'no prefix has the family' '[listen 10.0.0.1]' 'allow = fd00::/8'
+check "the first error is named" wrong 15 "'1Q' is not a size" '[export x]' 'size = 1Q' '[export y]' 'size = 2Q'
 check "a port that is none" wrong 14 "'x' is not a port" '[listen 10.0.0.1:x]'
 check "a prefix that is none" wrong 15 "'10.0.0.0/40' is not an address prefix" '[listen 10.0.0.1]' 'allow = 10.0.0.0/40'
 check "an option of connect" wrong 16 "'0' is not a number of seconds, 1 to 60" '[connect c]' 'policy = latency' \
@@ -591,10 +601,56 @@ key_first()
 	fails 2 'conf:1: a section has to come first' apply conf
 }
 check "a key before the sections" key_first
+zero()
+{
+	printf '[export x]\nsize = 1M\0junk\n' > conf
+	fails 2 'conf:2: there is a byte 0 in it' apply -c conf
+}
+check "a byte 0" zero
+fine()
+{
+	printf '%s\n' "$good" '[export a+b] # with a comment' 'size = 4096 ; and another' '[connect nosuch]' \
+		'path = nosuchhost' > conf
+	run 0 apply --check conf && [ ! -s out ]
+}
+check "apply --check of what is right, without the module" fine
 check "a file that is not there" fails 5 'cannot open none: No such file' apply none
 check "export --config of what is not there" fails 5 'there is no [export x]' export --config=conf2 x < <(: > conf2)
 check "export --config beside options" fails 2 '--config excludes other options' export --config=conf2 --size 1M x
+check "connect --config beside options" fails 2 '--config excludes other options' connect --config=conf2 --resume 0 x
+check "show in JSON" fails 2 'is not JSON' show --config -j
 check "show without what" fails 2 '--config is needed' show
+
+# ---- metrics, doctor ----
+
+# Each sample belongs to the family of the last TYPE, and no family comes twice.
+metrics()
+{
+	run 0 metrics && [ "$(tail -n 1 out)" = '# EOF' ] && python3 -c '
+import re
+names, kind = [], None
+for line in open("out").read().splitlines()[:-1]:
+    if line.startswith("# TYPE "):
+        names.append(line.split()[2])
+        kind = line.split()[3]
+    elif not line.startswith("# HELP " + names[-1] + " "):
+        suffix = {"counter": "_total", "gauge": "", "info": "_info"}[kind]
+        label = "[a-z_]+=\"[^\"]*\""
+        assert re.fullmatch(names[-1] + suffix + "([{]" + label + "(," + label + ")*[}])? [0-9]+", line), line
+assert len(names) == len(set(names)) > 20' && grep -qx 'krdma_export_length_bytes{name="scratch"} [0-9]*' out
+}
+check "metrics" metrics
+http()
+{
+	printf 'GET / HTTP/1.1\r\nHost: h\r\n\r\n' > conf
+	run 0 metrics --http < conf && head -n 1 out | grep -q '^HTTP/1.1 200 OK' &&
+		[ "$(tail -n 1 out)" = '# EOF' ]
+}
+check "metrics --http" http
+check "doctor without the module" run 3 doctor
+check "doctor says what to do" grep -q -- '-> modprobe krdma_mover' out
+check "doctor -j" run 3 doctor -j
+check "doctor's checks are an array" json 'd["checks"][-1]["result"] == "bad" and d["checks"][-1]["fix"]'
 
 # ---- digest, atomic and --verify ----
 
@@ -614,7 +670,8 @@ check "digest outside of the region" fails 1 'outside' digest h/small@1001
 check "digest of nothing" fails 2 'one region or file' digest
 check "digest of no file" fails 5 'cannot open it: No such file' digest none
 check "digest of a directory" fails 1 'cannot read it: Is a directory' digest exports
-check "digest of neither" fails 2 "begins with '/' or '.'" digest exports/
+check "digest of a file in another directory" fails 2 "'./exports/nine' is the file" digest exports/nine
+check "digest of neither" fails 2 "begins with '/' or '.'" digest nowhere/
 numbers()
 {
 	head -c 16 /dev/zero > exports/numbers
@@ -658,7 +715,7 @@ receiving()
 	exec 9< line
 	rm line
 	read -r -t 60 -u 9 ready
-	[ "$ready" = 'receiving as new' ]
+	[[ $ready = 'receiving as new' || $ready = *'"notice":'*'"receiving as new"'* ]]
 }
 # received STATUS: it ends with the status; its output is in out, what it said later in err
 received()

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * krdma metrics: what 'krdma status' shows, for Prometheus and its like, as OpenMetrics text
+ * (https://prometheus.io/docs/specs/om/open_metrics_spec/).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* A member of the objects of a list. */
+struct metric {
+	const char *key;
+	const char *name; /* without "krdma_", and "_total" of a counter */
+	bool counter;
+	const char *help;
+};
+
+/* A list, the members that tell its objects apart, and what is measured. */
+struct family {
+	const struct list *list;
+	const char *labels[4];
+	struct metric metrics[12];
+};
+
+static const struct family families[] = {
+	{ &list_listeners,
+	  { "address" },
+	  { { "up", "listener_up", false, "A device has its address, and it takes sessions" },
+	    { "sessions", "listener_sessions", false, "Live sessions that came through it" },
+	    { "accepted", "listener_accepted", true, "Sessions accepted" },
+	    { "refused", "listener_refused", true, "Connects refused" } } },
+	{ &list_sessions,
+	  { "session", "peer", "device" },
+	  { { "up", "session_up", false, "It has a connection" },
+	    { "in_flight", "session_in_flight", false, "Operations posted" },
+	    { "waiting", "session_waiting", false, "Operations that wait" },
+	    { "grants", "session_grants", false, "Exports of this host that the peer has open" },
+	    { "segments", "session_segments", false, "Segments of this host registered for it" },
+	    { "bytes_read", "session_read_bytes", true, "Bytes that READs of this host moved" },
+	    { "bytes_written", "session_written_bytes", true,
+	      "Bytes that WRITEs of this host moved" },
+	    { "transfers", "session_operations", true, "Operations of this host that ended" },
+	    { "failures", "session_failures", true, "Those that failed" } } },
+	{ &list_paths,
+	  { "session", "path", "local", "peer" },
+	  { { "up", "path_up", false, "It has a channel" },
+	    { "bytes_read", "path_read_bytes", true, "Bytes that READs moved over it" },
+	    { "bytes_written", "path_written_bytes", true, "Bytes that WRITEs moved over it" },
+	    { "failures", "path_failures", true, "Operations that failed on it" },
+	    { "losses", "path_losses", true, "How often it was lost" } } },
+	{ &list_exports,
+	  { "name" },
+	  { { "length", "export_length_bytes", false, "Its length" },
+	    { "pinned_bytes", "export_pinned_bytes", false, "Memory pinned for it" },
+	    { "grants", "export_grants", false, "Sessions that have it open" },
+	    { "segments", "export_segments", false, "Segments registered" },
+	    { "held", "export_held_segments", false, "Segments that peers hold" },
+	    { "messages", "export_messages", false, "Messages in its queue" },
+	    { "recalls", "export_recalls", true, "Segments recalled because of its limit" } } },
+};
+
+/* Of the module's counters, those that go up and down. */
+static const char *const gauges[] = { "segment_pages", "pinned_bytes",    "peer_bytes",
+				      "dma_mappings",  "messages_queued", "messages_held" };
+
+static void print_head(const struct metric *metric)
+{
+	printf("# TYPE krdma_%s %s\n# HELP krdma_%s %s\n", metric->name,
+	       metric->counter ? "counter" : "gauge", metric->name, metric->help);
+}
+
+static void print_label(const char *name, struct json_object *value, const char *before)
+{
+	const char *text = json_object_get_string(value);
+
+	printf("%s%s=\"", before, name);
+	for (; text && *text; text++) {
+		if (*text == '\n')
+			fputs("\\n", stdout);
+		else if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+static uint64_t metric_value(const struct metric *metric, struct json_object *row)
+{
+	const char *state;
+
+	if (strcmp(metric->key, "up") != 0)
+		return json_object_get_uint64(json_object_object_get(row, metric->key));
+	state = json_object_get_string(json_object_object_get(row, "state"));
+	return state && !strcmp(state, "up");
+}
+
+static void print_metric(const struct family *family, const struct metric *metric,
+			 struct json_object *rows)
+{
+	size_t i, k;
+
+	print_head(metric);
+	for (i = 0; i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+
+		printf("krdma_%s%s", metric->name, metric->counter ? "_total" : "");
+		for (k = 0; k < ARRAY_SIZE(family->labels) && family->labels[k]; k++)
+			print_label(family->labels[k],
+				    json_object_object_get(row, family->labels[k]), k ? "," : "{");
+		printf("} %llu\n", (unsigned long long)metric_value(metric, row));
+	}
+}
+
+static int print_lists(struct krdma *krdma)
+{
+	struct json_object *root = json_object_new_object();
+	size_t i, k;
+	int rc = DONE;
+
+	for (i = 0; !rc && i < ARRAY_SIZE(families); i++) {
+		const struct family *family = &families[i];
+
+		if (list_fetch(krdma, family->list, 0, root)) {
+			rc = fail_krdma();
+			break;
+		}
+		for (k = 0; k < ARRAY_SIZE(family->metrics) && family->metrics[k].key; k++)
+			print_metric(family, &family->metrics[k],
+				     json_object_object_get(root, family->list->key));
+	}
+	json_object_put(root);
+	return rc;
+}
+
+static int print_counters(void)
+{
+	struct krdma_counter *counters;
+	const int count = krdma_counters(&counters);
+	struct metric metric = { .help = "Documentation/debugging.rst, \"Counters\"" };
+	int i;
+	size_t k;
+
+	if (count < 0)
+		return fail_krdma();
+	for (i = 0; i < count; i++) {
+		metric.name = counters[i].name;
+		metric.counter = true;
+		for (k = 0; k < ARRAY_SIZE(gauges); k++)
+			metric.counter &= strcmp(gauges[k], metric.name) != 0;
+		print_head(&metric);
+		printf("krdma_%s%s %llu\n", metric.name, metric.counter ? "_total" : "",
+		       (unsigned long long)counters[i].value);
+	}
+	free(counters);
+	return DONE;
+}
+
+static int print_module(struct krdma *krdma)
+{
+	struct krdma_ioc_query query = { .size = sizeof(query) };
+
+	if (krdma_query(krdma, &query))
+		return fail_krdma();
+	printf("# TYPE krdma info\n# HELP krdma The module\n"
+	       "krdma_info{version=\"%.*s\",incarnation=\"%016llx\"} 1\n",
+	       (int)sizeof(query.version), query.version, (unsigned long long)query.incarnation);
+	return DONE;
+}
+
+/* What a browser or Prometheus asks is not looked at: there is one page. */
+static void answer_http(void)
+{
+	char line[1024];
+
+	while (fgets(line, sizeof(line), stdin) && strcspn(line, "\r\n"))
+		;
+	fputs("HTTP/1.1 200 OK\r\nConnection: close\r\n"
+	      "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\r\n",
+	      stdout);
+}
+
+static int metrics_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "http", no_argument, NULL, OPT_LONG_ONLY },
+		COMMON_LONG,
+	};
+	struct krdma *krdma;
+	bool http = false;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		if (c == OPT_LONG_ONLY) {
+			http = true;
+			continue;
+		}
+		rc = common_option(&cmd_metrics, argv, c);
+		if (rc >= 0)
+			return rc;
+	}
+	if (optind < argc)
+		return usage_error("'%s' is one operand too many", argv[optind]);
+	if (module_open(&krdma))
+		return FAILED;
+	if (http)
+		answer_http();
+	rc = print_module(krdma);
+	if (!rc)
+		rc = print_lists(krdma);
+	if (!rc)
+		rc = print_counters();
+	/* Without it, the text is known to be cut short. */
+	if (!rc)
+		puts("# EOF");
+	krdma_free(krdma);
+	return rc;
+}
+
+const struct command cmd_metrics = {
+	.name = "metrics",
+	.usage = "krdma metrics [--http]",
+	.summary = "print counters and objects as OpenMetrics text, for Prometheus",
+	.help = "For the textfile collector of node_exporter, write a file and rename it; for Prometheus itself,\n"
+		"enable krdma-metrics.socket (port 9471).\n\n"
+		"  --http            read a request from standard input, and print a reply, as a service\n"
+		"                    of a socket does\n",
+	.run = metrics_run,
+};

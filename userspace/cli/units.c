@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Units of systemd that hold exports and connections, by systemctl(1). */
+#include <fcntl.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conf.h"
+
+extern char **environ;
+
+/* Run a program. Return: its exit status, or -1; @text gets its output if it is not NULL */
+static int run_program(char *const argv[], char **text)
+{
+	posix_spawn_file_actions_t actions;
+	int status, pipes[2] = { -1, -1 }, error;
+	size_t size = 0;
+	FILE *from;
+	pid_t pid;
+
+	if (text)
+		*text = NULL;
+	if (text && pipe(pipes))
+		return -1;
+	posix_spawn_file_actions_init(&actions);
+	/* What fails is said once, by this command. */
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (text) {
+		posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+		posix_spawn_file_actions_addclose(&actions, pipes[0]);
+		posix_spawn_file_actions_addclose(&actions, pipes[1]);
+	}
+	error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (text) {
+		close(pipes[1]);
+		from = fdopen(pipes[0], "r");
+		if (from && getdelim(text, &size, '\0', from) < 0) {
+			free(*text);
+			*text = NULL;
+		}
+		if (from)
+			fclose(from);
+	}
+	if (error || waitpid(pid, &status, 0) < 0)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int systemctl(const char *option, const char *verb, const char *unit)
+{
+	char *argv[] = { "systemctl", (char *)option, (char *)verb, (char *)unit, NULL };
+
+	return run_program(argv, NULL);
+}
+
+/* The command of a running unit, as it began. Return: words in argv, 0 if it does not run */
+int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory)
+{
+	char *show[] = { "systemctl", "show", "--property=MainPID", "--value", (char *)unit, NULL };
+	char path[64], *text, *word;
+	size_t size = 0;
+	ssize_t length = -1;
+	int argc = 0;
+	FILE *file;
+
+	*memory = NULL;
+	if (run_program(show, &text) || !text || !strtoul(text, NULL, 10)) {
+		free(text);
+		return 0;
+	}
+	snprintf(path, sizeof(path), "/proc/%lu/cmdline", strtoul(text, NULL, 10));
+	free(text);
+	file = fopen(path, "re");
+	if (file) {
+		length = getdelim(memory, &size, EOF, file);
+		fclose(file);
+	}
+	for (word = *memory; length > 0 && word < *memory + length && argc < CONF_ARGS;
+	     word += strlen(word) + 1)
+		argv[argc++] = word;
+	return argc;
+}
+
+/* "krdma-export@scratch.service", with what systemd escapes. Return: DONE or FAILED */
+int unit_name(const struct unit_kind *kind, const char *name, char *unit, size_t size)
+{
+	char template[64], *text;
+	char *argv[] = { "systemd-escape", template, "--", (char *)name, NULL };
+
+	snprintf(template, sizeof(template), "--template=%s@.service", kind->prefix);
+	if (run_program(argv, &text) || !text) {
+		free(text);
+		return fail(EIO, "systemd-escape does not name its unit");
+	}
+	snprintf(unit, size, "%.*s", (int)strcspn(text, "\n"), text);
+	free(text);
+	return DONE;
+}
+
+/* The names of the units that run: "krdma-export@a.service loaded active ..." a line. */
+char *units_running(const struct unit_kind *kind)
+{
+	char pattern[64], *text;
+	char *argv[] = {
+		"systemctl", "list-units", "--plain", "--no-legend", "--state=active,activating",
+		pattern,     NULL
+	};
+
+	snprintf(pattern, sizeof(pattern), "%s@*.service", kind->prefix);
+	if (run_program(argv, &text))
+		return NULL;
+	return text ? text : strdup("");
+}
+
+/* Cut the next unit out of what units_running() returned, and tell its name. */
+char *unit_next(char **text, char *name, size_t size)
+{
+	char *unit = strsep(text, "\n"), *escaped;
+	char *argv[] = { "systemd-escape", "--unescape", "--instance", "--", unit, NULL };
+
+	if (!unit || !strchr(unit, ' '))
+		return NULL;
+	*strchr(unit, ' ') = '\0';
+	if (run_program(argv, &escaped) || !escaped) {
+		free(escaped);
+		return NULL;
+	}
+	snprintf(name, size, "%.*s", (int)strcspn(escaped, "\n"), escaped);
+	free(escaped);
+	return unit;
+}
