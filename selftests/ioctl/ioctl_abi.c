@@ -278,7 +278,8 @@ COMMAND(QUERY, query, 4, 0, 0, true, false, good_none, undo_none);
 COMMAND(LAST_ERROR, last_error, 0, 0, 0, true, false, good_none, undo_none);
 COMMAND(DESTROY, destroy, 0, 0, 0, false, false, good_destroy, undo_destroy);
 COMMAND(LIST, list, 4, 0, 0, true, false, good_list, undo_none);
-COMMAND(LISTEN, listen, 4, KRDMA_LISTEN_REPLACE, MUST_BE_0(listen, reserved), false, false, good_listen, undo_listen);
+COMMAND(LISTEN, listen, 4, KRDMA_LISTEN_REPLACE, MUST_BE_0(listen, reserved), false, false,
+	good_listen, undo_listen);
 COMMAND(DISCONNECT, disconnect, 4, 0, MUST_BE_0(disconnect, reserved), false, true, good_disconnect,
 	undo_disconnect);
 COMMAND(UNLISTEN, unlisten, 4, KRDMA_UNLISTEN_CLOSE, 0, false, false, good_unlisten, undo_unlisten);
