@@ -508,8 +508,7 @@ static int apply_run(int argc, char **argv)
 		conf_free(apply.sections);
 		return rc;
 	}
-	if (!rc)
-		rc = module_open(&apply.krdma);
+	rc = module_open(&apply.krdma);
 	if (!rc) {
 		root = json_root();
 		apply.changes = json_object_new_array();

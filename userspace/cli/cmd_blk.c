@@ -250,7 +250,7 @@ static int attach_run(int argc, char **argv)
 {
 	struct json_object *root;
 	char device[32];
-	uint32_t disk;
+	uint32_t disk = 0;
 	int rc = blk_attach(argc, argv, &disk);
 
 	if (rc)

@@ -14,7 +14,7 @@
 #include "cli.h"
 
 /* A path MTU of 4096 bytes, and the headers of RoCE. */
-#define GOOD_MTU 4200
+#define GOOD_MTU 4200U
 
 enum verdict {
 	FINE,
@@ -81,12 +81,15 @@ static bool first_line(const char *path, char *text, size_t size)
 
 static void check_kernel(struct doctor *doctor)
 {
-	unsigned int major = 0, minor = 0;
 	struct utsname name;
+	unsigned long major, minor = 0;
+	char *rest;
 
 	uname(&name);
-	if (sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
-	    (major > 6 || (major == 6 && minor >= 1)))
+	major = strtoul(name.release, &rest, 10);
+	if (*rest == '.')
+		minor = strtoul(rest + 1, NULL, 10);
+	if (major > 6 || (major == 6 && minor >= 1))
 		found(doctor, "kernel", FINE, NULL, "Linux %s", name.release);
 	else
 		found(doctor, "kernel", BAD, "boot Linux 6.1 or later", "Linux %s is too old",

@@ -191,7 +191,7 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 	if (key == KEY_FLAG && value && strcmp(value, "yes") != 0)
 		return usage_error("'%s' is yes or no, not '%s'", text, value);
 	/* The directory is another one when a unit runs the command. */
-	if (!strcmp(text, "file") && *value != '/')
+	if (section->kind == &conf_export && value && !strcmp(text, "file") && *value != '/')
 		return usage_error("'%s' is no path from '/'", value);
 	/* Two more follow at the end. */
 	if (section->argc + 4 > CONF_ARGS)
@@ -370,7 +370,7 @@ int conf_exec(const char *path, const struct conf_kind *kind, const char *name)
 			break;
 	if (!rc && !s)
 		rc = fail(ENOENT, "there is no [%s %s]", kind->name, name);
-	if (!rc) {
+	if (!rc && s) {
 		memcpy(argv + (json_asked ? 2 : 1), s->argv, sizeof(s->argv));
 		execv("/proc/self/exe", argv);
 		rc = fail(errno, "cannot start: %s", strerror(errno));
