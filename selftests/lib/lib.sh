@@ -268,15 +268,16 @@ keep_neighbours() {
 #
 # Packets are dropped where they arrive. A queueing discipline at the sender (netem) refuses what is
 # sent while it is replaced, and rxe's QP 1 that can't send a packet stays in error for good
-# (Documentation/debugging.rst).
+# (Documentation/debugging.rst). The first ingress filter of a machine patches the kernel's code, as does
+# the end of the last one, and an emulated processor that receives meanwhile may take the breakpoint for
+# ever: so lo keeps one.
 need_cuts() {
 	local said node
 	need_command tc
-	said=$(drop_arrivals lo B 2>&1) || {
-		mend_wire lo B
+	said=$(on_nodes sh -c 'tc qdisc show dev lo | grep -q ingress || tc qdisc add dev lo ingress
+		tc filter add dev lo parent ffff: pref 9 protocol all u32 match u32 0 0 action pass &&
+			tc filter del dev lo parent ffff: pref 9' 2>&1) ||
 		skip_all "no u32 filter in this kernel: $said"
-	}
-	mend_wire lo B
 	for node in $(nodes); do
 		at_end mend_wire data0 "$node"
 		at_end mend_wire data1 "$node"
