@@ -148,12 +148,6 @@ uint32_t timeout_to_ms(uint64_t ns);
 /* With KRDMA_CONNECT_*; all else is as the module has it. */
 struct krdma_connect_options connect_options(uint32_t flags, uint64_t timeout_ns);
 
-/*
- * Connect to the first address of the host that accepts, by a session with these
- * options. Return: 0 or -1.
- */
-int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,
-		    uint32_t *session, struct krdma_sockaddr *peer);
 /* Options of commands that connect, beside their own. */
 enum {
 	OPT_RESUME = OPT_LONG_ONLY + 100,

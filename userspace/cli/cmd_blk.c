@@ -184,7 +184,7 @@ static int attach_probe(struct krdma *krdma, const struct region_spec *spec,
 	uint32_t session;
 
 	cmd->policy = connect.policy;
-	if (session_connect(krdma, spec->host, connect, &session, &cmd->dst) ||
+	if (krdma_connect_host(krdma, spec->host, &connect, &session, &cmd->dst) ||
 	    krdma_open_region(krdma, session, spec->name, KRDMA_RIGHT_READ, 0, &region) ||
 	    attach_paths(krdma, session, cmd))
 		return fail_krdma();

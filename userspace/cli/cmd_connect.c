@@ -158,7 +158,7 @@ static int connect_run(int argc, char **argv)
 		return conf_exec(opts.config, &conf_connect, opts.host);
 	if (module_open(&krdma))
 		return FAILED;
-	if (session_connect(krdma, opts.host, opts.connect, &session, &peer) ||
+	if (krdma_connect_host(krdma, opts.host, &opts.connect, &session, &peer) ||
 	    krdma_session(krdma, session, &info)) {
 		krdma_free(krdma);
 		return fail_krdma();

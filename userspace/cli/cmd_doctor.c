@@ -459,7 +459,8 @@ static void check_data(struct doctor *doctor, uint32_t session)
 
 static void check_peer(struct doctor *doctor, const char *host)
 {
-	struct krdma_sockaddr addrs[16], peer;
+	struct krdma_connect_options connect;
+	struct krdma_sockaddr addrs[16];
 	int i, count = krdma_resolve(host, addrs, ARRAY_SIZE(addrs));
 	bool routed = false;
 	uint64_t rtt_ns;
@@ -475,9 +476,8 @@ static void check_peer(struct doctor *doctor, const char *host)
 		routed |= check_route(doctor, &addrs[i]);
 	if (!routed)
 		return;
-	if (session_connect(doctor->krdma, host,
-			    connect_options(KRDMA_CONNECT_PRIVATE, doctor->timeout_ns), &session,
-			    &peer)) {
+	connect = connect_options(KRDMA_CONNECT_PRIVATE, doctor->timeout_ns);
+	if (krdma_connect_host(doctor->krdma, host, &connect, &session, NULL)) {
 		found(doctor, "connect", BAD, connect_fix(krdma_errno()), "%s", krdma_error());
 		return;
 	}

@@ -145,6 +145,7 @@ static int ping_run(int argc, char **argv)
 {
 	/* The first SIGINT ends the loop, and a summary follows; the second one kills the process. */
 	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
+	struct krdma_connect_options connect;
 	static struct stats stats;
 	struct ping_options opts;
 	struct krdma_sockaddr peer;
@@ -158,8 +159,8 @@ static int ping_run(int argc, char **argv)
 	subject_set("ping %s", opts.host);
 	if (module_open(&krdma))
 		return FAILED;
-	if (session_connect(krdma, opts.host, connect_options(0, opts.timeout_ns), &session,
-			    &peer)) {
+	connect = connect_options(0, opts.timeout_ns);
+	if (krdma_connect_host(krdma, opts.host, &connect, &session, &peer)) {
 		rc = fail_krdma();
 	} else {
 		sigaction(SIGINT, &action, NULL);

@@ -50,6 +50,7 @@ static void ls_print(struct json_object *root)
 
 static int ls_run(int argc, char **argv)
 {
+	struct krdma_connect_options connect;
 	struct json_object *root;
 	struct krdma_sockaddr peer;
 	uint64_t timeout_ns = 0;
@@ -67,8 +68,8 @@ static int ls_run(int argc, char **argv)
 	if (module_open(&krdma))
 		return FAILED;
 	/* A peer shows the right to send messages only in a session that can carry them. */
-	if (session_connect(krdma, argv[optind],
-			    connect_options(KRDMA_CONNECT_MESSAGES, timeout_ns), &session, &peer)) {
+	connect = connect_options(KRDMA_CONNECT_MESSAGES, timeout_ns);
+	if (krdma_connect_host(krdma, argv[optind], &connect, &session, &peer)) {
 		rc = fail_krdma();
 	} else {
 		root = json_root();

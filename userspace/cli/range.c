@@ -5,9 +5,6 @@
 
 #include "conf.h"
 
-/* Enough for the addresses of a host with several networks. */
-#define ADDRS_MAX 16
-
 uint32_t timeout_to_ms(uint64_t ns)
 {
 	return (uint32_t)((ns + 999999) / 1000000);
@@ -91,33 +88,13 @@ int connect_option(int option, const char *text, struct krdma_connect_options *o
 	return option == OPT_PATH ? path_option(text, options) : policy_option(text, options);
 }
 
-int session_connect(struct krdma *krdma, const char *host, struct krdma_connect_options options,
-		    uint32_t *session, struct krdma_sockaddr *peer)
-{
-	struct krdma_sockaddr addrs[ADDRS_MAX];
-	int count = krdma_resolve(host, addrs, ADDRS_MAX);
-	int i;
-
-	for (i = 0; i < count; i++) {
-		if (krdma_connect_with(krdma, &addrs[i], &options, session))
-			continue;
-		*peer = addrs[i];
-		if (!peer->port)
-			peer->port = KRDMA_DEFAULT_PORT;
-		return 0;
-	}
-	return -1;
-}
-
 static int open_region(struct krdma *krdma, const struct region_spec *spec, uint32_t rights,
 		       struct krdma_connect_options options, uint32_t *session,
 		       struct krdma_region *region)
 {
-	struct krdma_sockaddr peer;
-
 	if (rights & KRDMA_RIGHT_MESSAGE)
 		options.flags |= KRDMA_CONNECT_MESSAGES;
-	if (session_connect(krdma, spec->host, options, session, &peer) ||
+	if (krdma_connect_host(krdma, spec->host, &options, session, NULL) ||
 	    krdma_open_region(krdma, *session, spec->name, rights, options.timeout_ms, region)) {
 		fail_krdma();
 		return FAILED;

@@ -439,6 +439,22 @@ static inline int krdma_connect_flags(struct krdma *krdma, const struct krdma_so
 }
 
 /**
+ * krdma_connect_host() - get a session with the first address of a host that accepts
+ * @krdma: the handle
+ * @host: as for krdma_resolve()
+ * @options: how the session is to be; NULL for the defaults
+ * @session: out: the session's id
+ * @peer: out: the address, with its port; NULL if the caller does not want it
+ *
+ * Each address has the whole time of @options.
+ *
+ * Return: 0; as krdma_resolve(), or as krdma_connect() for the last address.
+ */
+int krdma_connect_host(struct krdma *krdma, const char *host,
+		       const struct krdma_connect_options *options, uint32_t *session,
+		       struct krdma_sockaddr *peer);
+
+/**
  * krdma_session() - what the kernel says of a session
  * @krdma: the handle
  * @session: id of a session, from krdma_connect()

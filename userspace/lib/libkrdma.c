@@ -14,6 +14,8 @@
 #include "internal.h"
 
 #define DEVICE "/dev/krdma_mover"
+/* Enough for a host with several networks. */
+#define HOST_ADDRESSES 16
 
 struct krdma {
 	int fd;
@@ -302,6 +304,28 @@ int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_
 	const struct krdma_connect_options options = { .timeout_ms = timeout_ms };
 
 	return krdma_connect_with(krdma, dst, &options, session);
+}
+
+int krdma_connect_host(struct krdma *krdma, const char *host,
+		       const struct krdma_connect_options *options, uint32_t *session,
+		       struct krdma_sockaddr *peer)
+{
+	static const struct krdma_connect_options defaults;
+	struct krdma_sockaddr addrs[HOST_ADDRESSES];
+	int i, rc, count = krdma_resolve(host, addrs, HOST_ADDRESSES);
+
+	rc = count < 0 ? count : -EHOSTUNREACH;
+	for (i = 0; i < count; i++) {
+		rc = krdma_connect_with(krdma, &addrs[i], options ? options : &defaults, session);
+		if (rc)
+			continue;
+		if (!addrs[i].port)
+			addrs[i].port = KRDMA_DEFAULT_PORT;
+		if (peer)
+			*peer = addrs[i];
+		break;
+	}
+	return rc;
 }
 
 int krdma_session(struct krdma *krdma, uint32_t session, struct krdma_session_info *info)
