@@ -615,7 +615,8 @@ fine()
 }
 check "apply --check of what is right, without the module" fine
 check "a file that is not there" fails 5 'cannot open none: No such file' apply none
-check "export --config of what is not there" fails 5 'there is no [export x]' export --config=conf2 x < <(: > conf2)
+: > conf2
+check "export --config of what is not there" fails 5 'there is no [export x]' export --config=conf2 x
 check "export --config beside options" fails 2 '--config excludes other options' export --config=conf2 --size 1M x
 check "connect --config beside options" fails 2 '--config excludes other options' connect --config=conf2 --resume 0 x
 check "show in JSON" fails 2 'is not JSON' show --config -j
