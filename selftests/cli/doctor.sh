@@ -56,7 +56,7 @@ for line in 'ok name nodeB has ' 'ok route to 10.77.0.2 from 10.77.0.1' 'ok conn
 done
 check "a name that means nothing" doctor 4 A 'bad name .* -> /etc/hosts' nosuch.invalid
 check "a route that is no RDMA device's" doctor 4 A \
-	'bad route the route to 10.78.0.2 begins at 10.78.0.1, which no RDMA device has' 10.78.0.2
+	'note route the route to 10.78.0.2 begins at 10.78.0.1, which no RDMA device has' 10.78.0.2
 on -n B krdma listen --remove 0.0.0.0
 on -n B krdma listen 0.0.0.0 --allow 192.0.2.0/24
 check "a listener of some" doctor 0 B 'ok listener 0.0.0.0:7471 admits 1 prefixes'
@@ -83,9 +83,10 @@ filtered() {
 }
 chain='	chain input {
 		type filter hook input priority filter; policy drop;'
-check "a packet filter in the way" filtered "$chain" '^bad firewall what comes in is dropped.* -> nft add rule'
+check "a packet filter in the way" filtered "$chain" '^note firewall what comes in is dropped.* -> if peers'
 check "one with a rule" filtered "$chain
-		udp dport 4791 accept" '^ok firewall a rule names port 4791'
+		udp dport 4791 accept
+		tcp dport 7471 accept" '^ok firewall a rule names the port'
 
 chmod 666 /dev/krdma_mover
 said=$(setpriv --reuid 4711 --regid 4711 --clear-groups sh -c 'ulimit -l 64 && krdma doctor' | sed -z 's/\n *-> / -> /g; s/  */ /g')

@@ -54,6 +54,10 @@ check "systemd starts" wait_for "$LIMIT" inside systemctl -q is-active basic.tar
 mine() {
 	cat >/etc/krdma/krdma.conf
 }
+# tried TIMES: krdma-disks was started so often.
+tried() {
+	[ "$(inside systemctl show --property=NRestarts --value krdma-disks)" -ge "$1" ]
+}
 is_active() {
 	inside systemctl -q is-active "$1"
 }
@@ -118,6 +122,20 @@ size = 3072K
 END
 check "the same in other words" inside systemctl reload krdma
 is "changes nothing" "$(main_pid scratch)" "$pid"
+# A disk of a host that is away is tried again, and nothing else is begun anew for it.
+mine <<END
+[listen 0.0.0.0]
+[connect nodeB]
+[export scratch]
+size = 3M
+[disk 10.77.0.99/volume]
+END
+inside systemctl reload krdma
+check "a disk of a host that is away is tried" wait_for "$LIMIT" tried 1
+check "and again" wait_for "$LIMIT" tried 3
+is "the export is the same" "$(main_pid scratch)" "$pid"
+check "krdma.service goes on" is_active krdma
+inside systemctl stop krdma-disks
 check "an update of the packages" inside sh -c "dpkg -i /opt/libkrdma1_*.deb /opt/krdma-tools_*.deb"
 is "ends nothing" "$(main_pid scratch)" "$pid"
 mine <<END

@@ -16,6 +16,8 @@ struct apply {
 	struct krdma *krdma;
 	struct conf_section *sections;
 	bool dry_run;
+	bool disks;
+	bool others;
 	struct json_object *changes;
 	bool failed;
 };
@@ -207,7 +209,7 @@ static int listener_apply(struct apply *apply, const char *name, const struct li
 		return DONE;
 	if (krdma_replace_listener(apply->krdma, &want->addr, want->allow, want->allow_count))
 		return fail_krdma();
-	if (listener_ends_with_file(apply->krdma, &want->addr))
+	if (!have && listener_ends_with_file(apply->krdma, &want->addr))
 		return fail(EINVAL, "in this network namespace a listener ends with its command: "
 				    "use krdma listen --wait");
 	return DONE;
@@ -243,7 +245,7 @@ static int apply_listeners(struct apply *apply)
 {
 	struct listener *have = NULL, *want = NULL;
 	struct conf_section *s;
-	int i, wanted = 0, count;
+	int i, wanted = 0, count, rc = DONE;
 
 	for (s = apply->sections; s; s = s->next)
 		wanted += s->kind == &conf_listen;
@@ -254,22 +256,22 @@ static int apply_listeners(struct apply *apply)
 		free(have);
 		return want ? fail_krdma() : fail(ENOMEM, "out of memory");
 	}
-	wanted = 0;
-	for (s = apply->sections; s; s = s->next)
+	for (s = apply->sections, i = 0; s && !rc; s = s->next)
 		if (s->kind == &conf_listen)
-			apply->failed |= listener_parse(s, &want[wanted++]) != DONE;
-	for (i = 0; i < count; i++)
+			rc = listener_parse(s, &want[i++]);
+	for (i = 0; i < count && !rc; i++)
 		if (!listener_find(want, wanted, &have[i].addr))
 			apply->failed |= listener_remove(apply, &have[i]) != DONE;
-	for (s = apply->sections, i = 0; s; s = s->next)
-		if (s->kind == &conf_listen && want[i].addr.family)
-			apply->failed |=
-				listener_apply(apply, s->name, &want[i],
-					       listener_find(have, count, &want[i].addr)) != DONE,
-				i++;
+	for (s = apply->sections, i = 0; s && !rc; s = s->next) {
+		if (s->kind != &conf_listen)
+			continue;
+		apply->failed |= listener_apply(apply, s->name, &want[i],
+						listener_find(have, count, &want[i].addr)) != DONE;
+		i++;
+	}
 	free(want);
 	free(have);
-	return DONE;
+	return rc;
 }
 
 /* ---- disks ---- */
@@ -298,29 +300,46 @@ static const char *disk_text(struct json_object *disk, const char *key)
 	return json_object_get_string(json_object_object_get(disk, key));
 }
 
-static bool disk_is_dead(struct json_object *disk)
+static bool disk_is(struct json_object *disk, const char *state)
 {
-	return !strcmp(disk_text(disk, "state"), "lost") ||
-	       !strcmp(disk_text(disk, "state"), "revoked");
+	return !strcmp(disk_text(disk, "state"), state);
 }
 
-/* One that is dead does not come back. Return: DONE or FAILED */
-static int disk_apply(struct apply *apply, struct conf_section *s, struct json_object *disks)
+/* The disk of an export: one that works, if there is one. */
+static struct json_object *disk_find(struct json_object *disks, const struct region_spec *spec)
 {
-	struct json_object *disk = NULL;
-	struct region_spec spec;
-	uint32_t number;
+	struct json_object *found = NULL, *disk;
 	size_t i;
 
+	for (i = 0; i < json_object_array_length(disks); i++) {
+		disk = json_object_array_get_idx(disks, i);
+		if (disk_is_of(disk, spec) &&
+		    (!found || disk_is(found, "lost") || disk_is(found, "revoked")))
+			found = disk;
+	}
+	return found;
+}
+
+/* One that has lost its session does not come back. Return: DONE or FAILED */
+static int disk_apply(struct apply *apply, struct conf_section *s, struct json_object *disks)
+{
+	struct json_object *disk;
+	struct region_spec spec;
+	uint32_t number;
+
 	parse_region(s->name, &spec);
-	for (i = 0; !disk && i < json_object_array_length(disks); i++)
-		if (disk_is_of(json_object_array_get_idx(disks, i), &spec))
-			disk = json_object_array_get_idx(disks, i);
-	if (disk && !disk_is_dead(disk))
+	disk = disk_find(disks, &spec);
+	if (disk && disk_is(disk, "revoked"))
+		return fail(
+			ESTALE,
+			"%s was revoked: the export has ended, or another host has it; krdma blk detach, "
+			"and apply again",
+			disk_text(disk, "device"));
+	if (disk && !disk_is(disk, "lost"))
 		return DONE;
 	if (disk && json_object_get_uint64(json_object_object_get(disk, "openers")))
-		return fail(EBUSY, "%s is %s, and in use: unmount it, and apply again",
-			    disk_text(disk, "device"), disk_text(disk, "state"));
+		return fail(EBUSY, "%s is lost, and in use: unmount it, and apply again",
+			    disk_text(disk, "device"));
 	if (!change(apply, "attach", "disk", s->name, disk ? "the one that is there is lost" : ""))
 		return DONE;
 	if (disk && blk_detach(disk_text(disk, "device")))
@@ -459,6 +478,8 @@ static int apply_all(struct apply *apply, const char *path)
 	size_t i;
 	int rc;
 
+	if (!apply->others)
+		return apply_disks(apply);
 	rc = apply_parameters(apply, path);
 	/* A peer that may connect finds the exports. */
 	if (!rc)
@@ -467,19 +488,26 @@ static int apply_all(struct apply *apply, const char *path)
 		rc = apply_listeners(apply);
 	for (i = 1; !rc && i < ARRAY_SIZE(unit_kinds); i++)
 		rc = apply_units(apply, &unit_kinds[i], path);
-	if (!rc)
+	if (!rc && apply->disks)
 		rc = apply_disks(apply);
 	return rc;
 }
+
+enum {
+	OPT_DISKS = OPT_LONG_ONLY,
+	OPT_NO_DISKS
+};
 
 static int apply_run(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "dry-run", no_argument, NULL, 'n' },
 		{ "check", no_argument, NULL, 'c' },
+		{ "disks", no_argument, NULL, OPT_DISKS },
+		{ "no-disks", no_argument, NULL, OPT_NO_DISKS },
 		COMMON_LONG,
 	};
-	struct apply apply = { 0 };
+	struct apply apply = { .disks = true, .others = true };
 	struct json_object *root;
 	const char *path = CONF_FILE;
 	bool check = false;
@@ -492,6 +520,11 @@ static int apply_run(int argc, char **argv)
 		}
 		if (c == 'c') {
 			check = true;
+			continue;
+		}
+		if (c == OPT_DISKS || c == OPT_NO_DISKS) {
+			apply.disks = c == OPT_DISKS;
+			apply.others = !apply.disks;
 			continue;
 		}
 		rc = common_option(&cmd_apply, argv, c);
@@ -532,6 +565,7 @@ const struct command cmd_apply = {
 		"listeners, exports and connections (units of systemd hold them), disks. If a line is wrong,\n"
 		"nothing is changed. Disks that are not in the file stay.\n\n"
 		"  -c, --check       only look for wrong lines; needs no module\n"
+		"  --disks           only disks; --no-disks: all but disks\n"
 		"  -n, --dry-run     only say what would be changed\n",
 	.run = apply_run,
 };
@@ -645,7 +679,7 @@ static int show_disks(void)
 		printf("queues = %s\ndepth = %s\n", disk_text(disk, "queues"),
 		       disk_text(disk, "depth"));
 		puts("# Paths, policy, timeout, keepalive and resume of a disk are not known.");
-		if (disk_is_dead(disk))
+		if (disk_is(disk, "lost") || disk_is(disk, "revoked"))
 			printf("# It is %s.\n", disk_text(disk, "state"));
 	}
 	json_object_put(disks);

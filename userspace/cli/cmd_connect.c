@@ -82,28 +82,45 @@ int connect_check(int argc, char **argv)
 	return hold_options(argc, argv, &opts);
 }
 
+/* The value of the nth --path, NULL behind the last */
+static const char *nth_path(int argc, char **argv, int n)
+{
+	int i;
+
+	for (i = 0; i + 1 < argc; i++)
+		if (!strcmp(argv[i], "--path") && !n--)
+			return argv[i + 1];
+	return NULL;
+}
+
 bool connect_same(int argc, char **argv, int other_argc, char **other_argv)
 {
-	struct krdma_path_addr paths[KRDMA_PATHS_MAX];
 	struct hold_options a, b;
-	size_t bytes;
+	const char *path, *other;
+	int n = 0, rc;
 
+	/* Nothing is looked up: names may have other addresses by now. */
+	conf_checks = true;
 	optind = 0;
-	if (hold_options(argc, argv, &a) >= 0)
+	rc = hold_options(argc, argv, &a);
+	optind = 0;
+	if (rc < 0)
+		rc = hold_options(other_argc, other_argv, &b);
+	conf_checks = false;
+	if (rc >= 0)
 		return false;
-	/* Both have their paths in the same place. */
-	bytes = a.connect.npaths == KRDMA_PATHS_AUTO ? 0 : a.connect.npaths * sizeof(paths[0]);
-	if (bytes)
-		memcpy(paths, a.connect.paths, bytes);
-	a.connect.paths = paths;
-	optind = 0;
-	return hold_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config &&
-	       !strcmp(a.host, b.host) && a.connect.flags == b.connect.flags &&
-	       a.connect.timeout_ms == b.connect.timeout_ms &&
+	do {
+		path = nth_path(argc, argv, n);
+		other = nth_path(other_argc, other_argv, n);
+		if (!path != !other || (path && strcmp(path, other) != 0))
+			return false;
+		n++;
+	} while (path);
+	return !a.config && !b.config && !strcmp(a.host, b.host) &&
+	       a.connect.flags == b.connect.flags && a.connect.timeout_ms == b.connect.timeout_ms &&
 	       a.connect.resume_s == b.connect.resume_s &&
 	       a.connect.keepalive_s == b.connect.keepalive_s &&
-	       a.connect.policy == b.connect.policy && a.connect.npaths == b.connect.npaths &&
-	       (!bytes || !memcmp(paths, b.connect.paths, bytes));
+	       a.connect.policy == b.connect.policy;
 }
 
 static void print_connected(const struct krdma_sockaddr *peer, uint64_t serial)

@@ -2,6 +2,8 @@
 /* krdma doctor: what this host, and a peer, need for RDMA, step by step, and how to get it. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +31,8 @@ struct doctor {
 	uint64_t timeout_ns;
 	/* What the checks of a peer need to know. */
 	unsigned int usable;
+	bool roce;
+	bool iwarp;
 	uint64_t segment_bytes;
 };
 
@@ -129,6 +133,13 @@ static bool check_module(struct doctor *doctor)
 	return true;
 }
 
+static const char *row_text(struct json_object *row, const char *key)
+{
+	const char *text = json_object_get_string(json_object_object_get(row, key));
+
+	return text ? text : "";
+}
+
 static void check_mtu(struct doctor *doctor, const char *netdev)
 {
 	char path[128], text[32], fix[128];
@@ -171,10 +182,28 @@ static void check_pfc(struct doctor *doctor, const char *netdev)
 		      "%s has no priority flow control", netdev);
 }
 
+/* What is on a usable port. */
+static void check_port(struct doctor *doctor, struct json_object *row)
+{
+	const char *netdev = row_text(row, "netdev"), *type = row_text(row, "type");
+
+	doctor->usable++;
+	doctor->segment_bytes =
+		json_object_get_uint64(json_object_object_get(row, "segment_pages")) *
+		(uint64_t)sysconf(_SC_PAGESIZE);
+	found(doctor, "rdma", FINE, NULL, "%s on %s: %s", row_text(row, "device"),
+	      *netdev ? netdev : "-", type);
+	doctor->iwarp |= !strcmp(type, "iwarp");
+	doctor->roce |= !strncmp(type, "roce", 4);
+	if (!strncmp(type, "roce", 4)) {
+		check_mtu(doctor, netdev);
+		check_pfc(doctor, netdev);
+	}
+}
+
 static void check_devices(struct doctor *doctor)
 {
-	char last[64] = "", netdev[16] = "", address[INET6_ADDRSTRLEN];
-	struct json_object *root = json_object_new_object(), *rows, *row;
+	struct json_object *root = json_object_new_object(), *rows, *row, *last = NULL;
 	bool addressed = false;
 	size_t i;
 
@@ -185,41 +214,33 @@ static void check_devices(struct doctor *doctor)
 	}
 	rows = json_object_object_get(root, list_devices.key);
 	for (i = 0; i < json_object_array_length(rows); i++) {
-		row = json_object_array_get_idx(rows, i);
-#define TEXT(key) json_object_get_string(json_object_object_get(row, key))
-		snprintf(address, sizeof(address), "%s", TEXT("address"));
-		if (*address && strcmp(TEXT("usable"), "yes") == 0)
-			addressed = true;
+		const bool usable = !strcmp(
+			row_text(row = json_object_array_get_idx(rows, i), "usable"), "yes");
+
+		addressed |= usable && (*row_text(row, "address") ||
+					!strcmp(row_text(row, "type"), "infiniband"));
 		/* A row for each GID. */
-		if (!strcmp(last, TEXT("device")))
+		if (last && !strcmp(row_text(last, "device"), row_text(row, "device")) &&
+		    !strcmp(row_text(last, "port"), row_text(row, "port")))
 			continue;
-		snprintf(last, sizeof(last), "%s", TEXT("device"));
-		snprintf(netdev, sizeof(netdev), "%s", TEXT("netdev"));
-		if (strcmp(TEXT("usable"), "yes") != 0) {
-			found(doctor, "rdma", BAD, "krdma devices; rdma link show; ip link show",
-			      "%s can't be used: %s", last, TEXT("reason"));
-			continue;
-		}
-		doctor->usable++;
-		doctor->segment_bytes =
-			json_object_get_uint64(json_object_object_get(row, "segment_pages")) *
-			(uint64_t)sysconf(_SC_PAGESIZE);
-		found(doctor, "rdma", FINE, NULL, "%s on %s: %s", last, *netdev ? netdev : "-",
-		      TEXT("type"));
-		if (!strncmp(TEXT("type"), "roce", 4)) {
-			check_mtu(doctor, netdev);
-			check_pfc(doctor, netdev);
-		}
-#undef TEXT
+		last = row;
+		if (usable)
+			check_port(doctor, row);
+		else
+			found(doctor, "rdma", NOTE, "krdma devices; rdma link show; ip link show",
+			      "%s port %s can't be used: %s", row_text(row, "device"),
+			      row_text(row, "port"), row_text(row, "reason"));
 	}
 	if (!json_object_array_length(rows))
 		found(doctor, "rdma", BAD,
 		      "load the adapter's driver, or: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0",
 		      "there is no RDMA device in this network namespace");
-	else if (doctor->usable && !addressed)
+	else if (!doctor->usable)
+		found(doctor, "rdma", BAD, "see the notes above", "no RDMA device can be used");
+	else if (!addressed)
 		found(doctor, "address", BAD, "ip address add ADDRESS/PREFIX dev NETDEV",
 		      "no usable device has an IP address");
-	else if (doctor->usable)
+	else
 		found(doctor, "address", FINE, NULL, "a usable device has an IP address");
 	json_object_put(root);
 }
@@ -311,11 +332,22 @@ static void check_listeners(struct doctor *doctor)
 		      "there is no listener: this host can connect, and nobody to it");
 }
 
-/* Does a packet filter drop what no rule lets in, and has no rule for RoCE? */
+/* A rule for the port? "udp dport 4791", "-p udp --dport 4791". */
+static bool names_port(const char *line, const char *port)
+{
+	const char *at = strstr(line, "dport");
+
+	return at && strstr(at, port);
+}
+
+/*
+ * Does a packet filter drop what no rule lets in, and has no rule for this? A hint: an adapter's packets
+ * may pass it by, and rules may say the same in other ways.
+ */
 static void check_firewall(struct doctor *doctor)
 {
-	bool drops = false, roce = false, any = false;
-	FILE *pipe = popen("nft list ruleset 2>/dev/null || iptables-save 2>/dev/null", "re");
+	FILE *pipe = popen("nft list ruleset 2>/dev/null; iptables-save 2>/dev/null", "re");
+	bool drops = false, rule = false, any = false;
 	char *line = NULL;
 	size_t size = 0;
 
@@ -323,25 +355,26 @@ static void check_firewall(struct doctor *doctor)
 		any = true;
 		drops |= (strstr(line, "hook input") && strstr(line, "policy drop")) ||
 			 !strncmp(line, ":INPUT DROP", 11);
-		roce |= strstr(line, "4791") != NULL;
+		rule |= (doctor->roce && names_port(line, "4791")) ||
+			(doctor->iwarp && names_port(line, "7471"));
 	}
 	free(line);
 	if (!pipe || (pclose(pipe) && !any))
 		found(doctor, "firewall", NOTE, NULL,
 		      "its rules can't be read: as root, by nft or iptables-save");
-	else if (drops && !roce)
-		found(doctor, "firewall", BAD,
-		      "nft add rule inet filter input udp dport 4791 accept (for iWARP: tcp dport 7471)",
-		      "what comes in is dropped, and no rule names port 4791 of RoCE");
+	else if (drops && !rule && (doctor->roce || doctor->iwarp))
+		found(doctor, "firewall", NOTE,
+		      "if peers do not get through: accept udp dport 4791 (RoCE), tcp dport 7471 (iWARP)",
+		      "what comes in is dropped, and no rule names the port of RoCE or iWARP");
 	else
 		found(doctor, "firewall", FINE, NULL, "%s",
-		      drops ? "a rule names port 4791" : "what comes in is not dropped");
+		      drops && rule ? "a rule names the port" : "no chain drops all that comes in");
 }
 
 /* ---- a peer ---- */
 
 /* The address that the host's own routes choose for it. */
-static bool local_address(const struct krdma_sockaddr *peer, char text[INET6_ADDRSTRLEN])
+static bool local_address(const struct krdma_sockaddr *peer, char *text, socklen_t size)
 {
 	const bool v4 = peer->family == AF_INET;
 	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6,
@@ -359,48 +392,60 @@ static bool local_address(const struct krdma_sockaddr *peer, char text[INET6_ADD
 	ok = fd >= 0 &&
 	     !connect(fd, v4 ? (void *)&sin : (void *)&sin6, v4 ? sizeof(sin) : sizeof(sin6)) &&
 	     !getsockname(fd, (void *)&own, &length) &&
-	     !getnameinfo((void *)&own, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST);
+	     !getnameinfo((void *)&own, length, text, size, NULL, 0, NI_NUMERICHOST);
 	if (fd >= 0)
 		close(fd);
 	return ok;
 }
 
+/* Is the address that of a network device with an RDMA device? */
 static bool device_has(struct krdma *krdma, const char *address)
 {
 	struct json_object *root = json_object_new_object(), *rows;
+	char text[INET6_ADDRSTRLEN + IF_NAMESIZE];
+	struct ifaddrs *all = NULL, *one;
 	bool has = false;
 	size_t i;
 
-	if (!list_fetch(krdma, &list_devices, 0, root)) {
-		rows = json_object_object_get(root, list_devices.key);
-		for (i = 0; i < json_object_array_length(rows); i++)
-			has |= !strcmp(address,
-				       json_object_get_string(json_object_object_get(
-					       json_object_array_get_idx(rows, i), "address")));
+	if (list_fetch(krdma, &list_devices, 0, root) || getifaddrs(&all)) {
+		json_object_put(root);
+		return false;
 	}
+	rows = json_object_object_get(root, list_devices.key);
+	for (one = all; one; one = one->ifa_next) {
+		const sa_family_t family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+
+		if ((family != AF_INET && family != AF_INET6) ||
+		    getnameinfo(one->ifa_addr,
+				family == AF_INET ? sizeof(struct sockaddr_in) :
+						    sizeof(struct sockaddr_in6),
+				text, sizeof(text), NULL, 0, NI_NUMERICHOST) ||
+		    strcmp(text, address) != 0)
+			continue;
+		for (i = 0; i < json_object_array_length(rows); i++)
+			has |= !strcmp(one->ifa_name,
+				       row_text(json_object_array_get_idx(rows, i), "netdev"));
+	}
+	freeifaddrs(all);
 	json_object_put(root);
 	return has;
 }
 
-/* Return: may be connected to */
-static bool check_route(struct doctor *doctor, const struct krdma_sockaddr *peer)
+/* What is not as it should be is a note: the connect tells. */
+static void check_route(struct doctor *doctor, const struct krdma_sockaddr *peer)
 {
-	char text[KRDMA_ADDR_TEXT], own[INET6_ADDRSTRLEN];
+	char text[KRDMA_ADDR_TEXT], own[INET6_ADDRSTRLEN + IF_NAMESIZE];
 
 	krdma_format_addr(peer, text);
-	if (!local_address(peer, own)) {
-		found(doctor, "route", BAD, "ip route get ADDRESS", "there is no route to %s",
+	if (!local_address(peer, own, sizeof(own)))
+		found(doctor, "route", NOTE, "ip route get ADDRESS", "there is no route to %s",
 		      text);
-		return false;
-	}
-	if (!device_has(doctor->krdma, own)) {
-		found(doctor, "route", BAD,
+	else if (!device_has(doctor->krdma, own))
+		found(doctor, "route", NOTE,
 		      "reach the peer by the network of an RDMA device: krdma devices, ip route get",
 		      "the route to %s begins at %s, which no RDMA device has", text, own);
-		return false;
-	}
-	found(doctor, "route", FINE, NULL, "to %s from %s, an RDMA device's", text, own);
-	return true;
+	else
+		found(doctor, "route", FINE, NULL, "to %s from %s, an RDMA device's", text, own);
 }
 
 static const char *connect_fix(int error)
@@ -408,6 +453,10 @@ static const char *connect_fix(int error)
 	switch (error) {
 	case ECONNREFUSED:
 		return "at the peer: krdma listen shows listeners, their ports and prefixes; the kernel's log has the reason";
+	case ENODEV:
+	case ENETUNREACH:
+	case EADDRNOTAVAIL:
+		return "reach the peer by the network of an RDMA device: krdma devices, ip route get";
 	case EHOSTUNREACH:
 	case ETIMEDOUT:
 		return "at the peer: krdma doctor; between: UDP port 4791 (RoCE), TCP port 7471 (iWARP), ping";
@@ -462,7 +511,6 @@ static void check_peer(struct doctor *doctor, const char *host)
 	struct krdma_connect_options connect;
 	struct krdma_sockaddr addrs[16];
 	int i, count = krdma_resolve(host, addrs, ARRAY_SIZE(addrs));
-	bool routed = false;
 	uint64_t rtt_ns;
 	uint32_t session;
 
@@ -473,9 +521,7 @@ static void check_peer(struct doctor *doctor, const char *host)
 	found(doctor, "name", FINE, NULL, "%s has %d address%s", host, count,
 	      count > 1 ? "es" : "");
 	for (i = 0; i < count; i++)
-		routed |= check_route(doctor, &addrs[i]);
-	if (!routed)
-		return;
+		check_route(doctor, &addrs[i]);
 	connect = connect_options(KRDMA_CONNECT_PRIVATE, doctor->timeout_ns);
 	if (krdma_connect_host(doctor->krdma, host, &connect, &session, NULL)) {
 		found(doctor, "connect", BAD, connect_fix(krdma_errno()), "%s", krdma_error());

@@ -112,13 +112,15 @@ static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 	char text[KRDMA_ADDR_TEXT];
 	sigset_t signals;
 	int rc, sig;
+	bool there;
 
+	there = opts->replace && listener_ends_with_file(krdma, addr);
 	if (opts->wait)
 		stop_signals_block(&signals);
 	if (opts->replace ? krdma_replace_listener(krdma, addr, opts->allow, opts->allow_count) :
 			    krdma_listen(krdma, addr, opts->allow, opts->allow_count))
 		return fail_krdma();
-	if (!opts->wait && listener_ends_with_file(krdma, addr))
+	if (!opts->wait && !there && listener_ends_with_file(krdma, addr))
 		return fail(
 			EINVAL,
 			"in this network namespace a listener ends with its command: use --wait");
@@ -133,6 +135,16 @@ static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 	return rc;
 }
 
+/* "10.0.0.1:7471", "[::]:7471", "fe80::1%eth0": no name that is to be looked up. */
+static bool numeric(const char *address)
+{
+	const char *colon = strchr(address, ':');
+	const size_t length = colon ? (size_t)(colon - address) : strlen(address);
+
+	return *address == '[' || (colon && strchr(colon + 1, ':')) ||
+	       strspn(address, "0123456789.") == length;
+}
+
 int listen_check(int argc, char **argv)
 {
 	struct listen_options opts;
@@ -143,6 +155,8 @@ int listen_check(int argc, char **argv)
 
 	if (rc >= 0)
 		return rc;
+	if (conf_checks && !numeric(opts.address))
+		return usage_error("'%s' is no local address in numbers", opts.address);
 	if (krdma_resolve(opts.address, &addr, 1) < 0)
 		return usage_error("%s", krdma_error());
 	for (i = 0; i < opts.allow_count; i++)

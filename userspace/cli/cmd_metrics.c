@@ -141,7 +141,7 @@ static int print_counters(void)
 {
 	struct krdma_counter *counters;
 	const int count = krdma_counters(&counters);
-	struct metric metric = { .help = "Documentation/debugging.rst, \"Counters\"" };
+	struct metric metric = { .help = "See Documentation/debugging.rst, Counters" };
 	int i;
 	size_t k;
 
@@ -166,8 +166,8 @@ static int print_module(struct krdma *krdma)
 
 	if (krdma_query(krdma, &query))
 		return fail_krdma();
-	printf("# TYPE krdma info\n# HELP krdma The module\n"
-	       "krdma_info{version=\"%.*s\",incarnation=\"%016llx\"} 1\n",
+	printf("# TYPE krdma_module gauge\n# HELP krdma_module The module\n"
+	       "krdma_module{version=\"%.*s\",incarnation=\"%016llx\"} 1\n",
 	       (int)sizeof(query.version), query.version, (unsigned long long)query.incarnation);
 	return DONE;
 }

@@ -635,7 +635,7 @@ for line in open("out").read().splitlines()[:-1]:
         names.append(line.split()[2])
         kind = line.split()[3]
     elif not line.startswith("# HELP " + names[-1] + " "):
-        suffix = {"counter": "_total", "gauge": "", "info": "_info"}[kind]
+        suffix = {"counter": "_total", "gauge": ""}[kind]
         label = "[a-z_]+=\"[^\"]*\""
         assert re.fullmatch(names[-1] + suffix + "([{]" + label + "(," + label + ")*[}])? [0-9]+", line), line
 assert len(names) == len(set(names)) > 20' && grep -qx 'krdma_export_length_bytes{name="scratch"} [0-9]*' out
