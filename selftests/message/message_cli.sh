@@ -10,7 +10,7 @@ at_end rm -rf "$dir"
 # recv_on NODE NAME [OPTION]...: until peers can send; what it prints is in $BACKGROUND_LOG.
 recv_on() {
 	background "$1" krdma recv "${@:2}"
-	wait_for 60 grep -q "^receiving as $2$" "$BACKGROUND_LOG"
+	wait_for 60 grep -Eq "^receiving as $2\$|\"receiving as $2\"" "$BACKGROUND_LOG"
 }
 
 fresh_module
@@ -28,7 +28,7 @@ head -c 4096 /dev/urandom >"$dir/bytes"
 check_here "send of 4096 bytes" krdma send nodeB/messages <"$dir/bytes"
 check_here "recv ends with the last" wait "$pid"
 message() {
-	grep '^{' "$log" | sed -n "$1p" | json_at "$2"
+	grep '^{' "$log" | grep -v '"notice"' | sed -n "$1p" | json_at "$2"
 }
 is "the first has its text" "$(message 1 /text)" hello
 is "and its value" "$(message 1 /value)" 7
