@@ -84,7 +84,7 @@ check "the bytes are there" same 8K
 
 refuse 1
 krdma put "$dir/data" "node$target/large@16K" 2>"$dir/err"
-is "memory that is not registered can't be written" $? 1
+check "memory that is not registered can't be written" is_failure $?
 like "and it says so" "$(<"$dir/err")" "memory"
 check "it was refused" was_refused
 check "nothing stays registered" wait_for "$LIMIT" room_is 0
