@@ -33,7 +33,7 @@ check "the packages can be installed" dpkg -i "$debs"/libkrdma1_*.deb "$debs"/kr
 hash -r
 at_end dpkg --purge krdma-tools libkrdma1
 at_end rm -rf /etc/krdma
-mkdir /etc/krdma
+mkdir -p /etc/krdma
 
 # systemd empties /tmp, where these tests may be. A container's policy is not to start or stop services.
 # shellcheck disable=SC2016 # for that shell
