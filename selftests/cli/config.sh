@@ -128,7 +128,7 @@ write <<END
 size = 1M ; and no more
 END
 check "without systemd nothing holds an export, the rest is done" apply 3 "krdma: apply export memory: \
-systemd does not run here, of which a unit would hold it: run 'krdma export --config memory'"
+a unit of systemd holds it, and systemd does not run here: run 'krdma export --config memory'"
 check "a peer is admitted again" krdma put -q /etc/hostname nodeB/scratch
 # shellcheck disable=SC2016 # for the node's shell
 background B sh -c 'exec krdma export --config=/run/krdma.conf memory'

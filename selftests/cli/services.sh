@@ -54,6 +54,14 @@ check "systemd starts" wait_for "$LIMIT" inside systemctl -q is-active basic.tar
 mine() {
 	cat >/etc/krdma/krdma.conf
 }
+three_mib() {
+	mine <<-END
+		[listen 0.0.0.0]
+		[export scratch]
+		size = 3M
+		[connect nodeB]
+	END
+}
 # tried TIMES: krdma-disks was started so often.
 tried() {
 	[ "$(inside systemctl show --property=NRestarts --value krdma-disks)" -ge "$1" ]
@@ -103,12 +111,7 @@ END
 check "a reload" inside systemctl reload krdma
 check "makes what is new" size_is a+b '2.0 MiB'
 is "and leaves the rest" "$(main_pid scratch)" "$pid"
-mine <<END
-[listen 0.0.0.0]
-[export scratch]
-size = 3M
-[connect nodeB]
-END
+three_mib
 check "another one" inside systemctl reload krdma
 check "changes what is not the same" size_is scratch '3.0 MiB'
 check_fails "and ends what is not there" is_active 'krdma-export@a\x2bb'
@@ -144,12 +147,7 @@ size = 3Q
 END
 check_fails "one with a wrong line fails" inside systemctl reload krdma
 check "and changes nothing" size_is scratch '3.0 MiB'
-mine <<END
-[listen 0.0.0.0]
-[export scratch]
-size = 3M
-[connect nodeB]
-END
+three_mib
 
 pid=$(main_pid scratch)
 inside kill -KILL "$pid"

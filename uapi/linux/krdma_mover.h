@@ -195,8 +195,8 @@ struct krdma_prefix {
 
 /*
  * A listener that is at the address already gets this allow-list, and is open again if it was
- * closed; its sessions go on, also those of peers that it would refuse now. Without such a
- * listener, as without the flag.
+ * closed; its sessions go on, also those of peers that it would refuse now. It still ends with
+ * the file that made it. Without such a listener, as without the flag.
  */
 #define KRDMA_LISTEN_REPLACE (1U << 0)
 

@@ -57,15 +57,21 @@ static struct conf_section *section_find(struct apply *apply, const struct conf_
 
 /* ---- module parameters ---- */
 
+static FILE *parameter_open(const char *name, const char *mode)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), PARAMETERS "/%s", name);
+	return fopen(path, mode);
+}
+
 /* Without the newline. Return: 0 or an errno */
 static int parameter_read(const char *name, char *value, size_t size)
 {
-	char path[256];
-	FILE *file;
+	FILE *file = parameter_open(name, "re");
 	int rc = 0;
 
-	snprintf(path, sizeof(path), PARAMETERS "/%s", name);
-	file = fopen(path, "re");
+	*value = '\0';
 	if (!file)
 		return errno;
 	if (!fgets(value, (int)size, file))
@@ -77,12 +83,9 @@ static int parameter_read(const char *name, char *value, size_t size)
 
 static int parameter_write(const char *name, const char *value)
 {
-	char path[256];
-	FILE *file;
+	FILE *file = parameter_open(name, "we");
 	int rc = 0;
 
-	snprintf(path, sizeof(path), PARAMETERS "/%s", name);
-	file = fopen(path, "we");
 	if (!file)
 		return errno;
 	/* What the module has against the value is known when it is written. */
@@ -427,7 +430,7 @@ static int unit_possible(const struct conf_section *s, const char *path)
 {
 	if (!sd_booted())
 		return fail(ENODEV,
-			    "systemd does not run here, of which a unit would hold it: "
+			    "a unit of systemd holds it, and systemd does not run here: "
 			    "run 'krdma %s --config %s'",
 			    s->kind->name, s->name);
 	if (strcmp(path, CONF_FILE) != 0)
@@ -447,16 +450,15 @@ static int apply_units(struct apply *apply, const struct unit_kind *kind, const 
 		if (unit_possible(s, path) || unit_apply(apply, kind, s))
 			apply->failed = true;
 	}
-	if (!sd_booted())
+	/* Units follow their own file: another one ends none. */
+	if (!sd_booted() || strcmp(path, CONF_FILE) != 0)
 		return DONE;
 	subject_set("apply");
 	rest = text = units_running(kind);
 	if (!text)
 		return fail(EIO, "systemctl does not list its units");
-	while (*rest) {
+	while (rest && *rest) {
 		unit = unit_next(&rest, name, sizeof(name));
-		if (!rest)
-			break;
 		if (!unit || section_find(apply, kind->kind, name))
 			continue;
 		subject_set("apply %s %s", kind->kind->name, name);

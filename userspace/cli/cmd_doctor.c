@@ -398,7 +398,7 @@ static bool local_address(const struct krdma_sockaddr *peer, char *text, socklen
 	return ok;
 }
 
-/* Is the address that of a network device with an RDMA device? */
+/* Has a network device with an RDMA device the address? */
 static bool device_has(struct krdma *krdma, const char *address)
 {
 	struct json_object *root = json_object_new_object(), *rows;
