@@ -57,7 +57,7 @@ struct krdma_io_own {
 static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own));
 static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
 
-#define KRDMA_IO_FLAGS (KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_PLACED | KRDMA_OP_MESSAGE)
+#define KRDMA_IO_FLAGS (KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED | KRDMA_OP_MESSAGE)
 
 /* There is no such object. Who calls from the kernel reads its log. */
 static void *krdma_api_fail(void *handle, int rc, const struct krdma_error *error)
@@ -430,14 +430,14 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 /* More than a READ or WRITE is. Return: the rights that it needs beside its own, or an errno. */
 static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer *x)
 {
-	const u32 place = KRDMA_OP_UNPLACED | KRDMA_OP_PLACED;
+	const u32 place = KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED;
 
 	if ((io->flags & (KRDMA_OP_MESSAGE | place)) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
 	if ((io->flags & place) == place)
 		return -EINVAL;
 	if (krdma_opcode_number(x->opcode) &&
-	    ((io->flags & KRDMA_OP_VERIFY) || !krdma_io_number_ok(io)))
+	    ((io->flags & KRDMA_OPF_VERIFY) || !krdma_io_number_ok(io)))
 		return -EINVAL;
 	krdma_transfer_flags(x, io->flags);
 	x->operand = io->operand;

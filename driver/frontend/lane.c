@@ -147,7 +147,7 @@ again:
 	if (room)
 		lane->room--;
 	h = krdma_use_begin(ctx, lane, &lane->region, op->region, KRDMA_HANDLE_REGION);
-	if (op->flags & KRDMA_OP_BUFFER)
+	if (op->flags & KRDMA_OPF_BUFFER)
 		buffer = krdma_use_begin(ctx, lane, &lane->buffer, op->buffer, KRDMA_HANDLE_BUFFER);
 	lane->nreqs++;
 	spin_unlock_bh(&lane->lock);

@@ -35,14 +35,14 @@ static int krdma_op_number(const struct krdma_op *op, struct krdma_error *error)
 		return krdma_explain(
 			error, -EINVAL,
 			"an atomic operation is on 8 bytes of a region, at a multiple of 8");
-	if (op->flags & KRDMA_OP_VERIFY)
+	if (op->flags & KRDMA_OPF_VERIFY)
 		return krdma_explain(error, -EINVAL, "only READ and WRITE can be verified");
 	return 0;
 }
 
 static int krdma_op_send(const struct krdma_op *op, struct krdma_error *error)
 {
-	if (op->offset || (op->flags & (KRDMA_OP_RANGES | KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE)))
+	if (op->offset || (op->flags & (KRDMA_OPF_RANGES | KRDMA_OPF_VERIFY | KRDMA_OP_MESSAGE)))
 		return krdma_explain(error, -EINVAL,
 				     "a message has neither an offset in the region nor ranges");
 	if (op->length > KRDMA_MESSAGE_MAX)
@@ -59,9 +59,10 @@ static u64 krdma_op_local(const struct krdma_op *op)
 
 static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_error *error)
 {
-	const u32 known = KRDMA_OP_BUFFER | KRDMA_OP_VECTOR | KRDMA_OP_RANGES | KRDMA_OP_AFTER |
-			  KRDMA_OP_VERIFY | KRDMA_OP_UNPLACED | KRDMA_OP_MESSAGE | KRDMA_OP_PLACED;
-	const u32 place = KRDMA_OP_UNPLACED | KRDMA_OP_PLACED;
+	const u32 known = KRDMA_OPF_BUFFER | KRDMA_OPF_VECTOR | KRDMA_OPF_RANGES | KRDMA_OPF_AFTER |
+			  KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OP_MESSAGE |
+			  KRDMA_OPF_PLACED;
+	const u32 place = KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED;
 	bool send = op->opcode == KRDMA_OP_SEND;
 	bool operand = krdma_opcode_atomic(op->opcode) || send || (op->flags & KRDMA_OP_MESSAGE);
 
@@ -72,26 +73,26 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_e
 				     "the flags %#x of an operation are unknown", op->flags);
 	if (op->reserved0 || op->reserved2 || (!operand && op->operand) ||
 	    (op->opcode != KRDMA_OP_CMP_SWAP && op->compare) ||
-	    (!(op->flags & KRDMA_OP_BUFFER) && op->buffer) ||
-	    (!(op->flags & KRDMA_OP_VECTOR) && op->naddr) ||
-	    (!(op->flags & KRDMA_OP_RANGES) && op->nranges))
+	    (!(op->flags & KRDMA_OPF_BUFFER) && op->buffer) ||
+	    (!(op->flags & KRDMA_OPF_VECTOR) && op->naddr) ||
+	    (!(op->flags & KRDMA_OPF_RANGES) && op->nranges))
 		return krdma_explain(error, -EINVAL,
 				     "a reserved field of an operation is not zero");
-	if (fixed && (op->flags & (KRDMA_OP_BUFFER | KRDMA_OP_VECTOR)))
+	if (fixed && (op->flags & (KRDMA_OPF_BUFFER | KRDMA_OPF_VECTOR)))
 		return krdma_explain(
 			error, -EOPNOTSUPP,
 			"a buffer of io_uring can't be a buffer of this file, or a vector");
-	if (((op->flags & KRDMA_OP_VECTOR) && (!op->naddr || op->naddr > KRDMA_VECTOR_MAX)) ||
-	    ((op->flags & KRDMA_OP_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
+	if (((op->flags & KRDMA_OPF_VECTOR) && (!op->naddr || op->naddr > KRDMA_VECTOR_MAX)) ||
+	    ((op->flags & KRDMA_OPF_RANGES) && (!op->nranges || op->nranges > KRDMA_VECTOR_MAX)))
 		return krdma_explain(error, -EINVAL, "a vector has 1 to %u entries",
 				     KRDMA_VECTOR_MAX);
 	if (!op->length && !send)
 		return krdma_explain(error, -EINVAL, "the length of an operation is 0");
 	if ((op->flags & (place | KRDMA_OP_MESSAGE)) && op->opcode != KRDMA_OP_WRITE)
 		return krdma_explain(error, -EINVAL, "only a WRITE can %s",
-				     op->flags & KRDMA_OP_UNPLACED ? "be unplaced" :
-				     op->flags & KRDMA_OP_PLACED   ? "be placed" :
-								     "carry a message");
+				     op->flags & KRDMA_OPF_UNPLACED ? "be unplaced" :
+				     op->flags & KRDMA_OPF_PLACED   ? "be placed" :
+								      "carry a message");
 	if ((op->flags & place) == place)
 		return krdma_explain(error, -EINVAL, "a WRITE is placed or unplaced, not both");
 	if (send)
@@ -229,7 +230,7 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		rc = krdma_op_vectors(op, r, error);
 	if (!rc)
 		rc = krdma_op_region(op, r, error);
-	if (!rc && (op->flags & KRDMA_OP_BUFFER))
+	if (!rc && (op->flags & KRDMA_OPF_BUFFER))
 		rc = krdma_op_buffer(op, r, error);
 	if (rc)
 		return rc;
@@ -245,7 +246,7 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 				KRDMA_OP_PIN_MAX);
 	}
 	r->any_time = !op->timeout_ns;
-	r->after = op->flags & KRDMA_OP_AFTER;
+	r->after = op->flags & KRDMA_OPF_AFTER;
 	x->opcode = op->opcode;
 	x->local.fills = krdma_opcode_fills(op->opcode);
 	krdma_transfer_flags(x, op->flags);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Digests of the peer: KRDMA_OP_DIGEST, and operations with KRDMA_OP_VERIFY when their bytes have
+ * Digests of the peer: KRDMA_OP_DIGEST, and operations with KRDMA_OPF_VERIFY when their bytes have
  * arrived. They are on region->digests, and one request of a region is under way at a time, piece
  * after piece, each with the value that the one before came to. What an operation moved is
  * compared: if it differs it is moved again, once.

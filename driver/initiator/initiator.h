@@ -246,26 +246,26 @@ static inline u32 krdma_opcode_right(u8 opcode)
 
 /**
  * krdma_flags_right - the rights that flags of an operation need beside its own
- * @flags: KRDMA_OP_*
+ * @flags: KRDMA_OPF_*
  *
  * Return: KRDMA_RIGHT_*
  */
 static inline u32 krdma_flags_right(u32 flags)
 {
-	return (flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED) ? KRDMA_RIGHT_READ : 0) |
+	return (flags & (KRDMA_OPF_VERIFY | KRDMA_OPF_PLACED) ? KRDMA_RIGHT_READ : 0) |
 	       (flags & KRDMA_OP_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 /**
  * krdma_transfer_flags - how a transfer is done
  * @x: transfer with ->opcode
- * @flags: KRDMA_OP_*, checked; those of local memory and of order are not looked at
+ * @flags: KRDMA_OPF_*, checked; those of local memory and of order are not looked at
  */
 static inline void krdma_transfer_flags(struct krdma_transfer *x, u32 flags)
 {
-	x->verify = flags & KRDMA_OP_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
-	x->unplaced = flags & KRDMA_OP_UNPLACED;
-	x->placed = flags & KRDMA_OP_PLACED;
+	x->verify = flags & KRDMA_OPF_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
+	x->unplaced = flags & KRDMA_OPF_UNPLACED;
+	x->placed = flags & KRDMA_OPF_PLACED;
 	x->message = x->opcode == KRDMA_OP_SEND || (flags & KRDMA_OP_MESSAGE) ?
 			     KRDMA_MESSAGE_STATE_WANTED :
 			     KRDMA_MESSAGE_STATE_NONE;

@@ -11,7 +11,7 @@
  * before the end of a page ends there: siw as the target responds to short ones that go
  * over it with wrong bytes (siw_try_1seg).
  *
- * Elsewhere such a READ is behind WRITEs that ask for it (KRDMA_OP_PLACED), into memory
+ * Elsewhere such a READ is behind WRITEs that ask for it (KRDMA_OPF_PLACED), into memory
  * that needs no key. It proves all before it: an adapter executes what comes on a queue
  * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
  *

@@ -159,7 +159,7 @@ TEST_F(atomic, refused)
 			     "to an address with %u left", i);
 	}
 	op = add(0, memory, 1);
-	op.flags = KRDMA_OP_BUFFER;
+	op.flags = KRDMA_OPF_BUFFER;
 	op.buffer = buffer;
 	op.addr = 4;
 	EXPECT_FAILS(fd, one(op), -EINVAL, "multiple of 8", "at 4 in a buffer");
@@ -173,11 +173,11 @@ TEST_F(atomic, refused)
 			EXPECT_FAILS(fd, one(op), -EINVAL, NULL, "%u bytes", i);
 	}
 	op = add(0, &vec, 1);
-	op.flags = KRDMA_OP_VECTOR;
+	op.flags = KRDMA_OPF_VECTOR;
 	op.naddr = 1;
 	EXPECT_FAILS(fd, one(op), -EINVAL, "8 bytes", "to a vector");
 	op = add(0, memory, 1);
-	op.flags = KRDMA_OP_RANGES;
+	op.flags = KRDMA_OPF_RANGES;
 	op.offset = (uintptr_t)&vec;
 	op.nranges = 1;
 	EXPECT_FAILS(fd, one(op), -EINVAL, "8 bytes", "to ranges");
@@ -209,7 +209,7 @@ TEST_F(atomic, async)
 	/* Each after the one before: so each finds what that has left. */
 	for (i = 0; i < DEPTH; i++) {
 		ops[i] = add(128, &memory[i], 1);
-		ops[i].flags = KRDMA_OP_AFTER | (i % 2 ? KRDMA_OP_BUFFER : 0);
+		ops[i].flags = KRDMA_OPF_AFTER | (i % 2 ? KRDMA_OPF_BUFFER : 0);
 		ops[i].buffer = i % 2 ? buffer : 0;
 		if (i % 2)
 			ops[i].addr = i * sizeof(*memory);

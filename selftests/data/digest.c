@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Digests: KRDMA_OP_DIGEST beside a CRC32C computed here, and KRDMA_OP_VERIFY. On a
+ * Digests: KRDMA_OP_DIGEST beside a CRC32C computed here, and KRDMA_OPF_VERIFY. On a
  * kernel with fault injection bits are flipped between the wire and the check, on either
  * node: each has to be found.
  *
@@ -117,7 +117,7 @@ TEST_F(digest, doors)
 	__u32 want;
 	int rc;
 
-	op.flags = KRDMA_OP_RANGES;
+	op.flags = KRDMA_OPF_RANGES;
 	op.nranges = KST_ARRAY_SIZE(ranges);
 	rc = one(op);
 	memcpy(back + 4096, memory + 5000, 3000);
@@ -127,7 +127,7 @@ TEST_F(digest, doors)
 	EXPECT_THAT(!rc && numbers[0] == want, "ranges count as one after the other (%d)", rc);
 	want = crc32c(memory + 30, 5000);
 	op = digest_op(region, 30, 5000, &numbers[0]);
-	op.flags = KRDMA_OP_BUFFER;
+	op.flags = KRDMA_OPF_BUFFER;
 	op.buffer = buffer;
 	op.addr = 64;
 	rc = one(op);
@@ -173,7 +173,7 @@ TEST_F(digest, refused)
 	op.addr += 4;
 	EXPECT_FAILS(fd, one(op), -EINVAL, "multiple of 8", "not to a multiple of 8");
 	op = digest_op(region, 0, 8, numbers);
-	op.flags = KRDMA_OP_VERIFY;
+	op.flags = KRDMA_OPF_VERIFY;
 	EXPECT_FAILS(fd, one(op), -EINVAL, "verified", "a digest that is verified");
 }
 
@@ -187,7 +187,7 @@ TEST_F(digest, no_right)
 	EXPECT_FAILS(fd, one(digest_op(region_wo, 0, 1, &number)), -EACCES, "reading",
 		     "a digest without the right to read");
 	op = kst_op(KRDMA_OP_WRITE, region_wo, 0, memory, 8);
-	op.flags = KRDMA_OP_VERIFY;
+	op.flags = KRDMA_OPF_VERIFY;
 	EXPECT_FAILS(fd, one(op), -EACCES, "reading", "verifying without it");
 }
 
@@ -209,7 +209,7 @@ static int verified(int opcode, __u64 offset, void *at, __u64 length)
 {
 	struct krdma_op op = kst_op(opcode, region, offset, at, length);
 
-	op.flags = KRDMA_OP_VERIFY;
+	op.flags = KRDMA_OPF_VERIFY;
 	return one(op);
 }
 
@@ -231,11 +231,11 @@ TEST_F(digest, verify)
 	rc = verified(KRDMA_OP_READ, 123, back, 5 << 20);
 	EXPECT_THAT(!rc && !memcmp(back, memory, 5 << 20), "a READ that is verified (%d)", rc);
 	op = kst_op(KRDMA_OP_WRITE, region, 777, pieces, 80004);
-	op.flags = KRDMA_OP_VERIFY | KRDMA_OP_VECTOR;
+	op.flags = KRDMA_OPF_VERIFY | KRDMA_OPF_VECTOR;
 	op.naddr = KST_ARRAY_SIZE(pieces);
 	EXPECT_IS(0, one(op), "pieces that are verified");
 	op = kst_op(KRDMA_OP_READ, region, 777, NULL, 80004);
-	op.flags = KRDMA_OP_VERIFY | KRDMA_OP_BUFFER;
+	op.flags = KRDMA_OPF_VERIFY | KRDMA_OPF_BUFFER;
 	op.buffer = buffer;
 	op.addr = 3;
 	rc = one(op);
@@ -249,11 +249,11 @@ TEST_F(digest, verify)
 	found = counter("mismatches");
 	kst_fill(memory, 0, 16, 40);
 	op = kst_op(KRDMA_OP_WRITE, region, (uintptr_t)same, memory, 16);
-	op.flags = KRDMA_OP_VERIFY | KRDMA_OP_RANGES;
+	op.flags = KRDMA_OPF_VERIFY | KRDMA_OPF_RANGES;
 	op.nranges = KST_ARRAY_SIZE(same);
 	EXPECT_FAILS(fd, one(op), -EILSEQ, "differ", "two ranges that are one");
 	EXPECT_THAT(counter("mismatches") - found == 2, "it is moved twice");
-	op.flags &= ~KRDMA_OP_VERIFY;
+	op.flags &= ~KRDMA_OPF_VERIFY;
 	EXPECT_IS(0, one(op), "which an operation without VERIFY does not find");
 }
 
@@ -278,7 +278,7 @@ TEST_F(digest, ends)
 			ops[i] = digest_op(id, i * 1000, 8 << 20, &numbers[i]);
 			if (i % 2) {
 				ops[i] = kst_op(KRDMA_OP_WRITE, id, 4096 * i, memory, 100000);
-				ops[i].flags = KRDMA_OP_VERIFY;
+				ops[i].flags = KRDMA_OPF_VERIFY;
 			}
 			ops[i].timeout_ns = round % 4 == 3 ? (i + 1) * 1000000 : KST_TIMEOUT_NS;
 		}

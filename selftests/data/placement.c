@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Placement: with a wire that is slow, and loses some, a WRITE that has ended is in the
- * peer's memory, looked at past that wire. With KRDMA_OP_UNPLACED it is not, where a
- * completion tells less (iWARP); it comes later. KRDMA_OP_PLACED has a READ behind it anywhere.
+ * peer's memory, looked at past that wire. With KRDMA_OPF_UNPLACED it is not, where a
+ * completion tells less (iWARP); it comes later. KRDMA_OPF_PLACED has a READ behind it anywhere.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -98,8 +98,8 @@ static unsigned int rounds(unsigned int flags)
 TEST_F(placement, reads)
 {
 	EXPECT_THAT(reads(0) == differs, "a WRITE has %s READ behind it", differs ? "a" : "no");
-	EXPECT_THAT(reads(KRDMA_OP_PLACED) == 1, "one that is to be placed has");
-	EXPECT_THAT(!reads(KRDMA_OP_UNPLACED), "one that is unplaced has not");
+	EXPECT_THAT(reads(KRDMA_OPF_PLACED) == 1, "one that is to be placed has");
+	EXPECT_THAT(!reads(KRDMA_OPF_UNPLACED), "one that is unplaced has not");
 }
 
 TEST_F(placement, rights)
@@ -111,7 +111,7 @@ TEST_F(placement, rights)
 		SKIP(return, "on iWARP there is no region to be written only");
 	ASSERT_NOT(kst_open_region(fd, session, "placement", KRDMA_RIGHT_WRITE, &op.region, NULL),
 		   "a region to be written only: %s", kst_last_error(fd, NULL));
-	op.flags = KRDMA_OP_PLACED;
+	op.flags = KRDMA_OPF_PLACED;
 	EXPECT_FAILS(fd, kst_submit(fd, &op, &comp, 1, NULL), -EACCES, NULL,
 		     "none can be had without the right to read");
 	kst_destroy(fd, op.region);
@@ -127,11 +127,11 @@ TEST_F(placement, slow)
 	early = rounds(0);
 	EXPECT_THAT(early == ROUNDS, "of %d WRITEs that have ended %u are in the peer's memory",
 		    ROUNDS, early);
-	early = rounds(KRDMA_OP_UNPLACED);
+	early = rounds(KRDMA_OPF_UNPLACED);
 	EXPECT_THAT(differs ? early < ROUNDS : early == ROUNDS,
 		    "of %d that are unplaced %u are, on %s", ROUNDS, early,
 		    differs ? "iWARP" : "a transport that acknowledges");
-	early = rounds(KRDMA_OP_PLACED);
+	early = rounds(KRDMA_OPF_PLACED);
 	EXPECT_THAT(early == ROUNDS, "of %d that are to be placed %u are", ROUNDS, early);
 	EXPECT_IS(0, system(FAST), "the wire stays slow");
 }

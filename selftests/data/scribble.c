@@ -176,7 +176,7 @@ static bool move(enum krdma_opcode opcode, unsigned int thread, uint64_t slot)
 {
 	struct krdma_op op = {
 		.opcode = opcode,
-		.flags = KRDMA_OP_BUFFER,
+		.flags = KRDMA_OPF_BUFFER,
 		.region = region.id,
 		.buffer = buffer,
 		.offset = slot * bytes,

@@ -1024,13 +1024,13 @@ static void any_op(struct file *f, struct krdma_op *op, struct area *area, unsig
 	op->timeout_ns = any_timeout();
 	shape = byte();
 	if (shape & 1)
-		op->flags |= KRDMA_OP_AFTER;
+		op->flags |= KRDMA_OPF_AFTER;
 	if ((shape & 6) == 6 && op->opcode == KRDMA_OP_READ)
-		op->flags |= KRDMA_OP_VERIFY;
+		op->flags |= KRDMA_OPF_VERIFY;
 	if (op->opcode == KRDMA_OP_WRITE)
 		op->flags |= (shape & 14) == 14 ? KRDMA_OP_MESSAGE :
-			     (shape & 14) == 12 ? KRDMA_OP_UNPLACED :
-			     (shape & 14) == 10 ? KRDMA_OP_VERIFY :
+			     (shape & 14) == 12 ? KRDMA_OPF_UNPLACED :
+			     (shape & 14) == 10 ? KRDMA_OPF_VERIFY :
 						  0;
 	switch (op->opcode) {
 	case KRDMA_OP_SEND:
@@ -1046,16 +1046,16 @@ static void any_op(struct file *f, struct krdma_op *op, struct area *area, unsig
 		break;
 	}
 	if ((shape & 0x70) == 0x70) {
-		op->flags |= KRDMA_OP_BUFFER;
+		op->flags |= KRDMA_OPF_BUFFER;
 		op->buffer = any_id(f, KIND_BUFFER);
 		op->addr = byte() * 64;
 	}
 	if ((shape & 0x70) == 0x60) {
-		op->flags |= KRDMA_OP_VECTOR;
+		op->flags |= KRDMA_OPF_VECTOR;
 		op->naddr = any_vector(area->vecs[2 * i], true, op->length);
 	}
 	if ((shape & 0x70) == 0x50) {
-		op->flags |= KRDMA_OP_RANGES;
+		op->flags |= KRDMA_OPF_RANGES;
 		op->nranges = any_vector(area->vecs[2 * i + 1], false, op->length);
 	}
 	for (; changes; changes--) {
@@ -1063,13 +1063,13 @@ static void any_op(struct file *f, struct krdma_op *op, struct area *area, unsig
 
 		*at = byte() & 1 ? *at ^ 1U << byte() % 32 : any_word();
 	}
-	if (!(op->flags & KRDMA_OP_BUFFER))
-		op->addr = op->flags & KRDMA_OP_VECTOR && shape & 0x80 ?
+	if (!(op->flags & KRDMA_OPF_BUFFER))
+		op->addr = op->flags & KRDMA_OPF_VECTOR && shape & 0x80 ?
 				   (uintptr_t)area->vecs[2 * i] :
 				   any_pointer();
-	else if (op->flags & KRDMA_OP_VECTOR)
+	else if (op->flags & KRDMA_OPF_VECTOR)
 		op->addr = (uintptr_t)area->vecs[2 * i];
-	if (op->flags & KRDMA_OP_RANGES)
+	if (op->flags & KRDMA_OPF_RANGES)
 		op->offset = shape & 0x80 ? (uintptr_t)area->vecs[2 * i + 1] : any_pointer();
 	/* There may be nobody who makes room: that must not take long. */
 	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OP_MESSAGE) {
@@ -1198,7 +1198,7 @@ static void step_uring_op(void)
 		return;
 	f = who_has(f, KIND_REGION);
 	any_op(f, &op, areas[0], ring_flying % BATCH_MAX);
-	if (from_fixed && !(op.flags & (KRDMA_OP_BUFFER | KRDMA_OP_VECTOR)))
+	if (from_fixed && !(op.flags & (KRDMA_OPF_BUFFER | KRDMA_OPF_VECTOR)))
 		op.addr = (uintptr_t)fixed + byte() * 256;
 	if (have_short_ring && rarely(4)) {
 		/* An SQE of 64 bytes has no room for an operation: it is refused at once. */

@@ -248,7 +248,7 @@ static int by_buffer(int fd, int opcode, __u32 region, __u32 buffer)
 	struct krdma_completion comp = { .status = -ENODATA };
 	int rc;
 
-	op.flags = KRDMA_OP_BUFFER;
+	op.flags = KRDMA_OPF_BUFFER;
 	op.buffer = buffer;
 	rc = kst_submit(fd, &op, &comp, 1, NULL);
 	return rc ? rc : comp.status;

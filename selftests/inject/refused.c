@@ -426,7 +426,7 @@ int main(int argc, char **argv)
 	one(KRDMA_OP_WRITE);
 	one(KRDMA_OP_READ);
 	chain(0);
-	chain(KRDMA_OP_PLACED);
+	chain(KRDMA_OPF_PLACED);
 	work_requests();
 	messages();
 	if (siw)

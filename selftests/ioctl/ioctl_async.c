@@ -175,7 +175,7 @@ TEST_F(async, turns)
 		   kst_last_error(fd, NULL));
 	for (i = 0; i < OPS; i++) {
 		ops[i] = op_of(KRDMA_OP_WRITE, 0, 0, 0, LONG);
-		ops[i].flags |= KRDMA_OP_BUFFER;
+		ops[i].flags |= KRDMA_OPF_BUFFER;
 		ops[i].buffer = buffer;
 		ops[i].addr = 0;
 	}
@@ -368,7 +368,7 @@ static bool shaped(bool by_buffer)
 	for (i = 0; i < BYTES; i++)
 		memory[i] = any(256);
 	op = op_of(KRDMA_OP_WRITE, 1, (uintptr_t)ranges.vec, 0, length);
-	op.flags = KRDMA_OP_VECTOR | KRDMA_OP_RANGES | (by_buffer ? KRDMA_OP_BUFFER : 0);
+	op.flags = KRDMA_OPF_VECTOR | KRDMA_OPF_RANGES | (by_buffer ? KRDMA_OPF_BUFFER : 0);
 	op.nranges = ranges.n;
 	op.buffer = by_buffer ? buffer : 0;
 	op.addr = (uintptr_t)vec;
@@ -416,10 +416,10 @@ static void try_vector(struct __test_metadata *_metadata, int want, const char *
 	struct krdma_completion comp;
 
 	if (nranges) {
-		op.flags = KRDMA_OP_RANGES;
+		op.flags = KRDMA_OPF_RANGES;
 		op.offset = (uintptr_t)vec;
 	} else {
-		op.flags = KRDMA_OP_VECTOR;
+		op.flags = KRDMA_OPF_VECTOR;
 		op.addr = (uintptr_t)vec;
 	}
 	op.naddr = naddr;
@@ -449,7 +449,7 @@ TEST_F(async, vectors)
 	try_vector(_metadata, -EINVAL, "malformed", 2, 0, empty, 30, "a piece without bytes");
 	try_vector(_metadata, -EINVAL, "1024", 1025, 0, two, 30, "more pieces than may be");
 	op = op_of(KRDMA_OP_WRITE, 1, 0, 0, 10);
-	op.flags = KRDMA_OP_VECTOR;
+	op.flags = KRDMA_OPF_VECTOR;
 	EXPECT_FAILS(fd, kst_submit(fd, &op, (struct krdma_completion[1]){}, 1, NULL), -EINVAL,
 		     "1024", "a vector of none");
 	try_vector(_metadata, -EFAULT, "vector", 2, 0, NULL, 30, "a vector that is not there");
@@ -474,8 +474,8 @@ TEST_F(async, order)
 		ops[1] = op_of(KRDMA_OP_WRITE, 1, BYTES / 2 - KST_PAGE, BYTES / 2, KST_PAGE);
 		ops[2] = op_of(KRDMA_OP_READ, 2, BYTES / 2 - KST_PAGE, BYTES / 2 + 2 * KST_PAGE,
 			       KST_PAGE);
-		ops[1].flags = KRDMA_OP_AFTER;
-		ops[2].flags = KRDMA_OP_AFTER;
+		ops[1].flags = KRDMA_OPF_AFTER;
+		ops[2].flags = KRDMA_OPF_AFTER;
 		ASSERT_NOT(kst_start(fd, ops, 3, NULL), "SUBMIT: %s", kst_last_error(fd, NULL));
 		for (n = 0; n < 3; n++)
 			if (kst_reap(fd, comps + n, 1) != 1 || comps[n].status ||
@@ -492,7 +492,7 @@ TEST_F(async, order)
 
 	ops[0] = op_of(KRDMA_OP_WRITE, 0, 0, 0, BYTES);
 	ops[1] = op_of(KRDMA_OP_WRITE, 1, 0, 0, 1);
-	ops[1].flags = KRDMA_OP_AFTER;
+	ops[1].flags = KRDMA_OPF_AFTER;
 	ops[1].timeout_ns = 1;
 	ASSERT_NOT(kst_start(fd, ops, 2, NULL), "SUBMIT: %s", kst_last_error(fd, NULL));
 	for (n = 0; n < 2; n++)
@@ -502,7 +502,7 @@ TEST_F(async, order)
 
 	for (i = 0; i < 3; i++) {
 		ops[i] = op_of(KRDMA_OP_WRITE, i, 0, 0, i ? 1 : BYTES);
-		ops[i].flags = i ? KRDMA_OP_AFTER : 0;
+		ops[i].flags = i ? KRDMA_OPF_AFTER : 0;
 	}
 	ASSERT_NOT(kst_start(fd, ops, 3, NULL), "SUBMIT: %s", kst_last_error(fd, NULL));
 	EXPECT_IS(1, kst_cancel(fd, 1, 0), "an operation that waits for its turn can be cancelled");
@@ -587,7 +587,7 @@ TEST_F(async, close)
 			ops[i] = op_of(i & 1 ? KRDMA_OP_READ : KRDMA_OP_WRITE, i, 0, i * 100000,
 				       100000);
 			ops[i].region = r;
-			ops[i].flags = i % 8 == 7 ? KRDMA_OP_AFTER : 0;
+			ops[i].flags = i % 8 == 7 ? KRDMA_OPF_AFTER : 0;
 		}
 		ASSERT_NOT(kst_start(file, ops, OPS, NULL), "SUBMIT: %s",
 			   kst_last_error(file, NULL));

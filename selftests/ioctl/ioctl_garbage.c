@@ -162,7 +162,7 @@ static void garbage_op(struct krdma_op *op)
 	*op = (struct krdma_op){
 		.opcode = chance(90) ? KRDMA_OP_READ + any() % 2 : any(),
 		.flags = chance(80) ? 0 :
-			 chance(80) ? KRDMA_OP_BUFFER :
+			 chance(80) ? KRDMA_OPF_BUFFER :
 				      any(),
 		.region = chance(80) ? region : any_id(),
 		.offset = chance(80) ? any() % KST_PAGE : any_length(),
@@ -170,12 +170,12 @@ static void garbage_op(struct krdma_op *op)
 		.addr = any_pointer(),
 		.timeout_ns = chance(50) ? 0 : any_length(),
 	};
-	if (op->flags & KRDMA_OP_BUFFER || chance(5))
+	if (op->flags & KRDMA_OPF_BUFFER || chance(5))
 		op->buffer = any_id();
 	if (chance(5))
 		op->naddr = any_word();
 	if (chance(10))
-		op->flags |= KRDMA_OP_VERIFY;
+		op->flags |= KRDMA_OPF_VERIFY;
 	/* A message, to somebody who never reads. */
 	if (chance(10)) {
 		op->opcode = KRDMA_OP_SEND;

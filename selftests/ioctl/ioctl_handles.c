@@ -59,7 +59,7 @@ static int move(int file, __u32 region, __u32 id)
 {
 	struct krdma_op op = {
 		.opcode = KRDMA_OP_READ,
-		.flags = id ? KRDMA_OP_BUFFER : 0,
+		.flags = id ? KRDMA_OPF_BUFFER : 0,
 		.region = region,
 		.length = 8,
 		.addr = id ? 0 : (uintptr_t)memory,
@@ -499,7 +499,7 @@ static volatile bool race_over;
 /* Makes and destroys, while others destroy and use the same ids. */
 static void *racer(void *arg)
 {
-	struct krdma_op op = { .opcode = KRDMA_OP_READ, .flags = KRDMA_OP_BUFFER, .length = 1 };
+	struct krdma_op op = { .opcode = KRDMA_OP_READ, .flags = KRDMA_OPF_BUFFER, .length = 1 };
 	struct krdma_completion comp;
 	unsigned int i, *made = arg;
 	__u32 id, session;

@@ -101,7 +101,7 @@ static bool job_start(struct job *job, int file, int opcode, __u32 reg, void *me
 		job->file = file;
 		job->op = (struct krdma_op){
 			.opcode = opcode,
-			.flags = buffer ? KRDMA_OP_BUFFER : 0,
+			.flags = buffer ? KRDMA_OPF_BUFFER : 0,
 			.region = reg,
 			.user_data = ++number,
 			.length = BYTES,
@@ -356,7 +356,7 @@ static int child_uses(unsigned char *mem, __u32 id)
 {
 	struct krdma_op op = {
 		.opcode = KRDMA_OP_READ,
-		.flags = KRDMA_OP_BUFFER,
+		.flags = KRDMA_OPF_BUFFER,
 		.region = region,
 		.length = KST_PAGE,
 		.addr = 2 * KST_PAGE,
@@ -379,7 +379,7 @@ TEST_F(live, fork_after)
 	unsigned char *mem = kst_map(4 * KST_PAGE, RW, MAP_PRIVATE);
 	struct krdma_op op = {
 		.opcode = KRDMA_OP_WRITE,
-		.flags = KRDMA_OP_BUFFER,
+		.flags = KRDMA_OPF_BUFFER,
 		.region = region,
 		.length = KST_PAGE,
 	};
@@ -417,7 +417,7 @@ TEST_F(live, untouched)
 	unsigned char *mem = kst_map(2 * KST_PAGE, RW, MAP_PRIVATE);
 	struct krdma_op op = {
 		.opcode = KRDMA_OP_WRITE,
-		.flags = KRDMA_OP_BUFFER,
+		.flags = KRDMA_OPF_BUFFER,
 		.region = region,
 		.length = KST_PAGE + 1,
 	};

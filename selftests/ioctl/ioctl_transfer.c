@@ -99,7 +99,7 @@ static int move(int opcode, bool by_buffer, __u64 offset, size_t at, __u64 lengt
 {
 	struct krdma_op op = {
 		.opcode = opcode,
-		.flags = by_buffer ? KRDMA_OP_BUFFER : 0,
+		.flags = by_buffer ? KRDMA_OPF_BUFFER : 0,
 		.region = region,
 		.user_data = 0x1122334455667788ULL,
 		.offset = offset,
@@ -353,7 +353,7 @@ static struct krdma_op *last = &ops[2];
 		EXPECT_FAILS(fd, kst_submit(fd, ops, comps, 3, NULL), -(_errno), NULL, _what); \
 		EXPECT_THAT(kst_all(comps, 3 * sizeof(comps[0]), 0xaa), _what);                \
 	} while (0)
-#define BY_BUFFER last->flags = KRDMA_OP_BUFFER, last->buffer = buffer, last->addr = 0
+#define BY_BUFFER last->flags = KRDMA_OPF_BUFFER, last->buffer = buffer, last->addr = 0
 
 TEST_F(transfer, all_or_nothing)
 {
@@ -364,11 +364,11 @@ TEST_F(transfer, all_or_nothing)
 	BREAK("opcode 0", EOPNOTSUPP, last->opcode = 0);
 	BREAK("opcode 7", EOPNOTSUPP, last->opcode = 7);
 	BREAK("opcode 255", EOPNOTSUPP, last->opcode = 255);
-	BREAK("a flag", EOPNOTSUPP, last->flags = KRDMA_OP_UNPLACED << 1);
+	BREAK("a flag", EOPNOTSUPP, last->flags = KRDMA_OPF_UNPLACED << 1);
 	BREAK("placed and unplaced", EINVAL, last->opcode = KRDMA_OP_WRITE,
-	      last->flags |= KRDMA_OP_PLACED | KRDMA_OP_UNPLACED);
+	      last->flags |= KRDMA_OPF_PLACED | KRDMA_OPF_UNPLACED);
 	BREAK("a READ that is placed", EINVAL, last->opcode = KRDMA_OP_READ,
-	      last->flags |= KRDMA_OP_PLACED);
+	      last->flags |= KRDMA_OPF_PLACED);
 	BREAK("flag 0x8000", EOPNOTSUPP, last->flags = 0x8000);
 	BREAK("reserved0", EINVAL, last->reserved0 = 1);
 	BREAK("naddr without a vector", EINVAL, last->naddr = 1);
@@ -387,7 +387,7 @@ TEST_F(transfer, all_or_nothing)
 	BREAK("a READ not granted", EACCES, last->opcode = KRDMA_OP_READ, last->region = region_wo,
 	      last->offset = 0);
 	BREAK("a WRITE not granted", EACCES, last->region = region_ro, last->offset = 0);
-	BREAK("no buffer", ENOENT, last->flags = KRDMA_OP_BUFFER, last->addr = 0);
+	BREAK("no buffer", ENOENT, last->flags = KRDMA_OPF_BUFFER, last->addr = 0);
 	BREAK("a region for a buffer", ENOENT, BY_BUFFER, last->buffer = region);
 	BREAK("outside the buffer", ERANGE, BY_BUFFER, last->addr = MEMORY_BYTES - 49);
 	BREAK("far outside the buffer", ERANGE, BY_BUFFER, last->addr = 1ULL << 63);
@@ -547,7 +547,7 @@ TEST_F(transfer, deadlines)
 	ops[0].timeout_ns = 300000000000ULL;
 	rc = kst_submit(fd, ops, comps, 1, NULL);
 	EXPECT_IS(0, rc ? rc : comps[0].status, "300 s are not");
-	ops[0].flags = KRDMA_OP_BUFFER;
+	ops[0].flags = KRDMA_OPF_BUFFER;
 	ops[0].buffer = buffer;
 	ops[0].addr = 0;
 	ops[0].timeout_ns = ~0ULL;

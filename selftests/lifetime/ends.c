@@ -240,7 +240,7 @@ static struct krdma_op *choose(enum front front)
 		     place_of(i) + places[i].at, length);
 	op->user_data = ++number << 8 | i;
 	if (front != RING && any(2)) {
-		op->flags |= KRDMA_OP_BUFFER;
+		op->flags |= KRDMA_OPF_BUFFER;
 		op->buffer = buffer;
 		op->addr = i * PLACE + places[i].at;
 	}
@@ -250,14 +250,14 @@ static struct krdma_op *choose(enum front front)
 			n = k < RANGES - 1 ? op->length / RANGES : length;
 			places[i].ranges[k] = (struct krdma_vec){ offset, n };
 		}
-		op->flags |= KRDMA_OP_RANGES;
+		op->flags |= KRDMA_OPF_RANGES;
 		op->nranges = RANGES;
 		op->offset = (uintptr_t)places[i].ranges;
 	}
 	if (!any(8))
-		op->flags |= KRDMA_OP_AFTER;
+		op->flags |= KRDMA_OPF_AFTER;
 	if (!any(8))
-		op->flags |= KRDMA_OP_VERIFY;
+		op->flags |= KRDMA_OPF_VERIFY;
 	if (!any(8))
 		op->timeout_ns = 1 + any(3000000);
 	else if (front == RING && !ring_cancels)

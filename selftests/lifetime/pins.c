@@ -2,7 +2,7 @@
 /*
  * Memory that is pinned for an operation which the peer keeps waiting: for seconds at most,
  * or it is accounted as a buffer is. Messages that nobody reads make the others wait, as
- * these have KRDMA_OP_AFTER.
+ * these have KRDMA_OPF_AFTER.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -87,7 +87,7 @@ static struct krdma_op waiting(const struct file *f, void *addr, __u64 length, _
 {
 	struct krdma_op op = kst_op(KRDMA_OP_WRITE, f->region, 0, addr, length);
 
-	op.flags = KRDMA_OP_AFTER;
+	op.flags = KRDMA_OPF_AFTER;
 	op.timeout_ns = timeout;
 	op.user_data = TRIED;
 	return op;
@@ -254,7 +254,7 @@ TEST_F(pins, batch)
 		   kst_last_error(first.fd, NULL));
 	pair[0] = waiting(&first, memory, PAGES * KST_PAGE, SECOND);
 	pair[1] = waiting(&first, NULL, KST_PAGE, KST_TIMEOUT_NS);
-	pair[1].flags |= KRDMA_OP_BUFFER;
+	pair[1].flags |= KRDMA_OPF_BUFFER;
 	pair[1].buffer = buffer;
 	ASSERT_NOT(pthread_create(&thread, NULL, submit_pair, NULL), "no thread");
 	/* The buffer's page, when it has ended; both, before. */
@@ -321,7 +321,7 @@ static int take(const struct file *f, unsigned long pages)
 			left -= vec[n].length;
 		}
 		op = waiting(f, vec, 0, 5 * SECOND);
-		op.flags |= KRDMA_OP_VECTOR | KRDMA_OP_RANGES;
+		op.flags |= KRDMA_OPF_VECTOR | KRDMA_OPF_RANGES;
 		op.naddr = op.nranges = n;
 		op.offset = (uintptr_t)range;
 		for (unsigned int i = 0; i < n; i++)

@@ -185,7 +185,7 @@ TEST_F(message, refused)
 	op.offset = 8;
 	refused(_metadata, &op, -EINVAL, "offset", "an offset");
 	op = good;
-	op.flags = KRDMA_OP_VERIFY;
+	op.flags = KRDMA_OPF_VERIFY;
 	refused(_metadata, &op, -EINVAL, "message", "to verify a message");
 	op = good;
 	op.compare = 1;
@@ -258,7 +258,7 @@ TEST_F(message, doors)
 	EXPECT_THAT(good == 64 && received(64), "64 in a call");
 
 	ops[0] = message(memory + 40, 3000);
-	ops[0].flags = KRDMA_OP_BUFFER;
+	ops[0].flags = KRDMA_OPF_BUFFER;
 	ops[0].buffer = buffer;
 	ops[0].addr = 40;
 	EXPECT_THAT(!one(&ops[0]) && received(1), "from a buffer");
@@ -269,7 +269,7 @@ TEST_F(message, doors)
 	pieces[1] = (struct krdma_vec){ (uintptr_t)memory + 10000, 2995 };
 	pieces[2] = (struct krdma_vec){ (uintptr_t)memory + 3000, 1 };
 	memset(memory + 5, 0xee, 2995);
-	ops[0].flags = KRDMA_OP_VECTOR;
+	ops[0].flags = KRDMA_OPF_VECTOR;
 	ops[0].naddr = 3;
 	ops[0].addr = (uintptr_t)pieces;
 	EXPECT_THAT(!one(&ops[0]) && received(1), "in pieces");
@@ -300,7 +300,7 @@ TEST_F(message, uring)
 /* Node B looks at the memory as soon as it has the message. */
 TEST_F(message, written)
 {
-	static const unsigned int flags[] = { 0, KRDMA_OP_UNPLACED, KRDMA_OP_VERIFY };
+	static const unsigned int flags[] = { 0, KRDMA_OPF_UNPLACED, KRDMA_OPF_VERIFY };
 	static const char *const names[] = { "", ", unplaced", ", verified" };
 	struct krdma_completion comps[KST_MESSAGE_SLOTS];
 	struct krdma_op ops[KST_MESSAGE_SLOTS];
@@ -313,8 +313,8 @@ TEST_F(message, written)
 			for (i = 0; i < KST_MESSAGE_SLOTS; i++) {
 				ops[i] = message_write(memory + i * KST_MESSAGE_BYTES, flags[k]);
 				/* Verified messages are reported in the order in which they end. */
-				if (flags[k] & KRDMA_OP_VERIFY)
-					ops[i].flags |= KRDMA_OP_AFTER;
+				if (flags[k] & KRDMA_OPF_VERIFY)
+					ops[i].flags |= KRDMA_OPF_AFTER;
 			}
 			rc = kst_submit(fd, ops, comps, KST_MESSAGE_SLOTS, NULL);
 			for (i = 0; !rc && i < KST_MESSAGE_SLOTS; i++)

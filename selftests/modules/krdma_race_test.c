@@ -296,7 +296,7 @@ static int racer_io(struct racer *r, enum krdma_opcode op, u64 offset, u64 lengt
 		.done = racer_done,
 	};
 	if (op == KRDMA_OP_READ || op == KRDMA_OP_WRITE)
-		r->io.flags = below(r, 4) ? 0 : KRDMA_OP_VERIFY;
+		r->io.flags = below(r, 4) ? 0 : KRDMA_OPF_VERIFY;
 	reinit_completion(&r->io_done);
 	down_read(&world.lock);
 	if (!world.region) {

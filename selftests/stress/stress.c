@@ -444,7 +444,7 @@ static int read_still(struct thread *t)
 	int rc;
 
 	if (below(t, 4) == 0)
-		op.flags |= KRDMA_OP_VERIFY;
+		op.flags |= KRDMA_OPF_VERIFY;
 	memset(t->back, GUARD, PLACE_BYTES + 64);
 	rc = submit_one(&op);
 	if (!rc) {
@@ -470,7 +470,7 @@ static int write_and_read(struct thread *t)
 	kst_fill(t->out, n, length, n);
 	op = an_op(KRDMA_OP_WRITE, at, t->out, length);
 	if (below(t, 4) == 0)
-		op.flags |= below(t, 2) ? KRDMA_OP_VERIFY : KRDMA_OP_PLACED;
+		op.flags |= below(t, 2) ? KRDMA_OPF_VERIFY : KRDMA_OPF_PLACED;
 	rc = submit_one(&op);
 	if (rc)
 		return rc;
@@ -496,12 +496,12 @@ static struct krdma_op stray_op(struct thread *t)
 				   w->map + at, length);
 
 	if (below(t, 2)) {
-		op.flags |= KRDMA_OP_BUFFER;
+		op.flags |= KRDMA_OPF_BUFFER;
 		op.buffer = w->buffer;
 		op.addr = at;
 	}
 	if (below(t, 8) == 0)
-		op.flags |= KRDMA_OP_AFTER;
+		op.flags |= KRDMA_OPF_AFTER;
 	if (below(t, 8) == 0)
 		op.timeout_ns = 1 + below(t, 2000000);
 	op.user_data = 1 + below(t, 4);
@@ -965,7 +965,7 @@ static int try_world(struct thread *t)
 	if (rc)
 		return rc;
 	op = an_op(KRDMA_OP_WRITE, ANY_AT, NULL, PLACE_BYTES);
-	op.flags = KRDMA_OP_BUFFER;
+	op.flags = KRDMA_OPF_BUFFER;
 	op.buffer = w->buffer;
 	return submit_one(&op);
 }

@@ -163,7 +163,7 @@ TEST_F(uring, fixed)
 	EXPECT_FAILS(fd, one(&op, true), -EFAULT, "buffer of io_uring",
 		     "outside the registered buffer");
 	op = op_of(KRDMA_OP_WRITE, 0, 0, 10);
-	op.flags = KRDMA_OP_BUFFER;
+	op.flags = KRDMA_OPF_BUFFER;
 	op.addr = 0;
 	op.buffer = buffer;
 	EXPECT_FAILS(fd, one(&op, true), -EOPNOTSUPP, "buffer of io_uring",
@@ -180,7 +180,7 @@ TEST_F(uring, refused)
 	struct krdma_op op;
 
 	op = op_of(KRDMA_OP_WRITE, 0, 0, 15);
-	op.flags = KRDMA_OP_VECTOR;
+	op.flags = KRDMA_OPF_VECTOR;
 	op.naddr = 2;
 	op.addr = (uintptr_t)vec;
 	EXPECT_IS(15, one(&op, false), "a vector");
@@ -261,10 +261,10 @@ TEST_F(uring, flags)
 	op = op_of(KRDMA_OP_WRITE, 0, 0, BYTES / 2);
 	prep(&op, 0, true);
 	op = op_of(KRDMA_OP_WRITE, 0, BYTES / 2, KST_PAGE);
-	op.flags = KRDMA_OP_AFTER;
+	op.flags = KRDMA_OPF_AFTER;
 	prep(&op, 1, true);
 	EXPECT_THAT(!finish(2) && kst_peer_has("uring", 0, KST_PAGE, 82),
-		    "one with KRDMA_OP_AFTER is done behind the others");
+		    "one with KRDMA_OPF_AFTER is done behind the others");
 
 	kst_fill(memory, 0, BYTES / 2, 80);
 	kst_fill(memory + BYTES / 2, 0, KST_PAGE, 81);
@@ -349,7 +349,7 @@ TEST_F(uring, longest)
 
 	for (fixed = 0; fixed < 2; fixed++) {
 		if (!fixed) {
-			op.flags = KRDMA_OP_BUFFER;
+			op.flags = KRDMA_OPF_BUFFER;
 			op.addr = 0;
 			op.buffer = buffer;
 		} else {

@@ -102,14 +102,14 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_RDMA     (1ULL << 0)  /* READ and WRITE */
 #define KRDMA_FEATURE_ASYNC    (1ULL << 1)  /* KRDMA_SUBMIT_ASYNC, read, poll, KRDMA_IOC_EVENTFD */
 #define KRDMA_FEATURE_URING    (1ULL << 2)  /* KRDMA_URING_OP; the kernel has io_uring */
-#define KRDMA_FEATURE_VECTORS  (1ULL << 3)  /* KRDMA_OP_VECTOR, KRDMA_OP_RANGES */
-#define KRDMA_FEATURE_AFTER    (1ULL << 4)  /* KRDMA_OP_AFTER */
+#define KRDMA_FEATURE_VECTORS  (1ULL << 3)  /* KRDMA_OPF_VECTOR, KRDMA_OPF_RANGES */
+#define KRDMA_FEATURE_AFTER    (1ULL << 4)  /* KRDMA_OPF_AFTER */
 #define KRDMA_FEATURE_CANCEL   (1ULL << 5)  /* closing a ring cancels its operations, see below */
 #define KRDMA_FEATURE_ATOMIC   (1ULL << 6)  /* KRDMA_OP_FETCH_ADD, KRDMA_OP_CMP_SWAP */
-#define KRDMA_FEATURE_DIGEST   (1ULL << 7)  /* KRDMA_OP_DIGEST, KRDMA_OP_VERIFY */
-#define KRDMA_FEATURE_UNPLACED (1ULL << 8)  /* KRDMA_OP_UNPLACED */
+#define KRDMA_FEATURE_DIGEST   (1ULL << 7)  /* KRDMA_OP_DIGEST, KRDMA_OPF_VERIFY */
+#define KRDMA_FEATURE_UNPLACED (1ULL << 8)  /* KRDMA_OPF_UNPLACED */
 #define KRDMA_FEATURE_MESSAGES (1ULL << 9)  /* KRDMA_OP_SEND, KRDMA_IOC_MESSAGE_QUEUE */
-#define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OP_PLACED */
+#define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OPF_PLACED */
 
 /*
  * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
@@ -504,32 +504,32 @@ enum krdma_opcode {
 };
 
 /* @addr is an offset in the buffer @buffer. */
-#define KRDMA_OP_BUFFER (1U << 0)
+#define KRDMA_OPF_BUFFER (1U << 0)
 /* Local memory is in pieces: @addr points to an array of @naddr struct krdma_vec. */
-#define KRDMA_OP_VECTOR (1U << 1)
+#define KRDMA_OPF_VECTOR (1U << 1)
 /* Several ranges of the region: @offset points to an array of @nranges struct krdma_vec. */
-#define KRDMA_OP_RANGES (1U << 2)
+#define KRDMA_OPF_RANGES (1U << 2)
 /*
  * Start when all earlier operations of this file on this region's id have ended.
  * io_uring may start commands in another order than the order of submission, if
  * one of them is drained, linked or punted to a thread.
  */
-#define KRDMA_OP_AFTER (1U << 3)
+#define KRDMA_OPF_AFTER (1U << 3)
 /*
  * For READ and WRITE: when the bytes have arrived, compare their CRC32C at both ends. If
  * the values differ, move the bytes once more; if they differ again, end with EILSEQ. Needs
  * KRDMA_RIGHT_READ. Concurrent changes of the memory show as differences.
  */
-#define KRDMA_OP_VERIFY (1U << 4)
+#define KRDMA_OPF_VERIFY (1U << 4)
 /*
  * For WRITE: the operation may end while its bytes are still on their way to the peer's
  * memory. If the path is then lost, some bytes may not arrive, and no error is reported.
  * Has an effect on iWARP only, in a session that ends with its connection
  * (KRDMA_CONNECT_FAIL_FAST): no READ is posted behind the WRITE.
  */
-#define KRDMA_OP_UNPLACED (1U << 5)
+#define KRDMA_OPF_UNPLACED (1U << 5)
 /*
- * For WRITE: when the bytes are in the peer's memory (and verified, with KRDMA_OP_VERIFY),
+ * For WRITE: when the bytes are in the peer's memory (and verified, with KRDMA_OPF_VERIFY),
  * send a message of no bytes, with @operand as its value, to the export's holder. Needs
  * KRDMA_RIGHT_MESSAGE.
  */
@@ -537,9 +537,9 @@ enum krdma_opcode {
 /*
  * For WRITE: post a READ behind it, on any transport, and end when that READ has completed:
  * every reader of the peer's memory then sees all the bytes. On iWARP this happens without
- * the flag. Needs KRDMA_RIGHT_READ; excludes KRDMA_OP_UNPLACED.
+ * the flag. Needs KRDMA_RIGHT_READ; excludes KRDMA_OPF_UNPLACED.
  */
-#define KRDMA_OP_PLACED (1U << 7)
+#define KRDMA_OPF_PLACED (1U << 7)
 
 /**
  * struct krdma_vec - a piece of local memory, or a range of a region
@@ -555,17 +555,17 @@ struct krdma_vec {
  * struct krdma_op - one operation
  * @opcode: enum krdma_opcode
  * @reserved0: must be 0
- * @flags: KRDMA_OP_*
+ * @flags: KRDMA_OPF_*
  * @region: id of the region
  * @user_data: returned in the completion
- * @offset: first byte in the region; with KRDMA_OP_RANGES a pointer; 0 for a message
+ * @offset: first byte in the region; with KRDMA_OPF_RANGES a pointer; 0 for a message
  * @length: bytes to move, at least 1; the sum of each vector. For a digest: bytes of
  *	the region. For a message: 0 to KRDMA_MESSAGE_MAX
  * @addr: local memory of the caller, or the offset in @buffer; with
- *	KRDMA_OP_VECTOR a pointer. @length bytes; 8 for a digest
- * @buffer: with KRDMA_OP_BUFFER: id of a registered buffer, else must be 0
- * @naddr: with KRDMA_OP_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
- * @nranges: with KRDMA_OP_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
+ *	KRDMA_OPF_VECTOR a pointer. @length bytes; 8 for a digest
+ * @buffer: with KRDMA_OPF_BUFFER: id of a registered buffer, else must be 0
+ * @naddr: with KRDMA_OPF_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
+ * @nranges: with KRDMA_OPF_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @timeout_ns: deadline from the start of the operation, in nanoseconds; 0 means 30
  *	seconds. At most 300 seconds if local memory is not a registered buffer; if
  *	more than 5 seconds, that memory counts against RLIMIT_MEMLOCK as a buffer's
@@ -578,13 +578,13 @@ struct krdma_vec {
  * ETIMEDOUT as soon as the posted ones have completed; the transport bounds that time
  * (Documentation/uapi.rst, "Deadlines"). When a WRITE is reported done, its bytes are
  * in the peer's memory, as far as the transport can know (Documentation/uapi.rst,
- * "Placement"; KRDMA_OP_PLACED, KRDMA_OP_UNPLACED). Operations have no order, except
- * with KRDMA_OP_AFTER. Pieces and ranges may have any alignment; bytes go through both
+ * "Placement"; KRDMA_OPF_PLACED, KRDMA_OPF_UNPLACED). Operations have no order, except
+ * with KRDMA_OPF_AFTER. Pieces and ranges may have any alignment; bytes go through both
  * in order, and the boundaries of pieces and ranges are independent. Vectors are read
  * when the operation is submitted.
  *
  * An atomic operation has 8 bytes on either side, without vectors; @offset and
- * @addr (with KRDMA_OP_BUFFER: the address in the buffer) are multiples of 8. Values
+ * @addr (with KRDMA_OPF_BUFFER: the address in the buffer) are multiples of 8. Values
  * are in the byte order of the target. After ECONNRESET the operation may or may not
  * have been done; it is never repeated.
  *
@@ -1129,7 +1129,7 @@ enum krdma_wait {
 	KRDMA_WAIT_KEY = 2,      /* the peer's reply with a key */
 	KRDMA_WAIT_CREDIT = 3,   /* a credit to request a key */
 	KRDMA_WAIT_WIRE = 4,     /* completions of posted work requests */
-	KRDMA_WAIT_TURN = 6,     /* earlier operations: KRDMA_OP_AFTER */
+	KRDMA_WAIT_TURN = 6,     /* earlier operations: KRDMA_OPF_AFTER */
 	KRDMA_WAIT_DIGEST = 7,   /* the peer's reply with a digest */
 	KRDMA_WAIT_RECEIVER = 8, /* a credit for its message, or the reply to the message */
 	KRDMA_WAIT_FENCE = 9,    /* a lost channel: until it is made anew, bytes may still arrive */

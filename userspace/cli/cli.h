@@ -399,7 +399,7 @@ void crew_join(struct crew *crew);
  * @timeout_ns: deadline of each operation; 0 for the kernel's default, and as long again as the
  *	session waits for a connection that is lost
  * @depth: most operations under way
- * @flags: KRDMA_OP_VERIFY, KRDMA_OP_PLACED
+ * @flags: KRDMA_OPF_VERIFY, KRDMA_OPF_PLACED
  * @path: the file, NULL for standard input or output
  * @fd: for a WRITE, the file. A READ opens @path when the first bytes have
  *	come, so that a failure before them leaves the file as it was.

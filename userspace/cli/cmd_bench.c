@@ -321,13 +321,13 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 		opts->pinned = true;
 		return -1;
 	case OPT_PLACED:
-		opts->flags |= KRDMA_OP_PLACED;
+		opts->flags |= KRDMA_OPF_PLACED;
 		return -1;
 	case OPT_UNPLACED:
-		opts->flags |= KRDMA_OP_UNPLACED;
+		opts->flags |= KRDMA_OPF_UNPLACED;
 		return -1;
 	case OPT_VERIFY:
-		opts->flags |= KRDMA_OP_VERIFY;
+		opts->flags |= KRDMA_OPF_VERIFY;
 		return -1;
 	case OPT_TIMEOUT:
 		if (parse_seconds(optarg, &opts->timeout_ns))
@@ -395,7 +395,7 @@ static int bench_regions(struct bench *bench, const struct region_spec *spec)
 
 	if (opts->both)
 		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
-	if (opts->flags & (KRDMA_OP_VERIFY | KRDMA_OP_PLACED))
+	if (opts->flags & (KRDMA_OPF_VERIFY | KRDMA_OPF_PLACED))
 		rights |= KRDMA_RIGHT_READ;
 	connect.timeout_ms = timeout_to_ms(opts->timeout_ns);
 	connect.flags = opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0;
@@ -490,13 +490,13 @@ static int bench_run(int argc, char **argv)
 			return usage_error("a message has %d bytes at most, and there is no -b",
 					   KRDMA_MESSAGE_MAX);
 	}
-	if ((opts->flags & KRDMA_OP_UNPLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
+	if ((opts->flags & KRDMA_OPF_UNPLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
 		return usage_error("--unplaced is for 'write'");
-	if ((opts->flags & KRDMA_OP_PLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
+	if ((opts->flags & KRDMA_OPF_PLACED) && (opts->both || opts->opcode != KRDMA_OP_WRITE))
 		return usage_error("--placed is for 'write'");
-	if ((opts->flags & KRDMA_OP_PLACED) && (opts->flags & KRDMA_OP_UNPLACED))
+	if ((opts->flags & KRDMA_OPF_PLACED) && (opts->flags & KRDMA_OPF_UNPLACED))
 		return usage_error("--placed and --unplaced exclude each other");
-	if ((opts->flags & KRDMA_OP_VERIFY) && opts->opcode > KRDMA_OP_WRITE)
+	if ((opts->flags & KRDMA_OPF_VERIFY) && opts->opcode > KRDMA_OP_WRITE)
 		return usage_error("--verify is for 'read' and 'write'");
 	if (parse_region(argv[optind + 1], &spec))
 		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",

@@ -71,12 +71,12 @@ static int copy_options(const struct command *command, int argc, char **argv,
 			opts->progress = true;
 			break;
 		case OPT_VERIFY:
-			opts->flags |= KRDMA_OP_VERIFY;
+			opts->flags |= KRDMA_OPF_VERIFY;
 			break;
 		case OPT_PLACED:
 			if (command != &cmd_put)
 				return usage_error("--placed is for 'put'");
-			opts->flags |= KRDMA_OP_PLACED;
+			opts->flags |= KRDMA_OPF_PLACED;
 			break;
 		case OPT_TIMEOUT:
 			if (parse_seconds(optarg, &opts->timeout_ns))

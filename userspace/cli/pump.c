@@ -114,7 +114,7 @@ static void fill_op(const struct pump *pump, uint64_t block, struct krdma_op *op
 	}
 	*op = (struct krdma_op){
 		.opcode = (uint8_t)pump->opcode,
-		.flags = KRDMA_OP_BUFFER | pump->flags,
+		.flags = KRDMA_OPF_BUFFER | pump->flags,
 		.region = pump->region,
 		.user_data = block,
 		.offset = pump->offset + start,

@@ -667,7 +667,7 @@ static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
  */
 static inline void krdma_op_verify(struct krdma_op *op)
 {
-	op->flags |= KRDMA_OP_VERIFY;
+	op->flags |= KRDMA_OPF_VERIFY;
 }
 
 /**
@@ -676,7 +676,7 @@ static inline void krdma_op_verify(struct krdma_op *op)
  */
 static inline void krdma_op_placed(struct krdma_op *op)
 {
-	op->flags |= KRDMA_OP_PLACED;
+	op->flags |= KRDMA_OPF_PLACED;
 }
 
 /**
@@ -688,7 +688,7 @@ static inline void krdma_op_placed(struct krdma_op *op)
  */
 static inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offset)
 {
-	op->flags |= KRDMA_OP_BUFFER;
+	op->flags |= KRDMA_OPF_BUFFER;
 	op->buffer = buffer;
 	op->addr = offset;
 }
@@ -705,7 +705,7 @@ static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *
 {
 	unsigned int i;
 
-	op->flags |= KRDMA_OP_VECTOR;
+	op->flags |= KRDMA_OPF_VECTOR;
 	op->addr = (uintptr_t)pieces;
 	op->naddr = (uint16_t)count;
 	op->length = 0;
@@ -722,7 +722,7 @@ static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *
 static inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges,
 				   unsigned int count)
 {
-	op->flags |= KRDMA_OP_RANGES;
+	op->flags |= KRDMA_OPF_RANGES;
 	op->offset = (uintptr_t)ranges;
 	op->nranges = (uint16_t)count;
 }

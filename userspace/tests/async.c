@@ -114,7 +114,7 @@ static void test_helpers(void)
 	want.opcode = KRDMA_OP_WRITE;
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_write");
 	krdma_op_buffer(&op, 9, 77);
-	want.flags = KRDMA_OP_BUFFER;
+	want.flags = KRDMA_OPF_BUFFER;
 	want.buffer = 9;
 	want.addr = 77;
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_buffer");
@@ -122,12 +122,12 @@ static void test_helpers(void)
 	op = none;
 	krdma_op_vector(&op, pieces, 2);
 	want = (struct krdma_op){
-		.flags = KRDMA_OP_VECTOR, .addr = (uintptr_t)pieces, .naddr = 2, .length = 11
+		.flags = KRDMA_OPF_VECTOR, .addr = (uintptr_t)pieces, .naddr = 2, .length = 11
 	};
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_vector");
 	op = none;
 	krdma_op_ranges(&op, pieces, 2);
-	want = (struct krdma_op){ .flags = KRDMA_OP_RANGES,
+	want = (struct krdma_op){ .flags = KRDMA_OPF_RANGES,
 				  .offset = (uintptr_t)pieces,
 				  .nranges = 2 };
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_ranges");
@@ -143,7 +143,7 @@ static void test_helpers(void)
 	op = none;
 	krdma_op_verify(&op);
 	krdma_op_message(&op, 42);
-	want = (struct krdma_op){ .flags = KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE, .operand = 42 };
+	want = (struct krdma_op){ .flags = KRDMA_OPF_VERIFY | KRDMA_OP_MESSAGE, .operand = 42 };
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_message");
 }
 

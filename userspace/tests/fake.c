@@ -433,11 +433,11 @@ static int check_op(const struct krdma_op *op)
 	const struct object *region = object_get(op->region, REGION);
 	const struct object *buffer = object_get(op->buffer, BUFFER);
 
-	if (op->flags & ~(KRDMA_OP_BUFFER | KRDMA_OP_VERIFY | KRDMA_OP_MESSAGE))
+	if (op->flags & ~(KRDMA_OPF_BUFFER | KRDMA_OPF_VERIFY | KRDMA_OP_MESSAGE))
 		return give(EOPNOTSUPP, "the fake has no such operation");
 	if (!region)
 		return give(ENOENT, "no region %u", op->region);
-	if (op->flags & KRDMA_OP_BUFFER) {
+	if (op->flags & KRDMA_OPF_BUFFER) {
 		if (!buffer || op->addr + op->length > buffer->length)
 			return give(ERANGE, "outside of the buffer");
 		if (op->opcode == KRDMA_OP_READ && !(buffer->rights & KRDMA_BUFFER_WRITABLE))
@@ -520,7 +520,7 @@ static void run_op(const struct krdma_op *op, struct krdma_completion *completio
 	int error;
 
 	*completion = (struct krdma_completion){ .user_data = op->user_data };
-	if (op->flags & KRDMA_OP_BUFFER)
+	if (op->flags & KRDMA_OPF_BUFFER)
 		addr += objects[op->buffer].addr;
 	if (op_shall_fail(&error)) {
 		completion->status = -error;
@@ -528,7 +528,7 @@ static void run_op(const struct krdma_op *op, struct krdma_completion *completio
 		     strrchr(region->path, '/') + 1);
 		return;
 	}
-	if (op->flags & KRDMA_OP_VERIFY)
+	if (op->flags & KRDMA_OPF_VERIFY)
 		say("verify %llu\n", (unsigned long long)op->length);
 	if (op->opcode >= KRDMA_OP_FETCH_ADD) {
 		run_number(region, op, (uint64_t *)(uintptr_t)addr);

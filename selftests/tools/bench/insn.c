@@ -230,7 +230,7 @@ static void fill(struct krdma_op *op, unsigned int place)
 	op->offset = b.opcode == KRDMA_OP_SEND ? 0 : (uint64_t)place * SIZE;
 	op->length = b.length;
 	if (b.memory == BUFFER) {
-		op->flags = KRDMA_OP_BUFFER;
+		op->flags = KRDMA_OPF_BUFFER;
 		op->buffer = b.buffer;
 		op->addr = (uint64_t)place * SIZE;
 	} else {
@@ -557,7 +557,7 @@ static void by_long(uint32_t region, uint32_t buffer, uint8_t opcode, uint16_t f
 	struct krdma_completion done;
 	struct krdma_op op = {
 		.opcode = opcode,
-		.flags = KRDMA_OP_BUFFER | flags,
+		.flags = KRDMA_OPF_BUFFER | flags,
 		.region = region,
 		.length = length,
 		.buffer = buffer,
@@ -584,9 +584,9 @@ static void measure_long(uint32_t session, unsigned int seed)
 		uint16_t flags;
 	} kinds[] = {
 		{ "write", "plain", KRDMA_OP_WRITE, 0 },
-		{ "write", "verified", KRDMA_OP_WRITE, KRDMA_OP_VERIFY },
+		{ "write", "verified", KRDMA_OP_WRITE, KRDMA_OPF_VERIFY },
 		{ "read", "plain", KRDMA_OP_READ, 0 },
-		{ "read", "verified", KRDMA_OP_READ, KRDMA_OP_VERIFY },
+		{ "read", "verified", KRDMA_OP_READ, KRDMA_OPF_VERIFY },
 		{ "digest", "plain", KRDMA_OP_DIGEST, 0 },
 	};
 	struct krdma_ioc_export export = {

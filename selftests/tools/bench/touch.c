@@ -56,7 +56,7 @@ static void touch_one(unsigned long length)
 	op.offset = 0;
 	op.length = length;
 	if (length > MIB) {
-		op.flags |= KRDMA_OP_VECTOR;
+		op.flags |= KRDMA_OPF_VECTOR;
 		op.addr = (uintptr_t)pieces;
 		op.naddr = (__u16)(length / MIB);
 	}
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 
 		op = (struct krdma_op){
 			.opcode = argv[3][0] == 'r' ? KRDMA_OP_READ : KRDMA_OP_WRITE,
-			.flags = KRDMA_OP_BUFFER,
+			.flags = KRDMA_OPF_BUFFER,
 			.region = region.id,
 			.buffer = buffer,
 			.timeout_ns = 600000000000ULL,
