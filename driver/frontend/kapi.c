@@ -57,7 +57,8 @@ struct krdma_io_own {
 static_assert(sizeof(struct krdma_io_own) <= sizeof_field(struct krdma_io, own));
 static_assert(__alignof__(struct krdma_io_own) <= __alignof__(u64));
 
-#define KRDMA_IO_FLAGS (KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED | KRDMA_OP_MESSAGE)
+#define KRDMA_IO_FLAGS \
+	(KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED | KRDMA_OPF_MESSAGE)
 
 /* There is no such object. Who calls from the kernel reads its log. */
 static void *krdma_api_fail(void *handle, int rc, const struct krdma_error *error)
@@ -432,7 +433,7 @@ static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer 
 {
 	const u32 place = KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED;
 
-	if ((io->flags & (KRDMA_OP_MESSAGE | place)) && x->opcode != KRDMA_OP_WRITE)
+	if ((io->flags & (KRDMA_OPF_MESSAGE | place)) && x->opcode != KRDMA_OP_WRITE)
 		return -EINVAL;
 	if ((io->flags & place) == place)
 		return -EINVAL;

@@ -42,7 +42,7 @@ static int krdma_op_number(const struct krdma_op *op, struct krdma_error *error)
 
 static int krdma_op_send(const struct krdma_op *op, struct krdma_error *error)
 {
-	if (op->offset || (op->flags & (KRDMA_OPF_RANGES | KRDMA_OPF_VERIFY | KRDMA_OP_MESSAGE)))
+	if (op->offset || (op->flags & (KRDMA_OPF_RANGES | KRDMA_OPF_VERIFY | KRDMA_OPF_MESSAGE)))
 		return krdma_explain(error, -EINVAL,
 				     "a message has neither an offset in the region nor ranges");
 	if (op->length > KRDMA_MESSAGE_MAX)
@@ -60,11 +60,11 @@ static u64 krdma_op_local(const struct krdma_op *op)
 static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_error *error)
 {
 	const u32 known = KRDMA_OPF_BUFFER | KRDMA_OPF_VECTOR | KRDMA_OPF_RANGES | KRDMA_OPF_AFTER |
-			  KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OP_MESSAGE |
+			  KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OPF_MESSAGE |
 			  KRDMA_OPF_PLACED;
 	const u32 place = KRDMA_OPF_UNPLACED | KRDMA_OPF_PLACED;
 	bool send = op->opcode == KRDMA_OP_SEND;
-	bool operand = krdma_opcode_atomic(op->opcode) || send || (op->flags & KRDMA_OP_MESSAGE);
+	bool operand = krdma_opcode_atomic(op->opcode) || send || (op->flags & KRDMA_OPF_MESSAGE);
 
 	if (!krdma_opcode_right(op->opcode))
 		return krdma_explain(error, -EOPNOTSUPP, "there is no operation %u", op->opcode);
@@ -88,7 +88,7 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_e
 				     KRDMA_VECTOR_MAX);
 	if (!op->length && !send)
 		return krdma_explain(error, -EINVAL, "the length of an operation is 0");
-	if ((op->flags & (place | KRDMA_OP_MESSAGE)) && op->opcode != KRDMA_OP_WRITE)
+	if ((op->flags & (place | KRDMA_OPF_MESSAGE)) && op->opcode != KRDMA_OP_WRITE)
 		return krdma_explain(error, -EINVAL, "only a WRITE can %s",
 				     op->flags & KRDMA_OPF_UNPLACED ? "be unplaced" :
 				     op->flags & KRDMA_OPF_PLACED   ? "be placed" :

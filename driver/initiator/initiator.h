@@ -253,7 +253,7 @@ static inline u32 krdma_opcode_right(u8 opcode)
 static inline u32 krdma_flags_right(u32 flags)
 {
 	return (flags & (KRDMA_OPF_VERIFY | KRDMA_OPF_PLACED) ? KRDMA_RIGHT_READ : 0) |
-	       (flags & KRDMA_OP_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
+	       (flags & KRDMA_OPF_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 /**
@@ -266,7 +266,7 @@ static inline void krdma_transfer_flags(struct krdma_transfer *x, u32 flags)
 	x->verify = flags & KRDMA_OPF_VERIFY ? KRDMA_VERIFY_ONCE : KRDMA_VERIFY_NONE;
 	x->unplaced = flags & KRDMA_OPF_UNPLACED;
 	x->placed = flags & KRDMA_OPF_PLACED;
-	x->message = x->opcode == KRDMA_OP_SEND || (flags & KRDMA_OP_MESSAGE) ?
+	x->message = x->opcode == KRDMA_OP_SEND || (flags & KRDMA_OPF_MESSAGE) ?
 			     KRDMA_MESSAGE_STATE_WANTED :
 			     KRDMA_MESSAGE_STATE_NONE;
 }

@@ -82,7 +82,7 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  *	pages: 8 bytes on either side, at multiples of 8, in the byte order of the
  *	target's host. A digest puts a u64 there in the same way
  * @flags: KRDMA_OPF_VERIFY of a READ or WRITE; KRDMA_OPF_UNPLACED or KRDMA_OPF_PLACED, and
- *	KRDMA_OP_MESSAGE with @operand, of a WRITE. The rights that they need are in the
+ *	KRDMA_OPF_MESSAGE with @operand, of a WRITE. The rights that they need are in the
  *	uapi header. Other flags of that header are refused with -EOPNOTSUPP
  * @operand: operand of an atomic operation, or value of a message
  * @compare: with KRDMA_OP_CMP_SWAP

@@ -1028,7 +1028,7 @@ static void any_op(struct file *f, struct krdma_op *op, struct area *area, unsig
 	if ((shape & 6) == 6 && op->opcode == KRDMA_OP_READ)
 		op->flags |= KRDMA_OPF_VERIFY;
 	if (op->opcode == KRDMA_OP_WRITE)
-		op->flags |= (shape & 14) == 14 ? KRDMA_OP_MESSAGE :
+		op->flags |= (shape & 14) == 14 ? KRDMA_OPF_MESSAGE :
 			     (shape & 14) == 12 ? KRDMA_OPF_UNPLACED :
 			     (shape & 14) == 10 ? KRDMA_OPF_VERIFY :
 						  0;
@@ -1072,7 +1072,7 @@ static void any_op(struct file *f, struct krdma_op *op, struct area *area, unsig
 	if (op->flags & KRDMA_OPF_RANGES)
 		op->offset = shape & 0x80 ? (uintptr_t)area->vecs[2 * i + 1] : any_pointer();
 	/* There may be nobody who makes room: that must not take long. */
-	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OP_MESSAGE) {
+	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OPF_MESSAGE) {
 		op->timeout_ns = 1 + op->timeout_ns % (20000000ULL * slow);
 		message_sent = true;
 	}

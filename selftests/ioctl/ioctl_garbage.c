@@ -183,7 +183,7 @@ static void garbage_op(struct krdma_op *op)
 		op->timeout_ns = 1 + any() % 5000000;
 		op->operand = any();
 	} else if (chance(5)) {
-		op->flags |= KRDMA_OP_MESSAGE;
+		op->flags |= KRDMA_OPF_MESSAGE;
 		op->timeout_ns = 1 + any() % 5000000;
 	}
 	/* One that tells a number, mostly one that is possible. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages to the target of an export: KRDMA_OP_SEND, KRDMA_OP_MESSAGE, message queues. Node B
+ * Messages to the target of an export: KRDMA_OP_SEND, KRDMA_OPF_MESSAGE, message queues. Node B
  * reads them, and looks whether each is right and the next one of its sender.
  *
  * SLOW is how many seconds a receiver is slow for.
@@ -60,7 +60,7 @@ static struct krdma_op message_write(void *at, unsigned int flags)
 				    KST_MESSAGE_BYTES);
 
 	kst_fill(at, next, KST_MESSAGE_BYTES, 1);
-	op.flags = KRDMA_OP_MESSAGE | flags;
+	op.flags = KRDMA_OPF_MESSAGE | flags;
 	op.operand = KST_MESSAGE_VALUE(1, next);
 	op.user_data = next++;
 	return op;
@@ -191,7 +191,7 @@ TEST_F(message, refused)
 	op.compare = 1;
 	refused(_metadata, &op, -EINVAL, "reserved", "a value to compare");
 	op = kst_op(KRDMA_OP_READ, region, 0, memory, 100);
-	op.flags = KRDMA_OP_MESSAGE;
+	op.flags = KRDMA_OPF_MESSAGE;
 	refused(_metadata, &op, -EINVAL, "WRITE", "a READ with a message");
 	op = kst_op(KRDMA_OP_WRITE, region, 0, memory, 100);
 	op.operand = 1;
@@ -207,7 +207,7 @@ TEST_F(message, refused)
 	op.region = other;
 	refused(_metadata, &op, -EACCES, "messages", "a region that was not opened for messages");
 	op = kst_op(KRDMA_OP_WRITE, other, 0, memory, 100);
-	op.flags = KRDMA_OP_MESSAGE;
+	op.flags = KRDMA_OPF_MESSAGE;
 	refused(_metadata, &op, -EACCES, "messages", "nor is a WRITE with one");
 	kst_destroy(fd, other);
 

@@ -744,7 +744,7 @@ static void message_fill(struct krdma_region_handle *r, u32 n)
 	/* Some tell of a WRITE instead. */
 	if (n % 5 == 4) {
 		s->io.op = KRDMA_OP_WRITE;
-		s->io.flags |= KRDMA_OP_MESSAGE;
+		s->io.flags |= KRDMA_OPF_MESSAGE;
 		s->io.length = 64 + n;
 	}
 }
@@ -784,7 +784,7 @@ static int message_one(struct krdma_region_handle *r, enum krdma_opcode op, u64 
 	slots[0].io.region = r;
 	slots[0].io.offset = 0;
 	slots[0].io.length = length;
-	slots[0].io.flags = message ? KRDMA_OP_MESSAGE : 0;
+	slots[0].io.flags = message ? KRDMA_OPF_MESSAGE : 0;
 	return one();
 }
 

@@ -533,7 +533,7 @@ enum krdma_opcode {
  * send a message of no bytes, with @operand as its value, to the export's holder. Needs
  * KRDMA_RIGHT_MESSAGE.
  */
-#define KRDMA_OP_MESSAGE (1U << 6)
+#define KRDMA_OPF_MESSAGE (1U << 6)
 /*
  * For WRITE: post a READ behind it, on any transport, and end when that READ has completed:
  * every reader of the peer's memory then sees all the bytes. On iWARP this happens without

@@ -656,7 +656,7 @@ static inline void krdma_op_send(struct krdma_op *op, uint32_t region, const voi
  */
 static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
 {
-	op->flags |= KRDMA_OP_MESSAGE;
+	op->flags |= KRDMA_OPF_MESSAGE;
 	op->operand = value;
 }
 

@@ -143,7 +143,7 @@ static void test_helpers(void)
 	op = none;
 	krdma_op_verify(&op);
 	krdma_op_message(&op, 42);
-	want = (struct krdma_op){ .flags = KRDMA_OPF_VERIFY | KRDMA_OP_MESSAGE, .operand = 42 };
+	want = (struct krdma_op){ .flags = KRDMA_OPF_VERIFY | KRDMA_OPF_MESSAGE, .operand = 42 };
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_message");
 }
 

@@ -424,7 +424,7 @@ static uint32_t op_right(const struct krdma_op *op)
 		return KRDMA_RIGHT_MESSAGE;
 	if (op->opcode == KRDMA_OP_READ || op->opcode == KRDMA_OP_DIGEST)
 		return KRDMA_RIGHT_READ;
-	return KRDMA_RIGHT_WRITE | ((op->flags & KRDMA_OP_MESSAGE) ? KRDMA_RIGHT_MESSAGE : 0);
+	return KRDMA_RIGHT_WRITE | ((op->flags & KRDMA_OPF_MESSAGE) ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
 /* What the kernel finds before it starts any operation. */
@@ -433,7 +433,7 @@ static int check_op(const struct krdma_op *op)
 	const struct object *region = object_get(op->region, REGION);
 	const struct object *buffer = object_get(op->buffer, BUFFER);
 
-	if (op->flags & ~(KRDMA_OPF_BUFFER | KRDMA_OPF_VERIFY | KRDMA_OP_MESSAGE))
+	if (op->flags & ~(KRDMA_OPF_BUFFER | KRDMA_OPF_VERIFY | KRDMA_OPF_MESSAGE))
 		return give(EOPNOTSUPP, "the fake has no such operation");
 	if (!region)
 		return give(ENOENT, "no region %u", op->region);
@@ -543,7 +543,7 @@ static void run_op(const struct krdma_op *op, struct krdma_completion *completio
 		moved = pwrite(region->fd, (void *)(uintptr_t)addr, op->length, (off_t)op->offset);
 	if (moved != (ssize_t)op->length)
 		abort();
-	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OP_MESSAGE) {
+	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OPF_MESSAGE) {
 		error = run_message(region, op, (const void *)(uintptr_t)addr);
 		if (error) {
 			completion->status = -error;
