@@ -524,6 +524,8 @@ static void measure_disks(unsigned int n, unsigned int seed)
 	const char *nvme = "/dev/nvme0n1";
 	struct krdma_blk_attach disk = {
 		.size = sizeof(disk),
+		/* The ways before have the export open. */
+		.flags = KRDMA_BLK_SHARED,
 		.dst = { .family = AF_INET },
 		.src = { .family = AF_INET },
 		.name = "bench",
