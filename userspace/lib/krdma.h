@@ -15,6 +15,8 @@
  * belongs to the calling thread. No function is async-signal-safe. The kernel
  * keeps the error texts of the eight threads of a file that failed last: with
  * more threads, a thread may get the text of another failure with the same errno.
+ *
+ * Inline functions are in the library as well, for languages that can't include this header.
  */
 #ifndef KRDMA_H
 #define KRDMA_H
@@ -348,8 +350,8 @@ int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags);
  *
  * Return: the message, or NULL after the last one.
  */
-static inline const struct krdma_message *krdma_message_next(const void *buf, size_t bytes,
-							     const struct krdma_message *message)
+inline const struct krdma_message *krdma_message_next(const void *buf, size_t bytes,
+						      const struct krdma_message *message)
 {
 	const char *at = message ? (const char *)message + message->size : (const char *)buf;
 
@@ -363,7 +365,7 @@ static inline const struct krdma_message *krdma_message_next(const void *buf, si
  *
  * Return: pointer to message->length bytes.
  */
-static inline const unsigned char *krdma_message_data(const struct krdma_message *message)
+inline const unsigned char *krdma_message_data(const struct krdma_message *message)
 {
 	return (const unsigned char *)(message + 1);
 }
@@ -430,8 +432,8 @@ int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
  *
  * Return: as krdma_connect().
  */
-static inline int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst,
-				      uint32_t flags, uint32_t timeout_ms, uint32_t *session)
+inline int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst,
+			       uint32_t flags, uint32_t timeout_ms, uint32_t *session)
 {
 	const struct krdma_connect_options options = { flags, timeout_ms, 0, 0, 0, 0, 0 };
 
@@ -537,8 +539,8 @@ int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint
  * @addr: local memory
  * @length: bytes
  */
-static inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t offset, void *addr,
-				 uint64_t length)
+inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t offset, void *addr,
+			  uint64_t length)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_READ;
@@ -556,8 +558,8 @@ static inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t 
  * @addr: local memory
  * @length: bytes
  */
-static inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t offset,
-				  const void *addr, uint64_t length)
+inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t offset, const void *addr,
+			   uint64_t length)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_WRITE;
@@ -575,8 +577,8 @@ static inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t
  * @before: out: the old value; at a multiple of 8
  * @value: the number to add, modulo 2^64
  */
-static inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t offset,
-				      uint64_t *before, uint64_t value)
+inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t offset,
+			       uint64_t *before, uint64_t value)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_FETCH_ADD;
@@ -597,8 +599,8 @@ static inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint
  * @compare: the value that has to be there
  * @value: the value to store in that case
  */
-static inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t offset,
-				     uint64_t *before, uint64_t compare, uint64_t value)
+inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t offset,
+			      uint64_t *before, uint64_t compare, uint64_t value)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_CMP_SWAP;
@@ -618,8 +620,8 @@ static inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint6
  * @length: bytes
  * @digest: out: the CRC32C in the low 32 bits; at a multiple of 8
  */
-static inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offset,
-				   uint64_t length, uint64_t *digest)
+inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offset, uint64_t length,
+			    uint64_t *digest)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_DIGEST;
@@ -638,8 +640,8 @@ static inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_
  * @length: their number, 0 to KRDMA_MESSAGE_MAX
  * @value: number that goes with the message
  */
-static inline void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr,
-				 uint64_t length, uint64_t value)
+inline void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr, uint64_t length,
+			  uint64_t value)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_SEND;
@@ -654,7 +656,7 @@ static inline void krdma_op_send(struct krdma_op *op, uint32_t region, const voi
  * @op: a WRITE to a region that is open with KRDMA_RIGHT_MESSAGE as well
  * @value: number in the message, which has no bytes
  */
-static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
+inline void krdma_op_message(struct krdma_op *op, uint64_t value)
 {
 	op->flags |= KRDMA_OPF_MESSAGE;
 	op->operand = value;
@@ -665,7 +667,7 @@ static inline void krdma_op_message(struct krdma_op *op, uint64_t value)
  * @op: a READ or WRITE to a region that is open with KRDMA_RIGHT_READ; it ends with EILSEQ
  *	if the bytes differ even after a second attempt
  */
-static inline void krdma_op_verify(struct krdma_op *op)
+inline void krdma_op_verify(struct krdma_op *op)
 {
 	op->flags |= KRDMA_OPF_VERIFY;
 }
@@ -674,7 +676,7 @@ static inline void krdma_op_verify(struct krdma_op *op)
  * krdma_op_placed() - end a WRITE only when every reader of the peer's memory sees its bytes
  * @op: a WRITE to a region that is open with KRDMA_RIGHT_READ as well
  */
-static inline void krdma_op_placed(struct krdma_op *op)
+inline void krdma_op_placed(struct krdma_op *op)
 {
 	op->flags |= KRDMA_OPF_PLACED;
 }
@@ -686,7 +688,7 @@ static inline void krdma_op_placed(struct krdma_op *op)
  * @offset: first byte in the buffer; krdma_op_vector(), called after this,
  *	replaces it
  */
-static inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offset)
+inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offset)
 {
 	op->flags |= KRDMA_OPF_BUFFER;
 	op->buffer = buffer;
@@ -700,8 +702,7 @@ static inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_
  *	operation is submitted
  * @count: 1 to KRDMA_VECTOR_MAX
  */
-static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces,
-				   unsigned int count)
+inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces, unsigned int count)
 {
 	unsigned int i;
 
@@ -719,8 +720,7 @@ static inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *
  * @ranges: offsets and lengths; read when the operation is submitted
  * @count: 1 to KRDMA_VECTOR_MAX
  */
-static inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges,
-				   unsigned int count)
+inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges, unsigned int count)
 {
 	op->flags |= KRDMA_OPF_RANGES;
 	op->offset = (uintptr_t)ranges;
