@@ -780,6 +780,14 @@ static int do_message_queue(struct krdma_ioc_message_queue *arg)
 	return 0;
 }
 
+/* Its number may be another file's by now. */
+static bool is_queue(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fd == queue_fd && !fstat(fd, &st) && S_ISSOCK(st.st_mode);
+}
+
 /* All messages that are there and fit. */
 static ssize_t read_queue(char *to, size_t size)
 {
@@ -1088,7 +1096,7 @@ ssize_t read(int fd, void *to, size_t size)
 	ssize_t got;
 	int error;
 
-	if (fd == queue_fd && fd >= 0)
+	if (is_queue(fd))
 		return read_queue(to, size);
 	if (fd != device_fd || fd < 0)
 		return real_read(fd, to, size);
