@@ -341,6 +341,40 @@ TEST_F(uring, cancel)
 		    stopped, told);
 }
 
+/*
+ * Linux 6.1 and 6.12 look for polls, timeouts, futexes, and what their threads are at: a command of
+ * a driver is not found. A kernel that finds it has to end it as KRDMA_IOC_CANCEL does. Either way
+ * what the cancel says is what happens, and both end once.
+ */
+TEST_F(uring, async_cancel)
+{
+	struct krdma_op op = op_of(KRDMA_OP_WRITE, 0, 0, 2 << 20);
+	int flags, n, by[2], moved = 2 << 20;
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+
+	for (flags = 0; flags < 2; flags++) {
+		prep(&op, 0, flags);
+		sqe = io_uring_get_sqe(&ring);
+		ASSERT_NOT(!sqe, "no SQE");
+		io_uring_prep_cancel64(sqe, 0, flags ? IORING_ASYNC_CANCEL_ALL : 0);
+		sqe->user_data = 1;
+		EXPECT_IS(2, io_uring_submit(&ring), "an operation, and its cancel");
+		for (n = 0; n < 2 && !kst_ring_wait(&ring, &cqe); n++) {
+			EXPECT_THAT(cqe->user_data < 2, "one of the two");
+			by[cqe->user_data & 1] = cqe->res;
+			io_uring_cqe_seen(&ring, cqe);
+		}
+		kst_diag("IORING_OP_ASYNC_CANCEL: %d, the operation: %d", by[1], by[0]);
+		/* With CANCEL_ALL the result is how many were found. */
+		if (by[1] == -ENOENT || by[1] == -EALREADY || (flags && !by[1]))
+			EXPECT_IS(moved, by[0], "not found: the operation is done");
+		else
+			EXPECT_THAT(by[1] == flags && (by[0] == -ECANCELED || by[0] == moved),
+				    "found: it is cancelled, or was too far: %d, %d", by[1], by[0]);
+	}
+}
+
 /* Where io_uring has no way to ask for the end, an operation has to have one of its own. */
 TEST_F(uring, longest)
 {
