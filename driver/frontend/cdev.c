@@ -47,6 +47,7 @@ struct krdma_call {
 		struct krdma_ioc_listen listen;
 		struct krdma_ioc_unlisten unlisten;
 		struct krdma_ioc_connect connect;
+		struct krdma_ioc_connected connected;
 		struct krdma_ioc_disconnect disconnect;
 		struct krdma_ioc_ping ping;
 		struct krdma_ioc_buffer buffer;
@@ -177,7 +178,7 @@ static int krdma_ioc_query(struct krdma_call *call)
 		.features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_VECTORS |
 			    KRDMA_FEATURE_AFTER | KRDMA_FEATURE_ATOMIC | KRDMA_FEATURE_DIGEST |
 			    KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | KRDMA_FEATURE_PLACED |
-			    krdma_uring_features(),
+			    KRDMA_FEATURE_CONNECT | krdma_uring_features(),
 		.incarnation = krdma_incarnation,
 		.pinned_bytes = (u64)atomic64_read(&payer->pinned) << PAGE_SHIFT,
 		.pinned_limit = payer->limit << PAGE_SHIFT,
@@ -331,11 +332,37 @@ static int krdma_connect_routes(struct krdma_call *call, struct krdma_route *rou
 	return rc;
 }
 
+/* Without waiting for it. Return: the session; or an ERR_PTR */
+static struct krdma_session *krdma_connect_async(struct krdma_call *call, struct krdma_handle *h,
+						 const struct krdma_route *routes,
+						 const struct krdma_connect_options *options)
+{
+	struct krdma_ioc_connect *cmd = &call->cmd.connect;
+	struct krdma_connecting *c = NULL;
+	struct krdma_session *sess;
+
+	if (cmd->timeout_ms)
+		return ERR_PTR(krdma_explain(&call->error, -EINVAL,
+					     "a connect that is not waited for has no timeout"));
+	if (cmd->eventfd != -1) {
+		c = krdma_connecting_new(cmd->eventfd, &call->error);
+		if (IS_ERR(c))
+			return ERR_CAST(c);
+		h->connecting = c;
+	}
+	sess = krdma_session_begin_connect(call->ctx->net, call->ctx->user->uid, routes,
+					   cmd->npaths + 1, options, &call->error);
+	if (c && !IS_ERR(sess))
+		krdma_connecting_begin(c, sess);
+	return sess;
+}
+
 static int krdma_ioc_connect(struct krdma_call *call)
 {
 	struct krdma_ioc_connect *cmd = &call->cmd.connect;
+	bool async = cmd->flags & KRDMA_CONNECT_ASYNC;
 	struct krdma_connect_options options = {
-		.flags = cmd->flags,
+		.flags = cmd->flags & KRDMA_CONNECT_FLAGS,
 		.resume_s = cmd->resume_s,
 		.keepalive_s = cmd->keepalive_s,
 		.policy = cmd->policy,
@@ -344,6 +371,8 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	struct krdma_handle *h;
 	int rc;
 
+	if (cmd->reserved || (cmd->eventfd && !async))
+		return -EINVAL;
 	rc = krdma_connect_options_check(&options, &call->error);
 	if (rc)
 		return rc;
@@ -357,15 +386,27 @@ static int krdma_ioc_connect(struct krdma_call *call)
 	rc = PTR_ERR_OR_ZERO(h);
 	if (rc)
 		goto out;
-	h->sess = krdma_session_connect(call->ctx->net, call->ctx->user->uid, routes,
-					cmd->npaths + 1, &options,
-					krdma_default_ms(cmd->timeout_ms), &call->error);
+	if (async)
+		h->sess = krdma_connect_async(call, h, routes, &options);
+	else
+		h->sess = krdma_session_connect(call->ctx->net, call->ctx->user->uid, routes,
+						cmd->npaths + 1, &options,
+						krdma_default_ms(cmd->timeout_ms), &call->error);
 	if (!IS_ERR(h->sess))
 		cmd->serial = h->sess->serial;
 	rc = krdma_object_end(call, h, PTR_ERR_OR_ZERO(h->sess));
 out:
 	kfree(routes);
 	return rc;
+}
+
+static int krdma_ioc_connected(struct krdma_call *call)
+{
+	struct krdma_ioc_connected *cmd = &call->cmd.connected;
+
+	if (cmd->reserved)
+		return -EINVAL;
+	return krdma_connected(call->ctx, cmd->session, &call->error);
 }
 
 static int krdma_ioc_ping(struct krdma_call *call)
@@ -379,7 +420,7 @@ static int krdma_ioc_ping(struct krdma_call *call)
 	if (cmd->length > KRDMA_PING_MAX)
 		return krdma_explain(&call->error, -EINVAL, "a ping carries at most %u bytes",
 				     KRDMA_PING_MAX);
-	h = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->error);
+	h = krdma_session_handle_get(call->ctx, cmd->session, &call->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	rc = krdma_ping(h->sess, cmd->length, krdma_default_ms(cmd->timeout_ms), &cmd->rtt_ns,
@@ -421,7 +462,7 @@ static int krdma_ioc_open(struct krdma_call *call)
 				     cmd->rights);
 	if (!krdma_wire_name_ok(cmd->name, sizeof(cmd->name)))
 		return krdma_explain(&call->error, -EINVAL, "that is no name of an export");
-	sh = krdma_handle_get(call->ctx, cmd->session, KRDMA_HANDLE_SESSION, &call->error);
+	sh = krdma_session_handle_get(call->ctx, cmd->session, &call->error);
 	if (IS_ERR(sh))
 		return PTR_ERR(sh);
 	h = krdma_handle_new(call->ctx, KRDMA_HANDLE_REGION, &cmd->id, &call->error);
@@ -560,7 +601,8 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(LIST, list, cursor, 0),
 	KRDMA_IOC(LISTEN, listen, reserved, KRDMA_LISTEN_REPLACE),
 	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_CLOSE),
-	KRDMA_IOC(CONNECT, connect, paths, KRDMA_CONNECT_FLAGS),
+	KRDMA_IOC(CONNECT, connect, reserved, KRDMA_CONNECT_FLAGS | KRDMA_CONNECT_ASYNC),
+	KRDMA_IOC(CONNECTED, connected, reserved, 0),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
 	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),

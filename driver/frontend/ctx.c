@@ -124,6 +124,9 @@ void krdma_handle_put(struct krdma_handle *h)
 {
 	if (!refcount_dec_and_test(&h->refs))
 		return;
+	/* ORDER: before the session may go. */
+	if (h->connecting)
+		krdma_connecting_end(h->connecting);
 	/* There was none to be had. */
 	if (IS_ERR(h->object))
 		goto out;

@@ -58,7 +58,8 @@ struct krdma_handle {
 	bool ordered;           /* there are such, or the first is about to be */
 	struct list_head turns; /* krdma_req.turn */
 	s32 nfirst;
-	struct krdma_submitter submitter; /* of a region */
+	struct krdma_submitter submitter;    /* of a region */
+	struct krdma_connecting *connecting; /* of a session that was not waited for; or NULL */
 	union {
 		void *object; /* or an ERR_PTR */
 		struct krdma_session *sess;
@@ -271,6 +272,7 @@ void krdma_reqs_submit(struct krdma_queue *batch);
 int krdma_submit(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd, bool nonblock,
 		 struct krdma_error *error);
 void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd);
+struct eventfd_ctx *krdma_eventfd_get(int fd, struct krdma_error *error);
 int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error);
 void krdma_reap_later(struct krdma_ctx *ctx);
 ssize_t krdma_reap(struct file *file, char __user *buf, size_t size, loff_t *pos);
@@ -280,6 +282,14 @@ void krdma_submit_reap_work(struct work_struct *work);
 
 /* dump.c */
 int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_error *error);
+
+/* connect.c: sessions that are not waited for */
+struct krdma_connecting *krdma_connecting_new(int fd, struct krdma_error *error);
+void krdma_connecting_begin(struct krdma_connecting *c, struct krdma_session *sess);
+void krdma_connecting_end(struct krdma_connecting *c);
+struct krdma_handle *krdma_session_handle_get(struct krdma_ctx *ctx, u32 id,
+					      struct krdma_error *error);
+int krdma_connected(struct krdma_ctx *ctx, u32 id, struct krdma_error *error);
 
 /* uring.c */
 u64 krdma_uring_features(void);

@@ -594,7 +594,7 @@ static int krdma_list_peer(struct krdma_emit *e)
 	if (e->room < least)
 		return krdma_explain(e->error, -EINVAL, "a peer's list needs room for %u entries",
 				     least);
-	h = krdma_handle_get(e->ctx, e->cmd->session, KRDMA_HANDLE_SESSION, e->error);
+	h = krdma_session_handle_get(e->ctx, e->cmd->session, e->error);
 	if (IS_ERR(h))
 		return PTR_ERR(h);
 	e->skip = 0;

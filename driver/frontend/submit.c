@@ -367,6 +367,23 @@ void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd)
 /* ---- completions ---- */
 
 /**
+ * krdma_eventfd_get - an eventfd of the caller
+ * @fd: its number
+ * @error: explanation
+ *
+ * Context: process, of the user.
+ * Return: the eventfd with a reference, ERR_PTR(-EBADF) or ERR_PTR(-EINVAL)
+ */
+struct eventfd_ctx *krdma_eventfd_get(int fd, struct krdma_error *error)
+{
+	struct eventfd_ctx *eventfd = krdma_inject(eventfd_ctx_fdget(fd), ERR_PTR(-ENOMEM));
+
+	if (IS_ERR(eventfd))
+		krdma_explain(error, PTR_ERR(eventfd), "file descriptor %d is not an eventfd", fd);
+	return eventfd;
+}
+
+/**
  * krdma_eventfd_set - KRDMA_IOC_EVENTFD
  * @ctx: open file
  * @fd: an eventfd of the caller, -1 for none
@@ -377,13 +394,10 @@ void krdma_cancel(struct krdma_ctx *ctx, struct krdma_ioc_cancel *cmd)
  */
 int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error)
 {
-	struct eventfd_ctx *eventfd = NULL;
+	struct eventfd_ctx *eventfd = fd == -1 ? NULL : krdma_eventfd_get(fd, error);
 
-	if (fd != -1)
-		eventfd = krdma_inject(eventfd_ctx_fdget(fd), ERR_PTR(-ENOMEM));
 	if (IS_ERR(eventfd))
-		return krdma_explain(error, PTR_ERR(eventfd),
-				     "file descriptor %d is not an eventfd", fd);
+		return PTR_ERR(eventfd);
 	spin_lock_bh(&ctx->lock);
 	swap(ctx->eventfd, eventfd);
 	spin_unlock_bh(&ctx->lock);

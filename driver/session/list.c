@@ -317,8 +317,14 @@ static struct krdma_session *krdma_session_find(struct net *net, kuid_t uid,
 	return sess;
 }
 
-/* Is it clear what has become of it? Neither while it is connected, nor while that is lost. */
-static bool krdma_session_settled(struct krdma_session *sess)
+/**
+ * krdma_session_settled - is it clear what has become of a session?
+ * @sess: session
+ *
+ * Context: any.
+ * Return: false while it is being connected, and while its connection is lost
+ */
+bool krdma_session_settled(struct krdma_session *sess)
 {
 	return READ_ONCE(sess->state) > KRDMA_SESSION_UP || krdma_session_is_up(sess);
 }
@@ -351,6 +357,33 @@ static int krdma_session_wait_up(struct krdma_session *sess, unsigned long until
 }
 
 /**
+ * krdma_session_begin_connect - get a session with a peer, which may be connecting
+ * @net: network namespace
+ * @uid: user that it is for
+ * @routes: its paths
+ * @n: their number, 1 to KRDMA_PATHS_MAX
+ * @options: how it is to be, checked
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: the session, with a user and a reference, to be given to krdma_session_leave; or an
+ *	ERR_PTR
+ */
+struct krdma_session *krdma_session_begin_connect(struct net *net, kuid_t uid,
+						  const struct krdma_route *routes, u32 n,
+						  const struct krdma_connect_options *options,
+						  struct krdma_error *error)
+{
+	struct krdma_session *sess = krdma_session_find(net, uid, routes, n, options);
+
+	if (sess == ERR_PTR(-EDQUOT))
+		krdma_explain(error, -EDQUOT,
+			      "there are too many sessions: a user may have %u, a host %u",
+			      KRDMA_OUTBOUND_USER_MAX, KRDMA_SESSIONS_MAX);
+	return sess;
+}
+
+/**
  * krdma_session_connect - get a session with a peer
  * @net: network namespace
  * @uid: user that it is for
@@ -377,11 +410,7 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 	int rc;
 
 	do {
-		sess = krdma_session_find(net, uid, routes, n, options);
-		if (sess == ERR_PTR(-EDQUOT))
-			krdma_explain(error, -EDQUOT,
-				      "there are too many sessions: a user may have %u, a host %u",
-				      KRDMA_OUTBOUND_USER_MAX, KRDMA_SESSIONS_MAX);
+		sess = krdma_session_begin_connect(net, uid, routes, n, options, error);
 		if (IS_ERR(sess))
 			return sess;
 		rc = krdma_session_wait_up(sess, until, error);

@@ -345,6 +345,11 @@ void krdma_sessions_begun(void);
 struct krdma_session *krdma_session_joined(struct net *net, const struct krdma_wire_hello *hello);
 void krdma_sessions_del(struct krdma_session *sess);
 int krdma_session_wait_gone(struct krdma_session *sess);
+bool krdma_session_settled(struct krdma_session *sess);
+struct krdma_session *krdma_session_begin_connect(struct net *net, kuid_t uid,
+						  const struct krdma_route *routes, u32 n,
+						  const struct krdma_connect_options *options,
+						  struct krdma_error *error);
 struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 					    const struct krdma_route *routes, u32 n,
 					    const struct krdma_connect_options *options,

@@ -26,6 +26,7 @@ union args {
 	struct krdma_ioc_listen listen;
 	struct krdma_ioc_unlisten unlisten;
 	struct krdma_ioc_connect connect;
+	struct krdma_ioc_connected connected;
 	struct krdma_ioc_disconnect disconnect;
 	struct krdma_ioc_ping ping;
 	struct krdma_ioc_buffer buffer;
@@ -161,6 +162,11 @@ static void undo_connect(union args *a, int rc)
 	undo_made(rc, a->connect.id);
 }
 
+static void good_connected(union args *a)
+{
+	a->connected.session = session;
+}
+
 static void good_ping(union args *a)
 {
 	a->ping.session = session;
@@ -284,8 +290,11 @@ COMMAND(DISCONNECT, disconnect, 4, 0, MUST_BE_0(disconnect, reserved), false, tr
 	undo_disconnect);
 COMMAND(UNLISTEN, unlisten, 4, KRDMA_UNLISTEN_CLOSE, 0, false, false, good_unlisten, undo_unlisten);
 COMMAND(CONNECT, connect, 4,
-	KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST, 0, true, true,
-	good_connect, undo_connect);
+	KRDMA_CONNECT_PRIVATE | KRDMA_CONNECT_MESSAGES | KRDMA_CONNECT_FAIL_FAST |
+		KRDMA_CONNECT_ASYNC,
+	MUST_BE_0(connect, reserved), true, true, good_connect, undo_connect);
+COMMAND(CONNECTED, connected, 4, 0, MUST_BE_0(connected, reserved), false, true, good_connected,
+	undo_none);
 COMMAND(PING, ping, 4, 0, MUST_BE_0(ping, reserved), true, true, good_ping, undo_none);
 COMMAND(BUFFER, buffer, 4, KRDMA_BUFFER_WRITABLE, MUST_BE_0(buffer, reserved), true, false,
 	good_buffer, undo_buffer);

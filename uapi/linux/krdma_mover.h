@@ -110,6 +110,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_UNPLACED (1ULL << 8)  /* KRDMA_OPF_UNPLACED */
 #define KRDMA_FEATURE_MESSAGES (1ULL << 9)  /* KRDMA_OP_SEND, KRDMA_IOC_MESSAGE_QUEUE */
 #define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OPF_PLACED */
+#define KRDMA_FEATURE_CONNECT  (1ULL << 11) /* KRDMA_CONNECT_ASYNC */
 
 /*
  * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
@@ -314,6 +315,12 @@ struct krdma_ioc_export {
  * is up: for programs that do their own recovery.
  */
 #define KRDMA_CONNECT_FAIL_FAST (1U << 2)
+/*
+ * Do not wait: the call returns an id while the session is being connected. Until that is decided,
+ * the id is good for KRDMA_IOC_CONNECTED, KRDMA_LIST_SESSIONS and KRDMA_IOC_DESTROY; other calls
+ * fail with EAGAIN.
+ */
+#define KRDMA_CONNECT_ASYNC (1U << 3)
 
 /* Paths of a session, the first one included. */
 #define KRDMA_PATHS_MAX 4
@@ -344,12 +351,13 @@ enum krdma_path_policy {
 /**
  * struct krdma_ioc_connect - KRDMA_IOC_CONNECT, get a session with a peer
  * @size: sizeof(struct krdma_ioc_connect)
- * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES, KRDMA_CONNECT_FAIL_FAST
+ * @flags: KRDMA_CONNECT_PRIVATE, KRDMA_CONNECT_MESSAGES, KRDMA_CONNECT_FAIL_FAST,
+ *	KRDMA_CONNECT_ASYNC
  * @dst: the peer, a struct sockaddr_in or sockaddr_in6 with zeros behind it;
  *	port 0 means KRDMA_DEFAULT_PORT
  * @src: local address, likewise; all zero (AF_UNSPEC) lets routing choose
  * @timeout_ms: give up after this many milliseconds; 0 means 10,000, which is
- *	also the most that a new connection takes
+ *	also the most that a new connection takes. Must be 0 with KRDMA_CONNECT_ASYNC
  * @id: out: the session
  * @serial: out: its number on this host, as in struct krdma_session_info
  * @resume_s: seconds that the session goes on when its connection is lost: up to
@@ -360,6 +368,9 @@ enum krdma_path_policy {
  * @policy: enum krdma_path_policy; of no effect with one path
  * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
  * @paths: pointer to an array of @npaths struct krdma_path_addr
+ * @eventfd: with KRDMA_CONNECT_ASYNC: an eventfd(2), whose counter is incremented by 1 when
+ *	KRDMA_IOC_CONNECTED has the result; -1 for none. Else must be 0
+ * @reserved: must be 0
  *
  * A session that the same user already has with the peer, with the same
  * addresses and in the same network namespace, is shared, if it was made with the same
@@ -379,6 +390,26 @@ struct krdma_ioc_connect {
 	__u32 policy;
 	__u32 npaths;
 	__aligned_u64 paths;
+	__s32 eventfd;
+	__u32 reserved;
+};
+
+/**
+ * struct krdma_ioc_connected - KRDMA_IOC_CONNECTED, the result of a connect that was not waited for
+ * @size: sizeof(struct krdma_ioc_connected)
+ * @flags: must be 0
+ * @session: id of a session
+ * @reserved: must be 0
+ *
+ * Does not wait. 0: the session is up. EAGAIN: it is being connected, or its connection is lost
+ * and may come back. Any other errno is the result that KRDMA_IOC_CONNECT would have had; the id
+ * is still to be destroyed.
+ */
+struct krdma_ioc_connected {
+	__u32 size;
+	__u32 flags;
+	__u32 session;
+	__u32 reserved;
 };
 
 /* Most seconds that KRDMA_IOC_DISCONNECT waits for what is under way. */
@@ -1190,6 +1221,7 @@ struct krdma_peer_export_info {
 #define KRDMA_IOC_CONNECT    _IO(KRDMA_IOC_TYPE, 0x12)
 #define KRDMA_IOC_PING       _IO(KRDMA_IOC_TYPE, 0x13)
 #define KRDMA_IOC_DISCONNECT _IO(KRDMA_IOC_TYPE, 0x14)
+#define KRDMA_IOC_CONNECTED  _IO(KRDMA_IOC_TYPE, 0x15)
 #define KRDMA_IOC_BUFFER     _IO(KRDMA_IOC_TYPE, 0x20)
 #define KRDMA_IOC_EXPORT     _IO(KRDMA_IOC_TYPE, 0x21)
 #define KRDMA_IOC_OPEN       _IO(KRDMA_IOC_TYPE, 0x22)

@@ -457,6 +457,33 @@ int krdma_connect_host(struct krdma *krdma, const char *host,
 		       struct krdma_sockaddr *peer);
 
 /**
+ * krdma_connect_start() - begin to connect to a peer, without waiting for it
+ * @krdma: the handle
+ * @dst: the peer; port 0 means KRDMA_DEFAULT_PORT
+ * @options: how the session is to be; timeout_ms and KRDMA_PATHS_AUTO are not possible. NULL for
+ *	the defaults
+ * @eventfd: an eventfd(2), which is signalled when krdma_connected() has the result; -1 for none
+ * @session: out: the session's id; until it is up, other calls than krdma_connected(),
+ *	krdma_session() and krdma_destroy() fail with -EAGAIN
+ *
+ * To give up, call krdma_destroy().
+ *
+ * Return: 0; -EINVAL or -EBADF if @eventfd is none, or another errno.
+ */
+int krdma_connect_start(struct krdma *krdma, const struct krdma_sockaddr *dst,
+			const struct krdma_connect_options *options, int eventfd,
+			uint32_t *session);
+
+/**
+ * krdma_connected() - the result of krdma_connect_start()
+ * @krdma: the handle
+ * @session: the session's id, which krdma_destroy() ends in any case
+ *
+ * Return: 0 if the session is up, -EAGAIN if that is not decided yet; else as krdma_connect().
+ */
+int krdma_connected(struct krdma *krdma, uint32_t session);
+
+/**
  * krdma_session() - what the kernel says of a session
  * @krdma: the handle
  * @session: id of a session, from krdma_connect()

@@ -274,28 +274,52 @@ static int connect_auto(struct krdma *krdma, const struct krdma_sockaddr *dst,
 	return rc;
 }
 
-int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
-		       const struct krdma_connect_options *options, uint32_t *session)
+static int connect_one(struct krdma *krdma, const struct krdma_sockaddr *dst,
+		       const struct krdma_connect_options *options, uint32_t flags, int eventfd,
+		       uint32_t *session)
 {
 	struct krdma_ioc_connect arg = {
 		.size = sizeof(arg),
-		.flags = options->flags,
+		.flags = options->flags | flags,
 		.timeout_ms = options->timeout_ms,
 		.resume_s = options->resume_s,
 		.keepalive_s = options->keepalive_s,
 		.policy = options->policy,
 		.npaths = options->npaths,
 		.paths = (uintptr_t)options->paths,
+		.eventfd = eventfd,
 	};
 	int rc;
 
-	if (options->npaths == KRDMA_PATHS_AUTO)
-		return connect_auto(krdma, dst, *options, session);
 	krdma__storage(dst, &arg.dst);
 	rc = krdma__ioctl(krdma, KRDMA_IOC_CONNECT, &arg);
 	if (!rc)
 		*session = arg.id;
 	return rc;
+}
+
+int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
+		       const struct krdma_connect_options *options, uint32_t *session)
+{
+	if (options->npaths == KRDMA_PATHS_AUTO)
+		return connect_auto(krdma, dst, *options, session);
+	return connect_one(krdma, dst, options, 0, 0, session);
+}
+
+int krdma_connect_start(struct krdma *krdma, const struct krdma_sockaddr *dst,
+			const struct krdma_connect_options *options, int eventfd, uint32_t *session)
+{
+	static const struct krdma_connect_options defaults;
+
+	return connect_one(krdma, dst, options ? options : &defaults, KRDMA_CONNECT_ASYNC, eventfd,
+			   session);
+}
+
+int krdma_connected(struct krdma *krdma, uint32_t session)
+{
+	struct krdma_ioc_connected arg = { .size = sizeof(arg), .session = session };
+
+	return krdma__ioctl(krdma, KRDMA_IOC_CONNECTED, &arg);
 }
 
 int krdma_connect(struct krdma *krdma, const struct krdma_sockaddr *dst, uint32_t timeout_ms,

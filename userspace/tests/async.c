@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <krdma/krdma.h>
@@ -145,6 +146,30 @@ static void test_helpers(void)
 	krdma_op_message(&op, 42);
 	want = (struct krdma_op){ .flags = KRDMA_OPF_VERIFY | KRDMA_OPF_MESSAGE, .operand = 42 };
 	check(!memcmp(&op, &want, sizeof(op)), "krdma_op_message");
+}
+
+/* ---- Connect ---- */
+
+static void test_connect(void)
+{
+	const struct krdma_sockaddr addr = { .family = AF_INET, .addr = { 10, 0, 0, 2 } };
+	const int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	uint64_t count = 0;
+	uint32_t id = 0;
+
+	check(!krdma_connect_start(krdma, &addr, NULL, event, &id) && id, "krdma_connect_start");
+	check(read(event, &count, sizeof(count)) == sizeof(count) && count == 1 &&
+		      !krdma_connected(krdma, id),
+	      "the eventfd is signalled, and the session is up");
+	krdma_destroy(krdma, id);
+	check(krdma_connected(krdma, id) == -ENOENT, "and gone");
+	setenv("KRDMA_FAKE_REFUSE", "1", 1);
+	check(!krdma_connect_start(krdma, &addr, NULL, -1, &id) &&
+		      krdma_connected(krdma, id) == -ECONNREFUSED,
+	      "a refusal is the result of krdma_connected()");
+	unsetenv("KRDMA_FAKE_REFUSE");
+	krdma_destroy(krdma, id);
+	close(event);
 }
 
 /* ---- Submit and reap ---- */
@@ -425,6 +450,7 @@ int main(void)
 	    krdma_register_buffer(krdma, memory, sizeof(memory), KRDMA_BUFFER_WRITABLE, &buffer))
 		give_up("set up");
 	test_helpers();
+	test_connect();
 	test_order_of_things();
 	test_failure();
 	test_limit();

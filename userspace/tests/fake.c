@@ -214,6 +214,7 @@ static void take_apart(const struct __kernel_sockaddr_storage *addr, char *text,
 
 static int do_connect(struct krdma_ioc_connect *arg)
 {
+	const uint64_t one = 1;
 	char text[INET6_ADDRSTRLEN];
 	unsigned int port, scope;
 	char paths[64] = "";
@@ -228,11 +229,29 @@ static int do_connect(struct krdma_ioc_connect *arg)
 	    arg->flags & KRDMA_CONNECT_FAIL_FAST ? " fail_fast" : "", paths);
 	if (getenv("KRDMA_FAKE_REFUSE") && !refused) {
 		refused = true;
-		return give(ECONNREFUSED, "nobody listens at %s", text);
+		if (!(arg->flags & KRDMA_CONNECT_ASYNC))
+			return give(ECONNREFUSED, "nobody listens at %s", text);
+		arg->id = object_new(SESSION);
+		objects[arg->id].length = ECONNREFUSED;
+	} else {
+		arg->id = object_new(SESSION);
 	}
-	arg->id = object_new(SESSION);
 	objects[arg->id].rights = arg->flags;
+	if (arg->flags & KRDMA_CONNECT_ASYNC && arg->eventfd >= 0 && !getenv("KRDMA_FAKE_HANG") &&
+	    write(arg->eventfd, &one, sizeof(one)) < 0)
+		return give(EBADF, "file descriptor %d is not an eventfd", arg->eventfd);
 	return 0;
+}
+
+static int do_connected(struct krdma_ioc_connected *arg)
+{
+	const struct object *session = object_get(arg->session, SESSION);
+
+	if (!session)
+		return give(ENOENT, "no session %u", arg->session);
+	if (getenv("KRDMA_FAKE_HANG"))
+		return give(EAGAIN, "that is not decided yet");
+	return session->length ? give((int)session->length, "nobody listens there") : 0;
 }
 
 /* What is said of an export that has not these rights. */
@@ -1042,6 +1061,8 @@ static int dispatch(unsigned long request, void *arg)
 		return do_unlisten(arg);
 	case KRDMA_IOC_CONNECT:
 		return do_connect(arg);
+	case KRDMA_IOC_CONNECTED:
+		return do_connected(arg);
 	case KRDMA_IOC_DISCONNECT:
 		return do_disconnect(arg);
 	case KRDMA_IOC_PING:

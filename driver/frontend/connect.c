@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sessions that nobody waits for while they connect: an eventfd is signalled when it is clear what
+ * has become of one. The entry in the wait queue of the session ends with the id, which holds the
+ * session.
+ */
+#include <linux/eventfd.h>
+
+#include "compat.h"
+#include "frontend/ctx.h"
+
+struct krdma_connecting {
+	struct wait_queue_entry entry; /* of sess->wait; on no list when it has signalled */
+	struct krdma_session *sess;
+	struct eventfd_ctx *eventfd;
+};
+
+/* Of wake_up(): the queue's lock is held. */
+static int krdma_connecting_woken(struct wait_queue_entry *entry, unsigned int mode, int flags,
+				  void *key)
+{
+	struct krdma_connecting *c = container_of(entry, struct krdma_connecting, entry);
+
+	if (krdma_session_settled(c->sess)) {
+		list_del_init(&entry->entry);
+		krdma_eventfd_signal(c->eventfd);
+	}
+	return 0;
+}
+
+/**
+ * krdma_connecting_new - prepare to tell an eventfd what becomes of a session
+ * @fd: of the caller
+ * @error: explanation
+ *
+ * Context: process, of the user.
+ * Return: to be given to krdma_connecting_end; or an ERR_PTR
+ */
+struct krdma_connecting *krdma_connecting_new(int fd, struct krdma_error *error)
+{
+	struct krdma_connecting *c = krdma_inject(kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT), NULL);
+	int rc;
+
+	if (!c)
+		return ERR_PTR(-ENOMEM);
+	init_waitqueue_func_entry(&c->entry, krdma_connecting_woken);
+	INIT_LIST_HEAD(&c->entry.entry);
+	c->eventfd = krdma_eventfd_get(fd, error);
+	rc = PTR_ERR_OR_ZERO(c->eventfd);
+	if (rc) {
+		kfree(c);
+		return ERR_PTR(rc);
+	}
+	return c;
+}
+
+/**
+ * krdma_connecting_begin - from now on the eventfd is told
+ * @c: from krdma_connecting_new
+ * @sess: session, which is held until krdma_connecting_end
+ *
+ * Context: process.
+ */
+void krdma_connecting_begin(struct krdma_connecting *c, struct krdma_session *sess)
+{
+	c->sess = sess;
+	spin_lock_irq(&sess->wait.lock);
+	__add_wait_queue(&sess->wait, &c->entry);
+	/* ORDER: whoever has settled it before this wakes nobody any more. */
+	krdma_connecting_woken(&c->entry, 0, 0, NULL);
+	spin_unlock_irq(&sess->wait.lock);
+}
+
+/**
+ * krdma_connecting_end - the eventfd is not told any more
+ * @c: from krdma_connecting_new
+ *
+ * Context: process.
+ */
+void krdma_connecting_end(struct krdma_connecting *c)
+{
+	if (c->sess) {
+		spin_lock_irq(&c->sess->wait.lock);
+		list_del_init(&c->entry.entry);
+		spin_unlock_irq(&c->sess->wait.lock);
+	}
+	eventfd_ctx_put(c->eventfd);
+	kfree(c);
+}
+
+/**
+ * krdma_session_handle_get - the handle of a session that is not about to be connected
+ * @ctx: open file
+ * @id: from the user
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: the handle with a reference; ERR_PTR(-EAGAIN), or as krdma_handle_get()
+ */
+struct krdma_handle *krdma_session_handle_get(struct krdma_ctx *ctx, u32 id,
+					      struct krdma_error *error)
+{
+	struct krdma_handle *h = krdma_handle_get(ctx, id, KRDMA_HANDLE_SESSION, error);
+	bool connecting;
+
+	if (IS_ERR(h))
+		return h;
+	/* ORDER: what a session agrees on with its peer is seen when it is seen to be up. */
+	spin_lock_bh(&h->sess->lock);
+	connecting = h->sess->state == KRDMA_SESSION_CONNECTING;
+	spin_unlock_bh(&h->sess->lock);
+	if (!connecting)
+		return h;
+	krdma_handle_put(h);
+	return ERR_PTR(krdma_explain(error, -EAGAIN, "session %u is being connected", id));
+}
+
+/**
+ * krdma_connected - what has become of a session that was not waited for
+ * @ctx: open file
+ * @id: from the user
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: 0 if it is up, -EAGAIN if that is not clear yet, or a negative errno
+ */
+int krdma_connected(struct krdma_ctx *ctx, u32 id, struct krdma_error *error)
+{
+	struct krdma_handle *h = krdma_handle_get(ctx, id, KRDMA_HANDLE_SESSION, error);
+	struct krdma_session *sess;
+	const char *cause;
+	int rc;
+
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	sess = h->sess;
+	spin_lock_bh(&sess->lock);
+	rc = sess->err ?: krdma_session_is_up(sess) ? 0 : -EAGAIN;
+	cause = sess->err ? sess->cause : "that is not decided yet";
+	spin_unlock_bh(&sess->lock);
+	if (rc)
+		krdma_explain(error, rc, "can't connect to %pISpc: %s", &sess->dst,
+			      cause ?: "it failed");
+	krdma_handle_put(h);
+	return rc;
+}
