@@ -62,6 +62,15 @@ def in_asyncio(region: krdma.Region) -> None:
     async def main() -> None:
         pieces = await asyncio.gather(*(piece(i) for i in range(32)))
         assert all(found == bytes([i]) * 65536 for i, found in enumerate(pieces))
+        for session in await asyncio.gather(*(region.mover.connect_async(sys.argv[2], private=True) for _ in range(2))):
+            assert session.ping() > 0
+            session.close()
+        # Nobody has that address.
+        waiting = asyncio.ensure_future(region.mover.connect_async("10.77.0.98", private=True))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
 
     asyncio.run(main())
 

@@ -11,10 +11,10 @@ setup(
     license="LGPL-2.1 OR BSD-2-Clause",
     packages=["krdma"],
     package_data={"krdma": ["py.typed"]},
-    python_requires=">=3.9",
+    python_requires=">=3.10",
     install_requires=["cffi"],
     cffi_modules=["declarations.py:ffibuilder"],
     # One file for all versions of Python.
-    options={"bdist_wheel": {"py_limited_api": "cp39"}},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},
     zip_safe=False,
 )

@@ -107,6 +107,20 @@ def test_options_of_connect() -> None:
     assert krdma.resolve("h2") == ["fd00::2", "10.0.0.2"]
 
 
+def test_connects_in_asyncio() -> None:
+    async def main() -> None:
+        sessions = await asyncio.gather(*(mover.connect_async("h", private=True) for _ in range(3)))
+        assert len({one.id for one in sessions}) == 3 and sessions[0].peer == "10.0.0.2:7471"
+        with environment(KRDMA_FAKE_HANG="1"), tempfile.NamedTemporaryFile("r") as log:
+            with raises(asyncio.TimeoutError), environment(KRDMA_FAKE_LOG=log.name):
+                await asyncio.wait_for(mover.connect_async("h", keepalive=2), 0.01)
+            assert "keepalive 2\ndestroy kind 1\n" in log.read()
+        with raises(krdma.Error, errno.EINVAL):
+            await mover.connect_async("[::1")
+
+    asyncio.run(main())
+
+
 def test_bytes_move_in_place() -> None:
     with peer_export("e", bytes(64)) as path, session.open("e") as region:
         assert len(region) == 64 and region.rights == Right.READ | Right.WRITE | Right.ATOMIC

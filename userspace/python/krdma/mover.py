@@ -12,8 +12,8 @@ import os
 import select
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar, Union
 
-from ._base import (CData, Right, as_dict, check, error, ffi, format_address, last_error, lib,
-                    milliseconds, parse_address, text_of)
+from ._base import (CData, Error, Right, as_dict, check, error, ffi, format_address, last_error, lib,
+                    milliseconds, parse_address, resolve)
 from .objects import Buffer, Export, Session
 from .operation import Operation
 
@@ -144,20 +144,62 @@ class Mover:
         paths: further addresses of the host, or "auto" for those that it tells
         policy: which path an operation takes, KRDMA_POLICY_* of krdma_mover.h
         """
+        with self._options(messages, private, fail_fast, resume, keepalive, paths, policy) as options:
+            options.timeout_ms = milliseconds(timeout)
+            number, peer = ffi.new("uint32_t *"), ffi.new("struct krdma_sockaddr *")
+            check(lib.krdma_connect_host(self.handle, host.encode(), options, number, peer))
+        return Session(self, number[0], format_address(peer[0]))
+
+    async def connect_async(self, host: str, *, messages: bool = False, private: bool = False,
+                            fail_fast: bool = False, resume: int = 0, keepalive: int = 0,
+                            paths: Sequence[str] = (), policy: int = 0) -> Session:
+        """connect() as a coroutine: the event loop goes on. To give up, cancel it: asyncio.wait_for()."""
+        loop = asyncio.get_running_loop()
+        failure: Optional[Error] = None
+        for address in await loop.run_in_executor(None, resolve, host):
+            with self._options(messages, private, fail_fast, resume, keepalive, paths, policy) as options:
+                try:
+                    return await self._connect_to(loop, address, options)
+                except Error as error_of_address:
+                    failure = error_of_address
+        assert failure is not None
+        raise failure
+
+    async def _connect_to(self, loop: asyncio.AbstractEventLoop, address: str, options: CData) -> Session:
+        number, peer = ffi.new("uint32_t *"), parse_address(address)
+        peer.port = peer.port or lib.KRDMA_DEFAULT_PORT
+        event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # type: ignore[attr-defined]
+        decided = loop.create_future()
+        try:
+            check(lib.krdma_connect_start(self.handle, peer, options, event, number))
+            session = Session(self, number[0], format_address(peer[0]))
+            try:
+                loop.add_reader(event, lambda: None if decided.done() else decided.set_result(None))
+                await decided
+                check(lib.krdma_connected(self.handle, session.id))
+            except BaseException:
+                session.close()
+                raise
+            return session
+        finally:
+            loop.remove_reader(event)
+            os.close(event)
+
+    @contextlib.contextmanager
+    def _options(self, messages: bool, private: bool, fail_fast: bool, resume: int, keepalive: int,
+                 paths: Union[str, Sequence[str]], policy: int) -> Iterator[CData]:
+        """As a struct of C, with the array that it points to."""
         options = ffi.new("struct krdma_connect_options *")
         options.flags = ((lib.KRDMA_CONNECT_MESSAGES if messages else 0) |
                          (lib.KRDMA_CONNECT_PRIVATE if private else 0) |
                          (lib.KRDMA_CONNECT_FAIL_FAST if fail_fast else 0))
-        options.timeout_ms = milliseconds(timeout)
         options.resume_s, options.keepalive_s, options.policy = resume, keepalive, policy
         if paths == "auto":
             options.npaths = lib.KRDMA_PATHS_AUTO
         else:
             array = ffi.new("struct krdma_path_addr[]", [(parse_address(path)[0],) for path in paths])
             options.npaths, options.paths = len(array), array
-        number, peer = ffi.new("uint32_t *"), ffi.new("struct krdma_sockaddr *")
-        check(lib.krdma_connect_host(self.handle, host.encode(), options, number, peer))
-        return Session(self, number[0], format_address(peer[0]))
+        yield options
 
     def buffer(self, memory: Any, *, writable: bool = True) -> Buffer:
         """Register memory for many operations.
