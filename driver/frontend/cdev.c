@@ -57,6 +57,7 @@ struct krdma_call {
 		struct krdma_ioc_cancel cancel;
 		struct krdma_ioc_eventfd eventfd;
 		struct krdma_ioc_message_queue message_queue;
+		struct krdma_ioc_monitor monitor;
 	} cmd;
 	bool nonblock;
 };
@@ -167,6 +168,27 @@ static int krdma_object_end(struct krdma_call *call, struct krdma_handle *h, int
 	return rc;
 }
 
+/* Last step: a descriptor of a file, or of none where that is an ERR_PTR. */
+static int krdma_call_file(struct krdma_call *call, struct file *file, s32 *to)
+{
+	int rc, fd;
+
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	fd = krdma_inject(get_unused_fd_flags(O_CLOEXEC), -EMFILE);
+	*to = fd;
+	rc = fd < 0 ? krdma_explain(&call->error, fd, "no file descriptor is free: RLIMIT_NOFILE") :
+		      krdma_call_reply(call);
+	if (!rc) {
+		fd_install(fd, file);
+		return 0;
+	}
+	if (fd >= 0)
+		put_unused_fd(fd);
+	fput(file);
+	return rc;
+}
+
 /* ---- simple commands ---- */
 
 static int krdma_ioc_query(struct krdma_call *call)
@@ -178,7 +200,7 @@ static int krdma_ioc_query(struct krdma_call *call)
 		.features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_VECTORS |
 			    KRDMA_FEATURE_AFTER | KRDMA_FEATURE_ATOMIC | KRDMA_FEATURE_DIGEST |
 			    KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | KRDMA_FEATURE_PLACED |
-			    KRDMA_FEATURE_CONNECT | krdma_uring_features(),
+			    KRDMA_FEATURE_CONNECT | KRDMA_FEATURE_MONITOR | krdma_uring_features(),
 		.incarnation = krdma_incarnation,
 		.pinned_bytes = (u64)atomic64_read(&payer->pinned) << PAGE_SHIFT,
 		.pinned_limit = payer->limit << PAGE_SHIFT,
@@ -210,6 +232,18 @@ static int krdma_ioc_destroy(struct krdma_call *call)
 static int krdma_ioc_list(struct krdma_call *call)
 {
 	return krdma_list_fill(call->ctx, &call->cmd.list, &call->error) ?: krdma_call_reply(call);
+}
+
+static int krdma_ioc_monitor(struct krdma_call *call)
+{
+	struct krdma_ioc_monitor *cmd = &call->cmd.monitor;
+
+	if (cmd->reserved)
+		return -EINVAL;
+	return krdma_call_file(call,
+			       krdma_monitor_open(call->ctx, cmd->flags & KRDMA_MONITOR_NONBLOCK,
+						  &call->error),
+			       &cmd->fd);
 }
 
 /* ---- listeners ---- */
@@ -525,7 +559,6 @@ static int krdma_ioc_message_queue(struct krdma_call *call)
 	struct krdma_ioc_message_queue *cmd = &call->cmd.message_queue;
 	struct krdma_handle *h;
 	struct file *file;
-	int rc, fd;
 
 	h = krdma_handle_get(call->ctx, cmd->id, KRDMA_HANDLE_EXPORT, &call->error);
 	if (IS_ERR(h))
@@ -533,20 +566,7 @@ static int krdma_ioc_message_queue(struct krdma_call *call)
 	file = krdma_message_queue_open(h->export, cmd->flags & KRDMA_MESSAGE_QUEUE_NONBLOCK,
 					&call->error);
 	krdma_handle_put(h);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	fd = krdma_inject(get_unused_fd_flags(O_CLOEXEC), -EMFILE);
-	cmd->fd = fd;
-	rc = fd < 0 ? krdma_explain(&call->error, fd, "no file descriptor is free: RLIMIT_NOFILE") :
-		      krdma_call_reply(call);
-	if (!rc) {
-		fd_install(fd, file);
-		return 0;
-	}
-	if (fd >= 0)
-		put_unused_fd(fd);
-	fput(file);
-	return rc;
+	return krdma_call_file(call, file, &cmd->fd);
 }
 
 /* ---- operations ---- */
@@ -610,6 +630,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(OPEN, open, name, KRDMA_OPEN_FLAGS),
 	KRDMA_IOC(CANCEL, cancel, reserved, KRDMA_CANCEL_ALL),
 	KRDMA_IOC(MESSAGE_QUEUE, message_queue, fd, KRDMA_MESSAGE_QUEUE_NONBLOCK),
+	KRDMA_IOC(MONITOR, monitor, fd, KRDMA_MONITOR_NONBLOCK),
 	KRDMA_IOC(EVENTFD, eventfd, reserved, 0),
 };
 

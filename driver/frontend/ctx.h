@@ -291,6 +291,9 @@ struct krdma_handle *krdma_session_handle_get(struct krdma_ctx *ctx, u32 id,
 					      struct krdma_error *error);
 int krdma_connected(struct krdma_ctx *ctx, u32 id, struct krdma_error *error);
 
+/* monitor.c */
+struct file *krdma_monitor_open(struct krdma_ctx *ctx, bool nonblock, struct krdma_error *error);
+
 /* uring.c */
 u64 krdma_uring_features(void);
 int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);

@@ -135,6 +135,23 @@ static int krdma_list_devices(struct krdma_emit *e)
 	return 0;
 }
 
+static int krdma_list_latencies(struct krdma_emit *e)
+{
+	struct krdma_device *dev = NULL;
+	struct krdma_latency_info info;
+	u32 opcode, size;
+
+	while ((dev = krdma_device_next(dev))) {
+		if (!rdma_dev_access_netns(dev->ib, e->ctx->net))
+			continue;
+		for (opcode = 1; opcode <= KRDMA_LATENCY_OPCODES; opcode++)
+			for (size = 0; size < KRDMA_LATENCY_SIZES; size++)
+				if (krdma_device_latency(dev, opcode, size, &info))
+					krdma_emit(e, &info);
+	}
+	return 0;
+}
+
 /* ---- listeners ---- */
 
 static bool krdma_any_device(struct net *net)
@@ -227,6 +244,10 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		.age_ms = ktime_ms_delta(ktime_get(), sess->made),
 		.resume_s = sess->resume_s,
 		.keepalive_s = sess->keepalive_s,
+		.served_read_bytes = sess->served.read_bytes,
+		.served_written_bytes = sess->served.written_bytes,
+		.served_reads = sess->served.reads,
+		.served_writes = sess->served.writes,
 	};
 	struct krdma_transfer *x;
 	unsigned long last = 0;
@@ -239,6 +260,7 @@ static void krdma_emit_session(struct krdma_emit *e, struct krdma_session *sess)
 		info.bytes_read += ch->bytes_read;
 		info.bytes_written += ch->bytes_written;
 		info.transfers += ch->ended_transfers;
+		info.transfers_ns += ch->took_ns;
 		info.failures += ch->failures;
 		hlist_for_each_entry(x, &ch->transfers, all) {
 			if (x->wait == KRDMA_WAIT_WIRE)
@@ -319,6 +341,7 @@ static void krdma_emit_path(struct krdma_emit *e, struct krdma_session *sess,
 			info.bytes_read += ch->bytes_read;
 			info.bytes_written += ch->bytes_written;
 			info.transfers += ch->ended_transfers;
+			info.transfers_ns += ch->took_ns;
 			info.failures += ch->failures;
 			info.under_way += ch->ntransfers;
 		}
@@ -457,6 +480,10 @@ static int krdma_list_exports(struct krdma_emit *e)
 			.max_segments = export->max_segments,
 			.recalls = atomic64_read(&export->recalls),
 			.held = export->held,
+			.served_read_bytes = export->served.read_bytes,
+			.served_written_bytes = export->served.written_bytes,
+			.served_reads = export->served.reads,
+			.served_writes = export->served.writes,
 		};
 		u64 pages = export->mem ? export->mem->npages :
 					  atomic64_read(&export->pinned_pages);
@@ -474,6 +501,45 @@ static int krdma_list_exports(struct krdma_emit *e)
 		strscpy(info.name, export->name, sizeof(info.name));
 		krdma_emit(e, &info);
 	}
+	mutex_unlock(&krdma_exports_lock);
+	return 0;
+}
+
+static void krdma_emit_grants(struct krdma_emit *e, const struct krdma_export *export)
+{
+	struct krdma_grant *grant;
+
+	list_for_each_entry(grant, &export->grants, export_node) {
+		struct krdma_grant_info info = {
+			.session = grant->sess->serial,
+			.uid = krdma_uid(grant->sess->uid),
+			.rights = grant->rights,
+			.flags = (grant->revoke ? KRDMA_GRANT_REVOKED : 0) |
+				 (grant->held ? KRDMA_GRANT_HELD : 0) |
+				 (grant->exclusive ? KRDMA_GRANT_EXCLUSIVE : 0),
+			.segments = READ_ONCE(grant->nsegs),
+			.grant = grant->id,
+			.generation = grant->generation,
+			.read_bytes = grant->used.read_bytes,
+			.written_bytes = grant->used.written_bytes,
+			.reads = grant->used.reads,
+			.writes = grant->used.writes,
+		};
+
+		krdma_addr_to_user(&grant->sess->dst, &info.peer);
+		strscpy(info.name, export->name, sizeof(info.name));
+		krdma_emit(e, &info);
+	}
+}
+
+static int krdma_list_grants(struct krdma_emit *e)
+{
+	struct krdma_export *export;
+
+	mutex_lock(&krdma_exports_lock);
+	list_for_each_entry(export, &krdma_exports, node)
+		if (krdma_visible(e, export->net, export->user->uid))
+			krdma_emit_grants(e, export);
 	mutex_unlock(&krdma_exports_lock);
 	return 0;
 }
@@ -624,6 +690,8 @@ static const struct krdma_lister krdma_lists[] = {
 			       krdma_emit_paths },
 	[KRDMA_LIST_ADDRESSES] = { sizeof(struct krdma_sockaddr), krdma_list_peer },
 	[KRDMA_LIST_PREFIXES] = { sizeof(struct krdma_prefix_info), krdma_list_prefixes },
+	[KRDMA_LIST_GRANTS] = { sizeof(struct krdma_grant_info), krdma_list_grants },
+	[KRDMA_LIST_LATENCIES] = { sizeof(struct krdma_latency_info), krdma_list_latencies },
 };
 
 static int krdma_list_copy(const struct krdma_emit *e)

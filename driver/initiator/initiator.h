@@ -306,7 +306,6 @@ struct krdma_region_path {
 	struct xarray keys; /* krdma_key by segment index; read without the lock */
 	u32 nkeys;
 	unsigned long forget; /* where to look for a key to forget */
-
 	/* key.c */
 	bool scarce;   /* the target does not give all that is requested */
 	u64 next, end; /* segments to be requested ahead of the transfers */
@@ -318,6 +317,7 @@ struct krdma_region_path {
 struct krdma_region_channel {
 	struct krdma_key *last_key; /* the one that was used last, or NULL */
 	struct list_head waiters;   /* transfers that wait for a key */
+	struct krdma_used used;     /* by transfers that have ended on it */
 };
 
 struct krdma_region {
@@ -345,6 +345,7 @@ struct krdma_region {
 	bool revoked;             /* the target closed the grant itself */
 	bool aborted;             /* what failed may arrive as long as the target has the grant */
 	bool closing;             /* ->grace has begun, and may be over */
+	struct krdma_used told;   /* to the target, of what it was used for */
 	struct list_head watches; /* krdma_watch.node */
 
 	struct krdma_region_path paths[KRDMA_PATHS_MAX];    /* by the index of the path */

@@ -5,6 +5,7 @@
  */
 #include <linux/slab.h>
 
+#include "event.h"
 #include "initiator/wr.h"
 
 /* All front ends explain these in the same words. */
@@ -107,6 +108,22 @@ struct krdma_region *krdma_region_find(struct krdma_session *sess, u32 grant, u3
 	return NULL;
 }
 
+/* The target has taken its grant back. */
+static void krdma_region_event(const struct krdma_region *region)
+{
+	struct krdma_session *sess = region->sess;
+	const struct krdma_event_scope scope = { .net = sess->net, .uid = sess->uid };
+	struct krdma_monitor_event event = {
+		.type = KRDMA_EVENT_REGION_REVOKED,
+		.session = sess->serial,
+		.uid = __kuid_val(sess->uid),
+	};
+
+	krdma_addr_to_user(&sess->dst, &event.peer);
+	strscpy(event.name, region->name, sizeof(event.name));
+	krdma_event_post(&event, &scope);
+}
+
 /* The one place where a region becomes stale; the first reason stays. */
 static void krdma_region_stale(struct krdma_region *region, int err)
 {
@@ -117,6 +134,8 @@ static void krdma_region_stale(struct krdma_region *region, int err)
 	if (region->err)
 		return;
 	WRITE_ONCE(region->err, err);
+	if (err == -ESTALE && region->sess->state == KRDMA_SESSION_UP)
+		krdma_region_event(region);
 	/* Nothing is sent from here on: those that wait have ended, or will. */
 	spin_lock(&ch->lock);
 	list_del_init(&region->sending);
@@ -255,6 +274,8 @@ static int krdma_region_tell(struct krdma_region *region)
 {
 	struct krdma_rpc *rpc = krdma_rpc_new(krdma_region_closed, region);
 	struct krdma_wire_close *msg;
+	struct krdma_wire_used used;
+	u32 n;
 	int rc;
 
 	if (!rpc) {
@@ -262,8 +283,10 @@ static int krdma_region_tell(struct krdma_region *region)
 				   KRDMA_WIRE_REASON_LIMIT);
 		return -ENOMEM;
 	}
-	msg = krdma_credit_build(&region->close_credit, KRDMA_WIRE_CLOSE, sizeof(*msg), 0);
+	n = krdma_usage_last(region, &used) ? sizeof(used) : 0;
+	msg = krdma_credit_build(&region->close_credit, KRDMA_WIRE_CLOSE, sizeof(*msg), n);
 	if (msg) {
+		memcpy(msg->used, &used, n);
 		msg->grant = cpu_to_le32(region->grant);
 		msg->generation = cpu_to_le32(region->generation);
 	}
@@ -727,6 +750,7 @@ const struct krdma_role_ops krdma_initiator_ops = {
 	.keys_void = krdma_regions_keys_void,
 	.path_up = krdma_regions_path_up,
 	.path_gone = krdma_regions_path_gone,
+	.tick = krdma_usage_tick,
 	.request = krdma_region_recall,
 	.message = krdma_sends_replied,
 	.replies_due = krdma_region_recalls_reply,

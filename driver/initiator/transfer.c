@@ -76,13 +76,32 @@ void krdma_transfer_leave(struct krdma_transfer *x)
 	/* ORDER: the submitter may go with its last transfer. */
 	if (unlikely(!list_empty(&flow->node)) && list_empty(&flow->transfers))
 		list_del_init(&flow->node);
+	/* The clock is read once for those that end together. */
+	if (!ch->ended.first)
+		ch->ended_at = ktime_get();
 	krdma_queue_add(&ch->ended, x);
+}
+
+/* One that has succeeded has just ended. */
+static void krdma_transfer_took(struct krdma_channel *ch, const struct krdma_transfer *x)
+{
+	u64 took = max_t(s64, ktime_sub(ch->ended_at, x->submitted), 1);
+
+	ch->took_ns += took;
+	/* Of one that is verified the end may come when its connection is lost. */
+	if (likely(ch->dev))
+		krdma_latency_count(ch->dev, x->opcode, x->length, took);
+	if (unlikely(ch->measures))
+		/* Of the last eight or so. */
+		WRITE_ONCE(ch->latency,
+			   ch->latency - ch->latency / 8 + (u32)min_t(u64, took >> 4, U32_MAX) / 8);
 }
 
 /* The one place where a transfer becomes finished. */
 static void krdma_transfer_finish(struct krdma_transfer *x)
 {
 	struct krdma_channel *ch = x->ch;
+	struct krdma_used *used = &x->region->on[ch->index].used;
 
 	/* Whatever else has ended it, bytes may still arrive. */
 	if (unlikely(x->again || x->fence) && x->status)
@@ -97,10 +116,14 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 	}
 	if (x->opcode == KRDMA_OP_READ) {
 		ch->bytes_read += x->moved;
+		used->read_bytes += x->moved;
+		used->reads++;
 		krdma_stat_inc(KRDMA_STAT_READS);
 		krdma_stat_add(KRDMA_STAT_READ_BYTES, x->moved);
 	} else if (x->opcode == KRDMA_OP_WRITE) {
 		ch->bytes_written += x->moved;
+		used->written_bytes += x->moved;
+		used->writes++;
 		krdma_stat_inc(KRDMA_STAT_WRITES);
 		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
 	} else if (x->opcode == KRDMA_OP_DIGEST) {
@@ -109,12 +132,6 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 		krdma_stat_inc(KRDMA_STAT_SENDS);
 	} else {
 		krdma_stat_inc(KRDMA_STAT_ATOMICS);
-	}
-	if (unlikely(ch->measures) && !x->status) {
-		u32 took = min_t(u64, (u64)(ktime_get() - x->submitted) >> 4, U32_MAX);
-
-		/* Of the last eight or so. */
-		WRITE_ONCE(ch->latency, ch->latency - ch->latency / 8 + took / 8);
 	}
 	trace_krdma_transfer_end(ch->serial, x, x->status);
 	x->ended = true;
@@ -127,6 +144,8 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 		x->send = NULL;
 	}
 	krdma_transfer_leave(x);
+	if (likely(!x->status))
+		krdma_transfer_took(ch, x);
 	/* Whose end it was, for the sentence. */
 	if (unlikely(x->fence))
 		/* ORDER: krdma_transfer_lock() sees what was done above. */

@@ -20,6 +20,7 @@ struct krdma_path {
 	bool gone;                /* the device goes: so does ->pd; session->lock */
 	char device[64];          /* its name */
 	u32 losses;               /* channels that were lost on it */
+	bool told_up;             /* events have told so of it; session->lock */
 	struct ib_pd *pd;
 	u8 epoch; /* of the keys that are of ->pd; 0: there are none so far */
 
@@ -162,7 +163,9 @@ struct krdma_channel {
 	u64 bytes_read;
 	u64 bytes_written;
 	u64 ended_transfers;
+	u64 took_ns; /* these, together */
 	u64 failures;
+	ktime_t ended_at; /* the first of ->ended */
 	struct delayed_work tick;
 	ktime_t tick_at;
 	u32 keepalive_s;   /* the session's */

@@ -9,6 +9,7 @@
  */
 #include <linux/slab.h>
 
+#include "event.h"
 #include "rdma/rdma.h"
 
 DEFINE_MUTEX(krdma_devices_lock); /* list of devices, their mappings, and which of them go */
@@ -16,6 +17,16 @@ LIST_HEAD(krdma_devices);
 
 static const struct krdma_device_ops *krdma_device_ops;
 static struct ib_client krdma_client;
+
+static void krdma_device_event(struct krdma_device *dev, u32 type)
+{
+	const struct krdma_event_scope scope = { .ib = dev->ib };
+	struct krdma_monitor_event event = { .type = type };
+
+	strscpy(event.name, dev_name(&dev->ib->dev), sizeof(event.name));
+	strscpy(event.cause, dev->unusable ?: "", sizeof(event.cause));
+	krdma_event_post(&event, &scope);
+}
 
 /**
  * krdma_device_unusable - why a port can't be used
@@ -46,7 +57,10 @@ static int krdma_device_add(struct ib_device *ib)
 	struct krdma_device *dev;
 
 	dev = krdma_inject(kzalloc(sizeof(*dev), GFP_KERNEL), NULL);
-	if (!dev) {
+	if (dev)
+		dev->latencies = krdma_inject(alloc_percpu(struct krdma_latencies), NULL);
+	if (!dev || !dev->latencies) {
+		kfree(dev);
 		/* ib_core says nothing. */
 		pr_err("krdma_mover: no memory for %s: it is not used\n", dev_name(&ib->dev));
 		return -ENOMEM;
@@ -67,6 +81,7 @@ static int krdma_device_add(struct ib_device *ib)
 	mutex_unlock(&krdma_devices_lock);
 
 	ib_set_client_data(ib, &krdma_client, dev);
+	krdma_device_event(dev, KRDMA_EVENT_DEVICE_ADDED);
 	krdma_device_ops->added();
 	return 0;
 }
@@ -79,6 +94,7 @@ static void krdma_device_remove(struct ib_device *ib, void *data)
 	dev->removing = true;
 	mutex_unlock(&krdma_devices_lock);
 
+	krdma_device_event(dev, KRDMA_EVENT_DEVICE_REMOVED);
 	krdma_device_ops->removed(dev);
 	krdma_device_put(dev);
 	wait_for_completion(&dev->gone);
@@ -89,6 +105,7 @@ static void krdma_device_remove(struct ib_device *ib, void *data)
 	mutex_lock(&krdma_devices_lock);
 	list_del(&dev->node);
 	mutex_unlock(&krdma_devices_lock);
+	free_percpu(dev->latencies);
 	kfree(dev);
 }
 
@@ -195,6 +212,44 @@ u64 krdma_devices_segment(void)
 		shift = max(shift, dev->segment_shift);
 	mutex_unlock(&krdma_devices_lock);
 	return 1ULL << shift;
+}
+
+static void krdma_latency_add(struct krdma_latency_info *info, const struct krdma_latency *l)
+{
+	int i;
+
+	info->sum_ns += READ_ONCE(l->sum_ns);
+	for (i = 0; i < KRDMA_LATENCY_BUCKETS; i++)
+		info->counts[i] += READ_ONCE(l->counts[i]);
+}
+
+/**
+ * krdma_device_latency - how long operations of one size took on a device
+ * @dev: the device
+ * @opcode: enum krdma_opcode
+ * @size: which size, below KRDMA_LATENCY_SIZES
+ * @info: out: all of it
+ *
+ * Context: process.
+ * Return: false if there was none
+ */
+bool krdma_device_latency(const struct krdma_device *dev, u32 opcode, u32 size,
+			  struct krdma_latency_info *info)
+{
+	bool last = size == KRDMA_LATENCY_SIZES - 1;
+	u64 all = 0;
+	int cpu, i;
+
+	*info = (struct krdma_latency_info){
+		.opcode = opcode,
+		.length_max = last ? 0 : 1ULL << (KRDMA_LATENCY_SIZE_LOW + size),
+	};
+	strscpy(info->device, dev_name(&dev->ib->dev), sizeof(info->device));
+	for_each_possible_cpu(cpu)
+		krdma_latency_add(info, &per_cpu_ptr(dev->latencies, cpu)->of[opcode - 1][size]);
+	for (i = 0; i < KRDMA_LATENCY_BUCKETS; i++)
+		all += info->counts[i];
+	return all;
 }
 
 /**

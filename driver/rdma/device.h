@@ -6,6 +6,7 @@
 #include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/percpu.h>
 #include <linux/refcount.h>
 #include <rdma/ib_verbs.h>
 
@@ -13,6 +14,19 @@
 #include "rdma/quirks.h"
 
 struct krdma_channel;
+
+/* Powers of two that operations are told apart by: their bytes, and their nanoseconds. */
+#define KRDMA_LATENCY_SIZES    20
+#define KRDMA_LATENCY_SIZE_LOW 6
+#define KRDMA_LATENCY_OPCODES  KRDMA_OP_DIGEST
+
+/* How long operations took, as one processor has counted them: by opcode, less 1, and size. */
+struct krdma_latencies {
+	struct krdma_latency {
+		u64 sum_ns;
+		u64 counts[KRDMA_LATENCY_BUCKETS];
+	} of[KRDMA_LATENCY_OPCODES][KRDMA_LATENCY_SIZES];
+};
 
 /* One RDMA device, as an ib_client sees it. */
 struct krdma_device {
@@ -27,6 +41,7 @@ struct krdma_device {
 	struct krdma_policy policy;
 	u32 segment_shift;
 	struct krdma_dma_device dma;
+	struct krdma_latencies __percpu *latencies;
 };
 
 /* Devices come and go: what the floor above does then; process context. */
@@ -35,6 +50,30 @@ struct krdma_device_ops {
 	/* Returns when nobody begins to use it any more; what uses it ends, or will. */
 	void (*removed)(struct krdma_device *dev);
 };
+
+/**
+ * krdma_latency_count - count an operation that has succeeded
+ * @dev: device that it went over
+ * @opcode: enum krdma_opcode
+ * @length: its bytes
+ * @took_ns: how long it took, at least 1
+ *
+ * Nothing that another processor writes.
+ *
+ * Context: any.
+ */
+static inline void krdma_latency_count(struct krdma_device *dev, u8 opcode, u64 length, u64 took_ns)
+{
+	u32 size = clamp(fls64(length - !!length), KRDMA_LATENCY_SIZE_LOW,
+			 KRDMA_LATENCY_SIZE_LOW + KRDMA_LATENCY_SIZES - 1);
+	u32 time = clamp(fls64(took_ns - 1), KRDMA_LATENCY_SHIFT,
+			 KRDMA_LATENCY_SHIFT + KRDMA_LATENCY_BUCKETS - 1);
+	struct krdma_latency __percpu *l =
+		&dev->latencies->of[opcode - 1][size - KRDMA_LATENCY_SIZE_LOW];
+
+	this_cpu_add(l->sum_ns, took_ns);
+	this_cpu_inc(l->counts[time - KRDMA_LATENCY_SHIFT]);
+}
 
 /* device.c */
 extern struct mutex krdma_devices_lock;
@@ -46,5 +85,7 @@ struct krdma_device *krdma_device_next(struct krdma_device *dev);
 void krdma_device_put(struct krdma_device *dev);
 u64 krdma_devices_segment(void);
 const char *krdma_device_unusable(struct krdma_device *dev, u32 port, struct ib_port_attr *attr);
+bool krdma_device_latency(const struct krdma_device *dev, u32 opcode, u32 size,
+			  struct krdma_latency_info *info);
 
 #endif /* KRDMA_DEVICE_H */

@@ -137,6 +137,7 @@ static void krdma_session_away(struct krdma_session *sess)
 		krdma_channel_unlock_later(ch);
 	}
 	sess->lost_at = jiffies;
+	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMING, NULL, 0, sess->ch->lost_cause);
 	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
 
@@ -174,6 +175,7 @@ void krdma_channels_lost(struct krdma_channel *ch)
 	if (noted)
 		ch->path->losses++;
 	if (sess->state == KRDMA_SESSION_UP) {
+		krdma_path_event(sess, ch->path, READ_ONCE(ch->lost_cause));
 		/* It may be up again by now. */
 		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
 			krdma_session_away(sess);

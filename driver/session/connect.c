@@ -9,6 +9,13 @@
 
 #include "session/session.h"
 
+/* Of an initiator what it wants, of a target what is used. */
+static u64 krdma_session_features(const struct krdma_session *sess)
+{
+	return (sess->messages ? KRDMA_WIRE_MESSAGES : 0) |
+	       (sess->usage.wanted ? KRDMA_WIRE_USAGES : 0);
+}
+
 static struct krdma_wire_hello krdma_session_hello(const struct krdma_session *sess)
 {
 	bool in = sess->inbound;
@@ -16,7 +23,7 @@ static struct krdma_wire_hello krdma_session_hello(const struct krdma_session *s
 	return (struct krdma_wire_hello){
 		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
 		.version = KRDMA_WIRE_VERSION,
-		.features = cpu_to_le64(sess->messages ? KRDMA_WIRE_MESSAGES : 0),
+		.features = cpu_to_le64(krdma_session_features(sess)),
 		.incarnation = cpu_to_le64(krdma_incarnation),
 		.session = in ? sess->ch->peer.session : cpu_to_le64(sess->serial),
 		.uid = cpu_to_le32(in ? 0 : from_kuid(&init_user_ns, sess->uid)),
@@ -49,15 +56,16 @@ static int krdma_session_greeted(struct krdma_session *sess)
 	bool one = channels <= 1 && !resume;
 
 	if (ch->peer.channel || le64_to_cpu(ch->peer.session) != sess->serial || ch->peer.uid ||
-	    features & ~(sess->messages ? KRDMA_WIRE_MESSAGES : 0) ||
-	    !features != !ch->peer.message_credits || channels > sess->nchannels ||
-	    !ch->peer.secret != one || (ch->iwarp && channels > 1) || resume > sess->resume_s ||
-	    ch->peer.received || ch->peer.messages || !ch->peer.path) {
+	    features & ~krdma_session_features(sess) ||
+	    !(features & KRDMA_WIRE_MESSAGES) != !ch->peer.message_credits ||
+	    channels > sess->nchannels || !ch->peer.secret != one || (ch->iwarp && channels > 1) ||
+	    resume > sess->resume_s || ch->peer.received || ch->peer.messages || !ch->peer.path) {
 		ch->cause = "the peer's greeting does not fit";
 		return -EPROTO;
 	}
 	ch->cause = NULL;
 	ch->messages = features & KRDMA_WIRE_MESSAGES;
+	sess->usage.wanted = features & KRDMA_WIRE_USAGES;
 	/* As many for each path; or the first alone, which goes over any. */
 	channels = max_t(u32, channels, 1) - 1;
 	sess->nchannels = 1 + channels - channels % sess->npaths;
@@ -142,6 +150,7 @@ void krdma_session_connect_work(struct work_struct *work)
 	int rc;
 
 	sess->nchannels = krdma_channels_wanted(sess->npaths);
+	sess->usage.wanted = true;
 	sess->resume_s = krdma_session_resume_wanted(sess);
 	hello = krdma_session_hello(sess);
 	do {

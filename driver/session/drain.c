@@ -122,6 +122,8 @@ void krdma_session_drain(struct krdma_session *sess, u32 timeout_ms, const char 
 		krdma_session_fail_locked(sess, -ENOTCONN, cause, KRDMA_BYE_LOST);
 	if (sess->state == KRDMA_SESSION_UP &&
 	    (!sess->drains || ktime_before(until, sess->drain_until))) {
+		if (!sess->drains)
+			krdma_session_event(sess, KRDMA_EVENT_SESSION_DRAINING, NULL, 0, cause);
 		WRITE_ONCE(sess->drains, cause);
 		sess->drain_bye = bye;
 		sess->drain_until = until;

@@ -198,6 +198,8 @@ static void krdma_session_tick(struct work_struct *work)
 	spin_unlock_bh(&sess->lock);
 	if (notice)
 		krdma_session_notice(sess);
+	if (sess->role->tick)
+		sess->role->tick(sess);
 }
 
 /**

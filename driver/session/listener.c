@@ -169,6 +169,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	memcpy(&sess->dst, &id->route.addr.dst_addr, sizeof(sess->dst));
 	sess->uid = make_kuid(&init_user_ns, le32_to_cpu(hello.uid));
 	sess->messages = hello.features & cpu_to_le64(KRDMA_WIRE_MESSAGES);
+	sess->usage.wanted = hello.features & cpu_to_le64(KRDMA_WIRE_USAGES);
 	rc = krdma_session_add(sess);
 	if (rc) {
 		krdma_session_put(sess);
@@ -194,10 +195,12 @@ static int krdma_listener_removed(struct krdma_listener *l, struct rdma_cm_id *i
 
 	mutex_lock(&krdma_listeners_lock);
 	mine = l->id == id;
-	if (mine)
+	if (mine) {
 		l->id = NULL;
-	else
+		krdma_listener_event(l, KRDMA_EVENT_LISTENER_WAITING);
+	} else {
 		l->removed = true;
+	}
 	krdma_listeners_retry();
 	/* ORDER: with the id out of it, the listener may be freed after this. */
 	mutex_unlock(&krdma_listeners_lock);
@@ -299,10 +302,12 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 	if (rc)
 		goto out;
 	mutex_lock(&krdma_listeners_lock);
-	if (l->removed)
+	if (l->removed) {
 		rc = -ENODEV;
-	else
+	} else {
 		l->id = id;
+		krdma_listener_event(l, KRDMA_EVENT_LISTENER_UP);
+	}
 	mutex_unlock(&krdma_listeners_lock);
 out:
 	if (rc)
@@ -382,6 +387,8 @@ int krdma_listen(struct net *net, const void *owner, const struct sockaddr_stora
 	if (old && replace) {
 		allow = rcu_replace_pointer(old->allow, allow,
 					    lockdep_is_held(&krdma_listeners_start));
+		if (old->closed && READ_ONCE(old->id))
+			krdma_listener_event(old, KRDMA_EVENT_LISTENER_UP);
 		WRITE_ONCE(old->closed, false);
 		kfree_rcu(allow, rcu);
 		rc = 0;
@@ -419,6 +426,7 @@ static void krdma_listener_end(struct krdma_listener *l)
 	list_del(&l->node);
 	id = l->id;
 	l->id = NULL;
+	krdma_listener_event(l, KRDMA_EVENT_LISTENER_ENDED);
 	mutex_unlock(&krdma_listeners_lock);
 	/* ORDER: not under krdma_listeners_lock: rdma_cm waits for handlers. */
 	if (id)
@@ -446,12 +454,14 @@ int krdma_unlisten(struct net *net, const struct sockaddr_storage *addr, bool cl
 
 	mutex_lock(&krdma_listeners_start);
 	l = krdma_listener_find(net, addr);
-	if (l && close)
+	if (l && close && !l->closed) {
 		WRITE_ONCE(l->closed, true);
-	else if (l)
+		krdma_listener_event(l, KRDMA_EVENT_LISTENER_CLOSED);
+	} else if (l && !close) {
 		krdma_listener_end(l);
-	else
+	} else if (!l) {
 		rc = krdma_explain(error, -ENOENT, "there is no listener on %pISpc", addr);
+	}
 	mutex_unlock(&krdma_listeners_start);
 	return rc;
 }

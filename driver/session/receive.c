@@ -93,13 +93,15 @@ static bool krdma_ctl_ping(struct krdma_session *sess, struct krdma_rx *rx, stru
 bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 		     const union krdma_wire_msg *msg)
 {
-	struct krdma_request *req = krdma_inject(kmalloc(sizeof(*req), GFP_NOIO), NULL);
+	struct krdma_request *req = krdma_inject(
+		kmalloc(struct_size(req, bytes, DIV_ROUND_UP(rx->len, sizeof(u64))), GFP_NOIO),
+		NULL);
 	u8 type = msg->hdr.type;
 	__le32 tag = msg->hdr.tag;
 
 	if (req) {
 		req->tx = tx;
-		memcpy(&req->msg, msg, min_t(u32, rx->len, sizeof(req->msg)));
+		memcpy(req->bytes, msg, rx->len);
 	}
 	if (krdma_post_rx(sess->ch, rx)) {
 		kfree(req);
@@ -122,6 +124,14 @@ bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krd
 	return false;
 }
 
+/* Does a request take the feature USAGES, which the session has not? */
+static bool krdma_ctl_unused(const struct krdma_session *sess, const union krdma_wire_msg *msg)
+{
+	return !sess->usage.wanted &&
+	       (msg->hdr.type == KRDMA_WIRE_USAGE ||
+		(msg->hdr.type == KRDMA_WIRE_CLOSE && krdma_wire_entries(msg)));
+}
+
 /* @tx: for the reply. Return: false if it was not used */
 static bool krdma_ctl_request(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 			      const union krdma_wire_msg *msg)
@@ -137,6 +147,8 @@ static bool krdma_ctl_request(struct krdma_session *sess, struct krdma_rx *rx, s
 	/* The target's; all others are the initiator's. */
 	if (!cause && sess->inbound == recall)
 		cause = "a request of the other role";
+	if (!cause && krdma_ctl_unused(sess, msg))
+		cause = "a report without the feature";
 	if (!cause && msg->hdr.type == KRDMA_WIRE_FENCE)
 		return krdma_fence_serve(sess, rx, tx, &msg->fence);
 	if (!cause)

@@ -135,6 +135,23 @@ bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit)
 }
 
 /**
+ * krdma_credit_spare - have a credit of the peer and a buffer, if nobody else is likely to want it
+ * @sess: session
+ * @credit: credit, which has none
+ *
+ * Context: session->lock held.
+ * Return: true if it has them
+ */
+bool krdma_credit_spare(struct krdma_session *sess, struct krdma_credit *credit)
+{
+	lockdep_assert_held(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP && list_empty(&sess->creditless) &&
+	    sess->credits.used < sess->credits.size / 2)
+		credit->tx = krdma_credit_new(sess, false);
+	return credit->tx;
+}
+
+/**
  * krdma_credit_put - give up a credit, or the wait for one
  * @sess: session
  * @credit: credit; may have none
@@ -200,7 +217,7 @@ static bool krdma_wire_service(u8 type)
 {
 	return type == KRDMA_WIRE_LIST || type == KRDMA_WIRE_OPEN || type == KRDMA_WIRE_SEGS ||
 	       type == KRDMA_WIRE_CLOSE || type == KRDMA_WIRE_DIGEST ||
-	       type == KRDMA_WIRE_ADDRESSES;
+	       type == KRDMA_WIRE_ADDRESSES || type == KRDMA_WIRE_USAGE;
 }
 
 /**

@@ -40,14 +40,20 @@ struct krdma_rpc {
 struct krdma_request {
 	struct list_head node; /* session->requests */
 	struct krdma_tx *tx;   /* for the reply */
-	union krdma_wire_msg msg;
+	u64 bytes[];           /* the message */
 };
+
+static inline const union krdma_wire_msg *krdma_request_msg(const struct krdma_request *req)
+{
+	return (const union krdma_wire_msg *)req->bytes;
+}
 
 /* rpc.c: requests of this host, and the credits for them */
 struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg);
 void krdma_rpc_put(struct krdma_rpc *rpc);
 void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
 bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit);
+bool krdma_credit_spare(struct krdma_session *sess, struct krdma_credit *credit);
 void krdma_credit_put(struct krdma_session *sess, struct krdma_credit *credit);
 void krdma_credits_settle(struct krdma_session *sess);
 int krdma_credit_wait(struct krdma_session *sess, struct krdma_credit *credit, u32 wait_ms);

@@ -71,6 +71,7 @@ static void krdma_session_resumed(struct krdma_session *sess)
 	krdma_credits_settle(sess);
 	wake_up_all(&sess->wait);
 	krdma_stat_inc(KRDMA_STAT_SESSIONS_RESUMED);
+	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMED, NULL, 0, NULL);
 	pr_info_ratelimited("krdma_mover: session %llu with %pISpc goes on after %u ms\n",
 			    sess->serial, &sess->dst, jiffies_to_msecs(jiffies - sess->lost_at));
 }
@@ -118,9 +119,13 @@ void krdma_session_up(struct krdma_channel *ch)
 	if (up && begins) {
 		krdma_session_set_state(sess, KRDMA_SESSION_UP);
 		krdma_stat_inc(KRDMA_STAT_SESSIONS_MADE);
+		krdma_session_event(sess, KRDMA_EVENT_SESSION_UP, NULL, 0, NULL);
+		krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 	} else if (up && !ch->first && !lost) {
 		krdma_session_resumed(sess);
 	}
+	if (up)
+		krdma_path_event(sess, ch->path, NULL);
 	/* The peer's first message may be here already. */
 	if (up && !ch->first)
 		queue_work(krdma_wq, &sess->rx_work);
@@ -210,6 +215,8 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 		pr_info_ratelimited("krdma_mover: session %llu with %pISpc ends: %s\n",
 				    sess->serial, &sess->dst, cause);
 	}
+	if (sess->state == KRDMA_SESSION_UP)
+		krdma_session_event(sess, KRDMA_EVENT_SESSION_ENDED, NULL, err, cause);
 	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
 	sess->role->lost(sess);
 	if (cancel_work(&sess->connect_work))

@@ -22,6 +22,7 @@
 
 #include "rdma/rdma.h"
 #include "session/credit.h"
+#include "session/observe.h"
 #include "session/path.h"
 #include "session/rpc.h"
 
@@ -70,6 +71,7 @@ struct krdma_role_ops {
 	void (*established)(struct krdma_session *sess); /* outbound, before it is up */
 	void (*drop)(struct krdma_session *sess);        /* its queue pairs are gone */
 	void (*serve)(struct krdma_session *sess);       /* svc_work, which may wait for the peer */
+	void (*tick)(struct krdma_session *sess);        /* outbound; now and then */
 	/* session->lock held */
 	void (*lost)(struct krdma_session *sess);                /* it is going down */
 	void (*keys_void)(struct krdma_session *sess, u32 path); /* the target's, of a path */
@@ -169,12 +171,14 @@ struct krdma_session {
 	struct list_head regions;
 	u32 nregions;
 	struct list_head recalls;
+	struct krdma_usage usage; /* what it reports; at a target, ->wanted alone */
 
 	/* target: the service alone, except for the counts */
 	struct xarray grants;
 	u32 next_grant;
 	u32 generation;
 	u32 ngrants;
+	struct krdma_used served; /* as the peer reports */
 	struct list_head segs;
 	u32 nsegs;
 	u32 nheld;                 /* most that grants hold; krdma_exports_lock */

@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
+#include "event.h"
 #include "target/grant.h"
 
 DEFINE_MUTEX(krdma_exports_lock); /* list of exports and the grants of each */
@@ -41,6 +42,30 @@ static void krdma_export_release(struct kref *ref)
 		complete(&export->end->done);
 	}
 	kfree(export);
+}
+
+/**
+ * krdma_export_event - tell of an export
+ * @export: export
+ * @type: enum krdma_event_type
+ * @sess: session that it is about, or NULL
+ * @cause: a phrase, or NULL
+ *
+ * Context: process, krdma_exports_lock held.
+ */
+void krdma_export_event(const struct krdma_export *export, u32 type,
+			const struct krdma_session *sess, const char *cause)
+{
+	const struct krdma_event_scope scope = { .net = export->net, .uid = export->user->uid };
+	struct krdma_monitor_event event = { .type = type, .uid = __kuid_val(export->user->uid) };
+
+	if (sess) {
+		event.session = sess->serial;
+		krdma_addr_to_user(&sess->dst, &event.peer);
+	}
+	strscpy(event.name, export->name, sizeof(event.name));
+	strscpy(event.cause, cause ?: "", sizeof(event.cause));
+	krdma_event_post(&event, &scope);
 }
 
 /**
@@ -228,6 +253,7 @@ int krdma_export_publish(struct krdma_export *export, struct krdma_error *error)
 	} else {
 		export->serial = ++krdma_export_serial;
 		list_add_tail(&export->node, &krdma_exports);
+		krdma_export_event(export, KRDMA_EVENT_EXPORT_ADDED, NULL, NULL);
 	}
 	mutex_unlock(&krdma_exports_lock);
 	return rc;
@@ -246,8 +272,9 @@ void krdma_export_unpublish(struct krdma_export *export)
 	mutex_lock(&krdma_exports_lock);
 	WRITE_ONCE(export->dead, true);
 	list_del_init(&export->node);
+	krdma_export_event(export, KRDMA_EVENT_EXPORT_ENDED, NULL, NULL);
 	list_for_each_entry(grant, &export->grants, export_node)
-		krdma_grant_over(grant);
+		krdma_grant_over(grant, "the export has ended");
 	mutex_unlock(&krdma_exports_lock);
 	/* A service may be waiting for room in this very export. */
 	krdma_segments_wake();

@@ -86,10 +86,11 @@ void krdma_grant_free(struct krdma_grant *grant)
 /**
  * krdma_grant_over - have the session's service revoke a grant
  * @grant: grant
+ * @cause: a phrase
  *
  * Context: process, krdma_exports_lock held.
  */
-void krdma_grant_over(struct krdma_grant *grant)
+void krdma_grant_over(struct krdma_grant *grant, const char *cause)
 {
 	struct krdma_session *sess = grant->sess;
 
@@ -98,6 +99,7 @@ void krdma_grant_over(struct krdma_grant *grant)
 		return;
 	WRITE_ONCE(grant->revoke, true);
 	WRITE_ONCE(sess->revoked, sess->revoked + 1);
+	krdma_export_event(grant->export, KRDMA_EVENT_EXPORT_REVOKED, sess, cause);
 	krdma_session_serve(sess);
 }
 
@@ -120,6 +122,7 @@ static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 {
 	struct krdma_export *export = grant->export;
 	struct krdma_grant *other;
+	bool taken = false;
 	int rc = 0;
 
 	if (!takeover && krdma_grant_taken(grant))
@@ -130,11 +133,14 @@ static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 		rc = -EBUSY;
 		if (!takeover)
 			return rc;
+		taken |= !other->revoke;
 		if (!other->revoke)
 			pr_info_ratelimited("krdma_mover: %pISpc takes '%s' over from %pISpc\n",
 					    &grant->sess->dst, export->name, &other->sess->dst);
-		krdma_grant_over(other);
+		krdma_grant_over(other, "it is taken over");
 	}
+	if (taken)
+		krdma_export_event(export, KRDMA_EVENT_EXPORT_TAKEN_OVER, grant->sess, NULL);
 	if (rc) {
 		export->taken_until = get_jiffies_64() +
 				      msecs_to_jiffies(KRDMA_TAKER_MS * grant->sess->timeout_scale);

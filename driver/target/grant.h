@@ -110,7 +110,7 @@ u32 krdma_segments_coldest(struct krdma_grant *grant, struct krdma_seg **segs, u
 int krdma_grant_end(struct krdma_grant *grant);
 void krdma_grant_free(struct krdma_grant *grant);
 void krdma_grant_lacks(struct krdma_grant *grant);
-void krdma_grant_over(struct krdma_grant *grant);
+void krdma_grant_over(struct krdma_grant *grant, const char *cause);
 int krdma_grant_admit(struct krdma_grant *grant, u32 flags);
 void krdma_grants_release(struct krdma_session *sess);
 
@@ -136,6 +136,10 @@ void krdma_sender_close(struct krdma_grant *grant);
 const char *krdma_message_came(struct krdma_session *sess, struct krdma_rx *rx,
 			       const union krdma_wire_msg *msg);
 void krdma_messages_reply(struct krdma_session *sess);
+
+/* usage.c: what peers report */
+void krdma_grant_used(struct krdma_grant *grant, const struct krdma_wire_used *told);
+int krdma_serve_usage(struct krdma_session *sess, const struct krdma_wire_usage *msg, void *buf);
 
 /* digest.c */
 int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value);

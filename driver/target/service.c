@@ -298,6 +298,8 @@ static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *m
 		return krdma_serve_open(sess, &msg->open, buf);
 	if (msg->hdr.type == KRDMA_WIRE_ADDRESSES)
 		return krdma_serve_addresses(sess, buf);
+	if (msg->hdr.type == KRDMA_WIRE_USAGE)
+		return krdma_serve_usage(sess, &msg->usage, buf);
 	/* SEGS and DIGEST begin as CLOSE does. */
 	BUILD_BUG_ON(offsetof(struct krdma_wire_segs, first) != sizeof(msg->close));
 	BUILD_BUG_ON(offsetof(struct krdma_wire_digest, offset) != sizeof(msg->close));
@@ -309,12 +311,15 @@ static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *m
 		return krdma_serve_segs(grant, &msg->segs, buf);
 	if (msg->hdr.type != KRDMA_WIRE_CLOSE)
 		return krdma_serve_digest(grant, &msg->digest, buf);
+	if (krdma_wire_entries(msg))
+		krdma_grant_used(grant, msg->close.used);
 	krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_CLOSE, sizeof(msg->hdr), 0);
 	return krdma_grant_end(grant);
 }
 
 static void krdma_service(struct krdma_session *sess)
 {
+	const union krdma_wire_msg *msg;
 	struct krdma_request *req;
 	int rc;
 
@@ -326,12 +331,13 @@ static void krdma_service(struct krdma_session *sess)
 			break;
 		list_del(&req->node);
 		spin_unlock_bh(&sess->lock);
-		rc = krdma_serve(sess, &req->msg, req->tx->buf);
+		msg = krdma_request_msg(req);
+		rc = krdma_serve(sess, msg, req->tx->buf);
 		if (rc)
-			krdma_reply_status(sess, req->tx, req->msg.hdr.type, req->msg.hdr.tag,
+			krdma_reply_status(sess, req->tx, msg->hdr.type, msg->hdr.tag,
 					   krdma_wire_status(rc));
 		else
-			krdma_reply(sess, req->tx, req->msg.hdr.tag);
+			krdma_reply(sess, req->tx, msg->hdr.tag);
 		kfree(req);
 	}
 	spin_unlock_bh(&sess->lock);

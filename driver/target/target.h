@@ -65,11 +65,12 @@ struct krdma_export {
 	atomic_t waiting;  /* services that wait for one */
 	struct ratelimit_state told;
 	atomic64_t recalls;
-	atomic64_t pinned_pages; /* of ->file */
-	atomic64_t peer_pages;   /* of ->file, in krdma_peer_pages; backing.c */
-	struct list_head grants; /* krdma_grant.export_node, krdma_exports_lock */
-	u32 held;                /* segments of these that are never recalled; the same */
-	u64 taken_until;         /* jiffies64: somebody takes it over; the same */
+	atomic64_t pinned_pages;  /* of ->file */
+	atomic64_t peer_pages;    /* of ->file, in krdma_peer_pages; backing.c */
+	struct list_head grants;  /* krdma_grant.export_node, krdma_exports_lock */
+	u32 held;                 /* segments of these that are never recalled; the same */
+	u64 taken_until;          /* jiffies64: somebody takes it over; the same */
+	struct krdma_used served; /* as peers report; the same */
 };
 
 struct krdma_grant {
@@ -87,6 +88,7 @@ struct krdma_grant {
 	bool revoking;               /* the RECALL for it has begun; only the session's service */
 	u32 nrecalled;               /* segments with a RECALL under way; the same */
 	u32 shed;                    /* krdma_exports_lock: segments others need */
+	struct krdma_used used;      /* as the peer reports; the same */
 	struct xarray segs;          /* krdma_seg by index; only the session's service */
 	u32 nsegs;
 	struct krdma_error error; /* of memory that could not be had; only the session's service */
@@ -105,6 +107,8 @@ int krdma_export_publish(struct krdma_export *export, struct krdma_error *error)
 void krdma_export_unpublish(struct krdma_export *export);
 struct krdma_export *krdma_export_find(struct net *net, const char *name);
 void krdma_export_put(struct krdma_export *export);
+void krdma_export_event(const struct krdma_export *export, u32 type,
+			const struct krdma_session *sess, const char *cause);
 
 /* queue.c: messages, and whoever reads them */
 u32 krdma_message_queue_count(struct krdma_message_queue *queue, u32 *waiting);

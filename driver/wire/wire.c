@@ -117,6 +117,16 @@ static const char *krdma_wire_check_close(const union krdma_wire_msg *msg, u32 n
 	return krdma_wire_check_grant(msg->close.grant, msg->close.generation);
 }
 
+static const char *krdma_wire_check_usage(const union krdma_wire_msg *msg, u32 n)
+{
+	const struct krdma_wire_usage_entry *entry = msg->usage.entry;
+	const char *cause = NULL;
+
+	for (; n-- && !cause; entry++)
+		cause = krdma_wire_check_grant(entry->grant, entry->generation);
+	return cause;
+}
+
 static const char *krdma_wire_check_recall(const union krdma_wire_msg *msg, u32 n)
 {
 	return krdma_wire_check_grant(msg->recall.grant, msg->recall.generation);
@@ -198,7 +208,7 @@ struct krdma_wire_kind {
 };
 
 /* By type; requests, then replies. */
-static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ADDRESSES + 1] = {
+static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_USAGE + 1] = {
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
 		[KRDMA_WIRE_LIST] = { sizeof(struct krdma_wire_list) },
@@ -207,7 +217,8 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ADDRESSES + 1
 		[KRDMA_WIRE_SEGS] = { sizeof(struct krdma_wire_segs),
 				      .check = krdma_wire_check_segs },
 		[KRDMA_WIRE_CLOSE] = { sizeof(struct krdma_wire_close),
-				       .check = krdma_wire_check_close },
+				       sizeof(struct krdma_wire_used), 0, 1,
+				       krdma_wire_check_close },
 		[KRDMA_WIRE_RECALL] = { sizeof(struct krdma_wire_recall), sizeof(__le64), 0,
 					KRDMA_WIRE_RECALL_MAX, krdma_wire_check_recall },
 		[KRDMA_WIRE_BYE] = { sizeof(struct krdma_wire_bye), .check = krdma_wire_check_bye },
@@ -219,6 +230,9 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ADDRESSES + 1
 				       .check = krdma_wire_check_fence },
 		[KRDMA_WIRE_ACK] = { sizeof(struct krdma_wire_hdr) },
 		[KRDMA_WIRE_ADDRESSES] = { sizeof(struct krdma_wire_hdr) },
+		[KRDMA_WIRE_USAGE] = { sizeof(struct krdma_wire_usage),
+				       sizeof(struct krdma_wire_usage_entry), 1,
+				       KRDMA_WIRE_USAGE_MAX, krdma_wire_check_usage },
 	},
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
@@ -243,6 +257,7 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_ADDRESSES + 1
 					   sizeof(struct krdma_wire_address), 0,
 					   KRDMA_WIRE_ADDRESS_MAX,
 					   krdma_wire_check_addresses_reply },
+		[KRDMA_WIRE_USAGE] = { sizeof(struct krdma_wire_hdr) },
 	},
 };
 
@@ -254,6 +269,9 @@ static_assert(sizeof(struct krdma_wire_segs_reply) +
 		      KRDMA_WIRE_SEGS_MAX * sizeof(struct krdma_wire_seg) <=
 	      KRDMA_WIRE_MSG_MAX);
 static_assert(sizeof(struct krdma_wire_recall) + KRDMA_WIRE_RECALL_MAX * sizeof(__le64) <=
+	      KRDMA_WIRE_MSG_MAX);
+static_assert(sizeof(struct krdma_wire_usage) +
+		      KRDMA_WIRE_USAGE_MAX * sizeof(struct krdma_wire_usage_entry) <=
 	      KRDMA_WIRE_MSG_MAX);
 static_assert(sizeof(struct krdma_wire_message_reply) +
 		      KRDMA_WIRE_MESSAGE_CREDITS_MAX * sizeof(struct krdma_wire_taken) <=

@@ -41,6 +41,7 @@
 #define KRDMA_WIRE_RECALL_MAX  64
 #define KRDMA_WIRE_ADDRESS_MAX 16
 #define KRDMA_WIRE_PING_MAX    512
+#define KRDMA_WIRE_USAGE_MAX   24
 #define KRDMA_WIRE_DIGEST_MAX  (4U << 20)
 /* Channels and paths that a session may have. */
 #define KRDMA_WIRE_CHANNELS_MAX 9
@@ -61,39 +62,10 @@
 
 /* Feature: the initiator may send MESSAGE. */
 #define KRDMA_WIRE_MESSAGES 0x1ULL
+/* Feature: the initiator may send USAGE, and a CLOSE with what its grant was used for. */
+#define KRDMA_WIRE_USAGES 0x2ULL
 
-/* ---- connect, accept, reject ---- */
-
-/* Private data of the connect request and of the accept. */
-struct krdma_wire_hello {
-	__le32 magic;
-	__u8 version;
-	__u8 path;              /* request: index of the path; accept: epoch of its keys, from 1 */
-	__le16 channel;         /* index in the session, 0 for the first */
-	__le64 features;        /* request: wanted; accept: those of them that are used */
-	__le64 incarnation;     /* of the sender's module */
-	__le64 session;         /* the initiator's number; the accept repeats it */
-	__le32 uid;             /* the user that the initiator's kernel asserts; accept: 0 */
-	__le16 credits;         /* requests that the sender of this takes at a time */
-	__le16 message_credits; /* accept with MESSAGES: those of MESSAGE; else 0 */
-	__le64 secret;          /* accept of the session; request of a channel of it: the same */
-	__le16 channels;        /* of the session: request: wanted; accept: the most there may be */
-	__le16 resume;          /* the same of seconds that it outlives its first channel */
-	__le16 received;        /* first channel, again: messages received, without MESSAGE */
-	__le16 messages;        /* likewise: MESSAGEs received; else both are 0 */
-};
-
-static_assert(sizeof(struct krdma_wire_hello) == 56);
-
-/* Private data of a reject. */
-struct krdma_wire_reject {
-	__le32 magic;
-	__u8 version; /* the highest that the sender knows */
-	__u8 reason;  /* enum krdma_wire_reason */
-	__le16 reserved;
-};
-
-static_assert(sizeof(struct krdma_wire_reject) == 8);
+#include "wire/hello.h"
 
 /* Why a connection was refused or ended. */
 enum krdma_wire_reason {
@@ -126,6 +98,7 @@ enum krdma_wire_type {
 	KRDMA_WIRE_FENCE = 0x0a,     /* initiator */
 	KRDMA_WIRE_ACK = 0x0b,       /* initiator, iWARP; has no reply */
 	KRDMA_WIRE_ADDRESSES = 0x0c, /* initiator */
+	KRDMA_WIRE_USAGE = 0x0d,     /* initiator */
 };
 
 #define KRDMA_WIRE_REPLY 0x80 /* set in the type of a reply */
@@ -259,14 +232,39 @@ struct krdma_wire_segs_reply {
 static_assert(sizeof(struct krdma_wire_segs) == 40);
 static_assert(sizeof(struct krdma_wire_seg) == 16);
 
+/* What the initiator has done with a grant since that began; it never goes back. */
+struct krdma_wire_used {
+	__le64 read_bytes;
+	__le64 written_bytes;
+	__le64 reads;
+	__le64 writes;
+};
+
 /* CLOSE; its reply is a header alone. */
 struct krdma_wire_close {
 	struct krdma_wire_hdr hdr;
 	__le32 grant;
 	__le32 generation;
+	struct krdma_wire_used used[]; /* 0 or 1 */
 };
 
+static_assert(sizeof(struct krdma_wire_used) == 32);
 static_assert(sizeof(struct krdma_wire_close) == 24);
+
+/* USAGE, of grants that were used since the one before; its reply is a header alone. */
+struct krdma_wire_usage_entry {
+	__le32 grant;
+	__le32 generation;
+	struct krdma_wire_used used;
+};
+
+struct krdma_wire_usage {
+	struct krdma_wire_hdr hdr;
+	struct krdma_wire_usage_entry entry[]; /* 1 to KRDMA_WIRE_USAGE_MAX */
+};
+
+static_assert(sizeof(struct krdma_wire_usage_entry) == 40);
+static_assert(sizeof(struct krdma_wire_usage) == 16);
 
 /* FENCE; its reply, a header alone, comes when the target has no such queue pair any more. */
 struct krdma_wire_fence {
@@ -362,6 +360,7 @@ union krdma_wire_msg {
 	struct krdma_wire_segs segs;
 	struct krdma_wire_segs_reply segs_reply;
 	struct krdma_wire_close close;
+	struct krdma_wire_usage usage;
 	struct krdma_wire_fence fence;
 	struct krdma_wire_recall recall;
 	struct krdma_wire_bye bye;

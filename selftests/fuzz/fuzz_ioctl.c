@@ -67,6 +67,7 @@ enum step {
 	STEP_CANCEL,
 	STEP_EVENTFD,
 	STEP_QUEUE,
+	STEP_MONITOR,
 	STEP_RAW,
 	STEP_READ,
 	STEP_POLL,
@@ -422,6 +423,7 @@ static const char *const step_names[STEPS] = {
 	[STEP_CANCEL] = "CANCEL",
 	[STEP_EVENTFD] = "EVENTFD",
 	[STEP_QUEUE] = "MESSAGE_QUEUE",
+	[STEP_MONITOR] = "MONITOR",
 	[STEP_RAW] = "raw ioctl",
 	[STEP_READ] = "read",
 	[STEP_POLL] = "poll",
@@ -570,6 +572,7 @@ union call {
 	struct krdma_ioc_cancel cancel;
 	struct krdma_ioc_eventfd eventfd;
 	struct krdma_ioc_message_queue queue;
+	struct krdma_ioc_monitor monitor;
 };
 
 static const struct {
@@ -591,6 +594,7 @@ static const struct {
 	[STEP_CANCEL] = { KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel) },
 	[STEP_EVENTFD] = { KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd) },
 	[STEP_QUEUE] = { KRDMA_IOC_MESSAGE_QUEUE, sizeof(struct krdma_ioc_message_queue) },
+	[STEP_MONITOR] = { KRDMA_IOC_MONITOR, sizeof(struct krdma_ioc_monitor) },
 };
 
 /* One ioctl; the other thread does it beside what comes next if there is one at a time. */
@@ -649,8 +653,14 @@ static void reply(struct job *job)
 		if (job->live && c->submit.flags & KRDMA_SUBMIT_ASYNC)
 			live_accepted += c->submit.accepted;
 		break;
-	case STEP_QUEUE: {
+	case STEP_QUEUE:
+	case STEP_MONITOR: {
 		int *at = &queues[c->queue.fd % QUEUES];
+
+		/* Read like a queue; both structs end with the file. */
+		_Static_assert(offsetof(struct krdma_ioc_monitor, fd) ==
+				       offsetof(struct krdma_ioc_message_queue, fd),
+			       "the same place");
 
 		close(*at);
 		*at = c->queue.fd;
@@ -756,7 +766,8 @@ static void go(struct head *head, enum step step, union call *call)
 	*job = here;
 	job->arg = &job->call;
 	/* A pointer to nothing, where nothing can be made that would have to be ended. */
-	if (step != STEP_LISTEN && step != STEP_QUEUE && step != STEP_SUBMIT && rarely(3))
+	if (step != STEP_LISTEN && step != STEP_QUEUE && step != STEP_MONITOR &&
+	    step != STEP_SUBMIT && rarely(3))
 		job->arg = (void *)(uintptr_t)any_pointer();
 	if (!head->aside) {
 		run(job);
@@ -851,6 +862,9 @@ static void step_simple(enum step step)
 		c.queue.flags = byte() & 1;
 		c.queue.id = any_id(head.file, KIND_EXPORT);
 		break;
+	case STEP_MONITOR:
+		c.monitor.flags = byte() & 1;
+		break;
 	default:
 		break;
 	}
@@ -867,7 +881,7 @@ static void step_list(void)
 	struct head head = any_head();
 	union call c = { 0 };
 
-	c.list.kind = 1 + byte() % KRDMA_LIST_PREFIXES;
+	c.list.kind = 1 + byte() % KRDMA_LIST_GRANTS;
 	c.list.stride = rarely(64) ? any_word() : 112 + byte() % 16 * 8;
 	c.list.count = rarely(64) ? any_word() : 12 + byte() % 32;
 	c.list.cursor = rarely(64) ? any_word() : 0;
@@ -1405,7 +1419,8 @@ static void step_raw(void)
 	for (i = 1; i <= n; i++)
 		c.words[i] = any_word();
 	/* Listeners outlive the file, message queues are files themselves: not for this. */
-	if (nr == KRDMA_IOC_LISTEN || nr == KRDMA_IOC_UNLISTEN || nr == KRDMA_IOC_MESSAGE_QUEUE)
+	if (nr == KRDMA_IOC_LISTEN || nr == KRDMA_IOC_UNLISTEN || nr == KRDMA_IOC_MESSAGE_QUEUE ||
+	    nr == KRDMA_IOC_MONITOR)
 		return;
 	/* Not to who knows where, for as long as it likes. */
 	if (nr == KRDMA_IOC_CONNECT)
@@ -1572,7 +1587,7 @@ static void live_reset(void)
 static const uint8_t menu[64] = {
 	STEP_SUBMIT,     STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,
 	STEP_SUBMIT,     STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,      STEP_SUBMIT,
-	STEP_SUBMIT,     STEP_SUBMIT,      STEP_URING_OP,    STEP_URING_OP,    STEP_URING_OP,
+	STEP_SUBMIT,     STEP_MONITOR,     STEP_URING_OP,    STEP_URING_OP,    STEP_URING_OP,
 	STEP_URING_OP,   STEP_URING_OP,    STEP_URING_FLUSH, STEP_URING_FLUSH, STEP_URING_OTHER,
 	STEP_URING_END,  STEP_READ,        STEP_READ,        STEP_READ,        STEP_CONNECT,
 	STEP_CONNECT,    STEP_CONNECT,     STEP_OPEN,        STEP_OPEN,        STEP_OPEN,

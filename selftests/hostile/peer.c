@@ -132,11 +132,11 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void request(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, requests and replies. */
-	static const u8 sizes[2][13] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16 },
-					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16 } };
+	static const u8 sizes[2][14] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16, 56 },
+					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16, 16 } };
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= ADDRS ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= USAGE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case REPLY | PING:
@@ -161,6 +161,7 @@ void request(struct conn *c, struct msg *m, u8 type)
 	case RECALL:
 	case DIGEST:
 	case MESSAGE:
+	case USAGE:
 		put(m, 16, 4, c->grant ?: 1);
 		put(m, 20, 4, c->generation ?: 1);
 		if (type == SEGS || type == DIGEST)
@@ -211,19 +212,20 @@ static const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][13] = {
+	} sizes[2][14] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
 		  [SEGS] = { 40 },
-		  [CLOSE] = { 24 },
+		  [CLOSE] = { 24, 32, 0, 1 },
 		  [RECALL] = { 24, 8, 0, 64 },
 		  [BYE] = { 24 },
 		  [DIGEST] = { 40 },
 		  [MESSAGE] = { 40, 1, 0, 4096 },
 		  [FENCE] = { 24 },
 		  [ACK] = { 16 },
-		  [ADDRS] = { 16 } },
+		  [ADDRS] = { 16 },
+		  [USAGE] = { 16, 40, 1, 24 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -233,7 +235,8 @@ static const char *sane(const struct msg *m)
 		  [DIGEST] = { 24 },
 		  [MESSAGE] = { 16, 8, 1, 64 },
 		  [FENCE] = { 16 },
-		  [ADDRS] = { 16, 20, 0, 16 } },
+		  [ADDRS] = { 16, 20, 0, 16 },
+		  [USAGE] = { 16 } },
 	};
 	u32 type = m->b[0] & 0x7f, reply = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
 
@@ -241,7 +244,7 @@ static const char *sane(const struct msg *m)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 14, 2) || (get(m, 12, 2) && !iwarp))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > ADDRS || !sizes[reply][type].fixed)
+	if (type > USAGE || !sizes[reply][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE || m->b[0] == ACK))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));
@@ -483,8 +486,8 @@ static const char *check_accept(struct conn *c)
 		return "the accept has channels that were not wanted, or a secret without any";
 	if (resume > get_bytes(c->hello + 50, 2) || (received && !joins))
 		return "the accept resumes longer than was wanted, or what has just begun";
-	if (get_bytes(c->priv + 8, 8) != c->messages || !message_credits != !c->messages ||
-	    message_credits > 64)
+	if (get_bytes(c->priv + 8, 8) != (u64)(c->messages | c->usages << 1) ||
+	    !message_credits != !c->messages || message_credits > 64)
 		return "the accept has features that were not wanted, or not those";
 	if (memcmp(c->priv + 24, c->hello + 24, 8))
 		return "the accept has another session";
@@ -515,8 +518,8 @@ const char *conn_connect(struct conn *c)
 	why = make_qp(c);
 	if (why)
 		return why;
-	if (c->messages)
-		put_bytes(c->hello + 8, 8, 1);
+	if (c->messages || c->usages)
+		put_bytes(c->hello + 8, 8, c->messages | c->usages << 1);
 	conn_param(c, &param);
 	if (rdma_connect(c->id, &param))
 		return bad("no connect: %m");

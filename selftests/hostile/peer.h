@@ -53,6 +53,7 @@ enum {
 	FENCE,
 	ACK,
 	ADDRS,
+	USAGE,
 	REPLY = 0x80
 };
 enum {
@@ -142,6 +143,7 @@ struct conn {
 	bool stubborn; /* its own RNR retries are without end */
 	bool no_receives;
 	bool messages; /* the feature is wanted */
+	bool usages;   /* it wants the feature USAGES */
 	bool no_rtu;   /* never say that the connection is established; not on iWARP */
 	bool early;    /* a PING before that is said; the same */
 

@@ -316,6 +316,35 @@ static const char *close_behind_segs(struct conn *c, const void *arg)
 	return why ?: replies < 2 ? bad("%u replies", replies) : say_bye(c);
 }
 
+/* Reports that no target can check; what it shows of them is status.sh's. */
+static const char *reports(struct conn *c, const void *arg)
+{
+	static const u64 numbers[] = { 1000, 0, ~0ULL, 5, ~0ULL };
+	struct msg q, a;
+	const char *why;
+
+	c->usages = true;
+	why = begin(c, "data");
+	for (u32 i = 0; i < ARRAY_SIZE(numbers) && !why; i++) {
+		request(c, &q, USAGE);
+		for (u32 at = 24; at < 56; at += 8)
+			put(&q, at, 8, numbers[i]);
+		/* One that there is not. */
+		if (i == 3)
+			put(&q, 20, 4, c->generation + 1);
+		why = call(c, &q, &a, SOON);
+		if (!why && get(&a, 2, 2))
+			why = bad("status %u", (u32)get(&a, 2, 2));
+	}
+	request(c, &q, CLOSE);
+	q.len = 56;
+	put(&q, 4, 4, q.len);
+	why = why ?: call(c, &q, &a, SOON);
+	if (!why && get(&a, 2, 2))
+		why = bad("CLOSE: status %u", (u32)get(&a, 2, 2));
+	return why ?: say_bye(c);
+}
+
 /* Requests until the credits are used up, while a SEGS waits for a RECALL. */
 static const char *all_credits(struct conn *c, const void *arg)
 {
@@ -347,7 +376,7 @@ static void well_behaved(void)
 	u32 grant;
 
 	conn_init(&c);
-	put_bytes(c.hello + 8, 8, ~1ULL); /* that for messages is known */
+	put_bytes(c.hello + 8, 8, ~3ULL); /* those for messages and for reports are known */
 	why = conn_connect(&c);
 	result(why, "connect, with features that nobody knows");
 	if (why)
@@ -389,6 +418,7 @@ static void well_behaved(void)
 out:
 	conn_end(&c);
 	result(attempt(close_behind_segs, NULL), "CLOSE while a SEGS is under way");
+	result(attempt(reports, NULL), "reports that go back, or are of no grant, end nothing");
 	result(attempt(all_credits, NULL),
 	       "as many requests as there are credits, each with a reply");
 }

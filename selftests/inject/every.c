@@ -110,6 +110,9 @@ static void publish(struct krdma *krdma)
 		note("end of an export", krdma_destroy(krdma, id));
 	}
 	close(fd);
+	queue = note("monitor", krdma_monitor(krdma, KRDMA_MONITOR_NONBLOCK));
+	if (queue >= 0)
+		close(queue);
 	if (note("export of memory", krdma_export_memory(krdma, "every.memory", back, BYTES,
 							 KRDMA_RIGHT_WRITE, 0, &id)) >= 0)
 		note("end of an export", krdma_destroy(krdma, id));
@@ -320,7 +323,7 @@ static void look(struct krdma *krdma, uint32_t session)
 	int kind;
 
 	note("ping", krdma_ping(krdma, session, 100, TIMEOUT_MS, &ns));
-	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_PREFIXES; kind++) {
+	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_GRANTS; kind++) {
 		bool peer = kind == KRDMA_LIST_PEER_EXPORTS || kind == KRDMA_LIST_ADDRESSES;
 
 		if (note("list", krdma_iter_new(krdma, kind, peer ? session : 0, &iter)) < 0)

@@ -227,6 +227,12 @@ static int do_message_queue(void)
 	return made_fd;
 }
 
+static int do_monitor(void)
+{
+	made_fd = krdma_monitor(krdma, KRDMA_MONITOR_NONBLOCK);
+	return made_fd;
+}
+
 static int do_destroy(void)
 {
 	int rc = krdma_destroy(krdma, made);
@@ -491,6 +497,7 @@ static const struct call {
 	{ "LIST of the peer's exports", do_list_peer, NULL, NULL },
 	{ "EXPORT of memory", do_export_memory, NULL, destroy_made },
 	{ "EXPORT of a memfd", do_export_memfd, NULL, destroy_made },
+	{ "MONITOR", do_monitor, NULL, destroy_made },
 	{ "MESSAGE_QUEUE", do_message_queue, do_export_memfd, destroy_made },
 	{ "DESTROY of an export", do_destroy, do_export_memfd, destroy_made },
 	{ "LISTEN", do_listen, NULL, undo_listen },

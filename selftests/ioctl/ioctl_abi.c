@@ -36,6 +36,7 @@ union args {
 	struct krdma_ioc_cancel cancel;
 	struct krdma_ioc_eventfd eventfd;
 	struct krdma_ioc_message_queue queue;
+	struct krdma_ioc_monitor monitor;
 	__u32 words[72]; /* as many as the longest has, or more */
 };
 
@@ -245,6 +246,12 @@ static void undo_message_queue(union args *a, int rc)
 		kst_diag("%d is no file", a->queue.fd);
 }
 
+static void undo_monitor(union args *a, int rc)
+{
+	if (!rc && close(a->monitor.fd))
+		kst_diag("%d is no file", a->monitor.fd);
+}
+
 FIXTURE_VARIANT(command)
 {
 	const char *name;
@@ -310,6 +317,8 @@ COMMAND(EVENTFD, eventfd, 4, 0, MUST_BE_0(eventfd, reserved), false, false, good
 	undo_none);
 COMMAND(MESSAGE_QUEUE, message_queue, 4, KRDMA_MESSAGE_QUEUE_NONBLOCK, 0, true, false,
 	good_message_queue, undo_message_queue);
+COMMAND(MONITOR, monitor, 4, KRDMA_MONITOR_NONBLOCK, MUST_BE_0(monitor, reserved), true, false,
+	good_none, undo_monitor);
 
 /* ---- one call, at one place, and what it leaves ---- */
 

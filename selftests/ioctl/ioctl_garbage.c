@@ -154,6 +154,7 @@ union garbage {
 	struct krdma_ioc_open open;
 	struct krdma_ioc_submit submit;
 	struct krdma_ioc_message_queue queue;
+	struct krdma_ioc_monitor monitor;
 };
 
 /* Makes a plausible op in the arena. */
@@ -223,7 +224,7 @@ static void garbage_valid(unsigned long nr, union garbage *g)
 {
 	switch (nr) {
 	case KRDMA_IOC_LIST:
-		g->list.kind = KRDMA_LIST_DEVICES + any() % KRDMA_LIST_PREFIXES;
+		g->list.kind = KRDMA_LIST_DEVICES + any() % KRDMA_LIST_GRANTS;
 		g->list.stride = chance(50) ? 112 : 1 + any() % KST_PAGE;
 		g->list.count = 12 + any() % 50;
 		break;
@@ -350,6 +351,9 @@ static void garbage_made(unsigned long nr, union garbage *g)
 	case KRDMA_IOC_MESSAGE_QUEUE:
 		close(g->queue.fd);
 		break;
+	case KRDMA_IOC_MONITOR:
+		close(g->monitor.fd);
+		break;
 	case KRDMA_IOC_CONNECT:
 		keep(g->connect.id);
 		break;
@@ -424,6 +428,7 @@ TEST_F(garbage, calls)
 		{ KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel) },
 		{ KRDMA_IOC_EVENTFD, sizeof(struct krdma_ioc_eventfd) },
 		{ KRDMA_IOC_MESSAGE_QUEUE, sizeof(struct krdma_ioc_message_queue) },
+		{ KRDMA_IOC_MONITOR, sizeof(struct krdma_ioc_monitor) },
 	};
 	unsigned int works[KST_ARRAY_SIZE(cmds)] = { 0 }, fails[KST_ARRAY_SIZE(cmds)] = { 0 };
 	unsigned int rounds = kst_number("GARBAGE", 20000), strange = 0, unsaid = 0, round, i, n;

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static int list(struct krdma_ioc_list *cmd)
 
 TEST_F(values, list_values)
 {
-	static const __u32 kinds[] = { 0, KRDMA_LIST_PREFIXES + 1, 0x7fffffff, ~0U };
+	static const __u32 kinds[] = { 0, KRDMA_LIST_GRANTS + 1, 0x7fffffff, ~0U };
 	static __u64 room[8192];
 	const struct krdma_ioc_list good = {
 		.kind = KRDMA_LIST_EXPORTS,
@@ -582,6 +583,62 @@ TEST_F(connect, paths)
 	kst_destroy(fd, same);
 	kst_destroy(fd, turns);
 	kst_destroy(fd, one);
+}
+
+/* ---- MONITOR ---- */
+
+/* Exports that come and go, two events each. Return: how many have */
+static unsigned int exports_come_and_go(unsigned int n)
+{
+	void *memory = kst_map(KST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	unsigned int i;
+	__u32 id;
+
+	for (i = 0; i < n; i++)
+		if (kst_export(fd, "values-event", memory, KST_PAGE, KRDMA_RIGHT_READ, &id) ||
+		    kst_destroy(fd, id))
+			break;
+	munmap(memory, KST_PAGE);
+	return i;
+}
+
+TEST_F(values, monitor)
+{
+	struct krdma_ioc_monitor cmd = { .size = sizeof(cmd), .flags = KRDMA_MONITOR_NONBLOCK };
+	static struct krdma_monitor_event events[300];
+	struct pollfd poll_fd = { .events = POLLIN };
+	unsigned int i, odd = 0;
+	ssize_t got;
+
+	EXPECT_IS(0, kst_call(fd, KRDMA_IOC_MONITOR, &cmd), "MONITOR");
+	poll_fd.fd = cmd.fd;
+	got = read(cmd.fd, events, sizeof(events));
+	EXPECT_THAT(got < 0 && errno == EAGAIN && !poll(&poll_fd, 1, 0), "there is no event yet");
+	EXPECT_IS(1, exports_come_and_go(1), "an export comes and goes");
+	EXPECT_THAT(poll(&poll_fd, 1, 0) == 1 && poll_fd.revents == POLLIN, "poll finds events");
+	got = read(cmd.fd, events, sizeof(events[0]) - 1);
+	EXPECT_THAT(got < 0 && errno == EMSGSIZE, "a short buffer is EMSGSIZE");
+	got = read(cmd.fd, (void *)-4096L, sizeof(events));
+	EXPECT_THAT(got < 0 && errno == EFAULT, "bad memory is EFAULT, and no event is lost by it");
+	got = read(cmd.fd, events, sizeof(events[0]) + 1);
+	EXPECT_IS((ssize_t)sizeof(events[0]), got, "one event fits");
+	EXPECT_THAT(events[0].type == KRDMA_EVENT_EXPORT_ADDED &&
+			    events[0].size == sizeof(events[0]) && !events[0].lost &&
+			    !events[0].session && !strcmp(events[0].name, "values-event"),
+		    "it is that of the export");
+	got = read(cmd.fd, events, sizeof(events));
+	EXPECT_THAT(got == sizeof(events[0]) && events[0].type == KRDMA_EVENT_EXPORT_ENDED,
+		    "and so is the next one");
+
+	EXPECT_IS(150, exports_come_and_go(150), "more events come than are kept");
+	got = read(cmd.fd, events, sizeof(events));
+	EXPECT_IS((ssize_t)(256 * sizeof(events[0])), got, "the latest 256 are there");
+	for (i = 0; i < 256; i++)
+		odd += events[i].lost != (i ? 0 : 300 - 256) ||
+		       events[i].type != KRDMA_EVENT_EXPORT_ADDED + i % 2 ||
+		       (i && events[i].time_ns < events[i - 1].time_ns);
+	EXPECT_IS(0, odd, "in order, and the first says how many were lost before it");
+	close(cmd.fd);
 }
 
 static int disconnect(__u64 serial, __u32 timeout_ms)

@@ -342,7 +342,7 @@ bool kst_documented(int rc)
 		EPERM,      ESTALE,     ETIMEDOUT, ECANCELED,  ECONNREFUSED,
 		ENOTCONN,   ECONNRESET, ENOMEM,    EDQUOT,     EPROTO,
 		EIO,        EBADF,      EINTR,     EILSEQ,     EADDRNOTAVAIL,
-		EADDRINUSE, ENODEV,
+		EADDRINUSE, ENODEV,     EBUSY,
 	};
 	size_t i;
 

@@ -838,7 +838,7 @@ static void run_list(struct thread *t)
 	struct krdma_ioc_last_error last = { .size = sizeof(last) };
 	int kind;
 
-	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_PREFIXES; kind++)
+	for (kind = KRDMA_LIST_DEVICES; kind <= KRDMA_LIST_GRANTS; kind++)
 		t->good += list(kind, entries, 256, 16) >= 0;
 	kst_call(w->fd, KRDMA_IOC_QUERY, &query);
 	kst_call(w->fd, KRDMA_IOC_LAST_ERROR, &last);

@@ -47,7 +47,13 @@ static const void *end_of(const union krdma_wire_msg *msg)
 	case KRDMA_WIRE_SEGS:
 		return &msg->segs + 1;
 	case KRDMA_WIRE_CLOSE:
-		return &msg->close + 1;
+		return &msg->close.used[n];
+	case KRDMA_WIRE_USAGE:
+		return &msg->usage.entry[n];
+	case KRDMA_WIRE_FENCE:
+		return &msg->fence + 1;
+	case KRDMA_WIRE_REPLY | KRDMA_WIRE_ADDRESSES:
+		return &msg->addresses_reply.address[n];
 	case KRDMA_WIRE_BYE:
 		return &msg->bye + 1;
 	case KRDMA_WIRE_DIGEST:
@@ -74,7 +80,7 @@ static void fuzz_message(const u8 *copy, u32 len)
 	REQUIRE(len <= KRDMA_WIRE_MSG_MAX || msg->hdr.type == KRDMA_WIRE_MESSAGE);
 	REQUIRE(len <= KRDMA_WIRE_MESSAGE_MAX);
 	REQUIRE((msg->hdr.type & ~KRDMA_WIRE_REPLY) >= KRDMA_WIRE_PING);
-	REQUIRE((msg->hdr.type & ~KRDMA_WIRE_REPLY) <= KRDMA_WIRE_MESSAGE);
+	REQUIRE((msg->hdr.type & ~KRDMA_WIRE_REPLY) <= KRDMA_WIRE_USAGE);
 	REQUIRE(krdma_wire_errno(le16_to_cpu(msg->hdr.status)) != -EPROTO);
 	if (!msg->hdr.status)
 		REQUIRE(end_of(msg) == copy + len);

@@ -156,6 +156,33 @@ static void build_close(union krdma_wire_msg *msg)
 	GRANT(&msg->close);
 }
 
+static void build_used(struct krdma_wire_used *used)
+{
+	used->read_bytes = cpu_to_le64(0x1122334455);
+	used->written_bytes = cpu_to_le64(0x66778899aa);
+	used->reads = cpu_to_le64(0x1234);
+	used->writes = cpu_to_le64(0x5678);
+}
+
+static void build_close_used(union krdma_wire_msg *msg)
+{
+	build_close(msg);
+	build_used(msg->close.used);
+	krdma_wire_end(msg, msg->close.used + 1);
+}
+
+static void build_usage(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, KRDMA_WIRE_USAGE, krdma_wire_usage, sizeof(*msg->usage.entry), 13);
+	GRANT(msg->usage.entry);
+	build_used(&msg->usage.entry->used);
+}
+
+static void build_usage_reply(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, REPLY | KRDMA_WIRE_USAGE, krdma_wire_hdr, 0, 13);
+}
+
 static void build_close_reply(union krdma_wire_msg *msg)
 {
 	BEGIN(msg, REPLY | KRDMA_WIRE_CLOSE, krdma_wire_hdr, 0, 5);
@@ -323,6 +350,7 @@ static struct example {
 	{ "segs", build_segs },
 	{ "segs-reply", build_segs_reply },
 	{ "close", build_close },
+	{ "close-used", build_close_used },
 	{ "close-reply", build_close_reply },
 	{ "recall", build_recall },
 	{ "recall-reply", build_recall_reply },
@@ -334,6 +362,8 @@ static struct example {
 	{ "fence-reply", build_fence_reply },
 	{ "ack", build_ack },
 	{ "addresses-reply", build_addresses_reply },
+	{ "usage", build_usage },
+	{ "usage-reply", build_usage_reply },
 	{ "message", build_message },
 	{ "message-written", build_message_written },
 	{ "message-reply", build_message_reply },
@@ -519,7 +549,7 @@ static const struct shape shapes[] = {
 	{ REPLY | KRDMA_WIRE_OPEN, 40 },
 	{ KRDMA_WIRE_SEGS, 40 },
 	{ REPLY | KRDMA_WIRE_SEGS, 16, 16, 0, 32 },
-	{ KRDMA_WIRE_CLOSE, 24 },
+	{ KRDMA_WIRE_CLOSE, 24, 32, 0, 1 },
 	{ REPLY | KRDMA_WIRE_CLOSE, 16 },
 	{ KRDMA_WIRE_RECALL, 24, 8, 0, 64 },
 	{ REPLY | KRDMA_WIRE_RECALL, 16 },
@@ -533,6 +563,8 @@ static const struct shape shapes[] = {
 	{ KRDMA_WIRE_ACK, 16 },
 	{ KRDMA_WIRE_ADDRESSES, 16 },
 	{ REPLY | KRDMA_WIRE_ADDRESSES, 16, 20, 0, 16 },
+	{ KRDMA_WIRE_USAGE, 16, 40, 1, 24 },
+	{ REPLY | KRDMA_WIRE_USAGE, 16 },
 };
 
 #define for_each_shape(s) for (s = shapes; s < shapes + ARRAY_SIZE(shapes); s++)
@@ -540,9 +572,9 @@ static const struct shape shapes[] = {
 /* For messages about a failure: of a type in shapes[]. */
 static const char *type_name(u8 type)
 {
-	static const char *const types[] = { "unknown", "PING",   "LIST", "OPEN",   "SEGS",
-					     "CLOSE",   "RECALL", "BYE",  "DIGEST", "MESSAGE",
-					     "FENCE",   "ACK",    "ADDRS" };
+	static const char *const types[] = { "unknown", "PING",   "LIST",  "OPEN",   "SEGS",
+					     "CLOSE",   "RECALL", "BYE",   "DIGEST", "MESSAGE",
+					     "FENCE",   "ACK",    "ADDRS", "USAGE" };
 
 	return types[type & ~REPLY];
 }
@@ -662,6 +694,12 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 		for (i = 0; i < n; i++, at += 20)
 			put(at + 16, 4, 1 + random32() % 65535);
 		break;
+	case KRDMA_WIRE_USAGE:
+		for (i = 0; i < n; i++, at += 40) {
+			put(at, 4, random_id());
+			put(at + 4, 4, random_id());
+		}
+		break;
 	case KRDMA_WIRE_MESSAGE:
 		put(m + 32, 8, random32() & 1);
 		break;
@@ -703,7 +741,7 @@ static void test_random_bytes(void **state)
 			bytes[i] = random32();
 		/* Mostly with a header that is nearly right, or nothing is reached. */
 		if (len >= HDR && round % 4) {
-			put(bytes, 4, (1 + random32() % 10) | (random32() & 0x80));
+			put(bytes, 4, (1 + random32() % 13) | (random32() & 0x80));
 			put(bytes + 4, 4, len);
 			put(bytes + 12, 4, 0);
 		}
@@ -767,7 +805,7 @@ static void lengths_of(const u8 *bytes, u32 len, const struct shape *s)
 		entries = n < s->fixed || !s->each ? 0 : (n - s->fixed) / s->each;
 		right = n == s->fixed + entries * s->each && entries >= s->min && entries <= s->max;
 		/* Some entries of zeroes are right, too. */
-		if (s->each > 1 && s->type != KRDMA_WIRE_RECALL)
+		if (s->each > 1 && s->type != KRDMA_WIRE_RECALL && s->type != KRDMA_WIRE_CLOSE)
 			right = right && n < len;
 		if (right)
 			accept(patched, n, name);
@@ -836,6 +874,9 @@ static const struct {
 	{ "message", 0x01 },       { "message-written", 0x08 },
 	{ "message-reply", 0x81 }, { "close-reply", 0x84 },
 	{ "recall-reply", 0x84 },  { "fence", 0x02 },
+	{ "close-used", 0x01 },    { "close-used", 0x0d },
+	{ "usage", 0x05 },         { "close-reply", 0x8d },
+	{ "usage-reply", 0x8c },   { "usage-reply", 0x85 },
 };
 
 static bool type_flip_right(const struct example *e, u8 type)
@@ -1119,6 +1160,12 @@ static const struct field {
 	/* CLOSE and RECALL */
 	{ "close", 16, 4, 0, "grant 0" },
 	{ "close", 20, 4, 0, "generation 0" },
+	{ "close-used", 16, 4, 0, "grant 0" },
+	{ "close-used", 24, 8, U64_MAX, NULL },
+	{ "usage", 16, 4, 0, "grant 0" },
+	{ "usage", 20, 4, 0, "generation 0" },
+	{ "usage", 24, 8, U64_MAX, NULL },
+	{ "usage", 48, 8, 0, NULL },
 	{ "recall", 16, 4, 0, "grant 0" },
 	{ "recall", 20, 4, 0, "generation 0" },
 	{ "recall", 24, 8, U64_MAX, NULL },

@@ -23,6 +23,7 @@
  *  - EFAULT: local memory can't be read or written
  *  - ENOENT: no such id, or no object of that name
  *  - EEXIST: the name or address is in use
+ *  - EBUSY: the export is open, and one of the two must be the only one that writes
  *  - ERANGE: outside of the region, buffer or export
  *  - EACCES: the right was not granted
  *  - EPERM: the caller lacks the capability
@@ -111,6 +112,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_MESSAGES (1ULL << 9)  /* KRDMA_OP_SEND, KRDMA_IOC_MESSAGE_QUEUE */
 #define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OPF_PLACED */
 #define KRDMA_FEATURE_CONNECT  (1ULL << 11) /* KRDMA_CONNECT_ASYNC */
+#define KRDMA_FEATURE_MONITOR  (1ULL << 12) /* KRDMA_IOC_MONITOR, lists of latencies and grants */
 
 /*
  * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
@@ -818,6 +820,110 @@ struct krdma_message {
 	__u32 reserved;
 };
 
+/* read(2) of the events does not wait, but fails with EAGAIN. */
+#define KRDMA_MONITOR_NONBLOCK (1U << 0)
+
+/**
+ * struct krdma_ioc_monitor - KRDMA_IOC_MONITOR, read events
+ * @size: sizeof(struct krdma_ioc_monitor)
+ * @flags: KRDMA_MONITOR_NONBLOCK
+ * @reserved: must be 0
+ * @fd: out: the file, close-on-exec
+ *
+ * Each read(2) returns as many whole events as there are and fit, each a struct krdma_monitor_event, in
+ * order. It waits for one event; EMSGSIZE means that the first does not fit. poll(2) reports
+ * POLLIN when there is an event, and io_uring reads the file like any other. Events are those
+ * from this call on.
+ *
+ * The file keeps the latest 256 events that were not read; @lost of an event says how many were
+ * lost before it.
+ *
+ * A file tells of what KRDMA_IOC_LIST shows to its opener at this call: with CAP_NET_ADMIN in the
+ * network namespace of sessions and exports of all users.
+ *
+ * EDQUOT: all users together may have 64 such files, and none more than are free.
+ */
+struct krdma_ioc_monitor {
+	__u32 size;
+	__u32 flags;
+	__u32 reserved;
+	__s32 fd;
+};
+
+/**
+ * enum krdma_event_type - what has happened
+ * @KRDMA_EVENT_SESSION_UP: a session has begun
+ * @KRDMA_EVENT_SESSION_RESUMING: its connection is lost, and may come back
+ * @KRDMA_EVENT_SESSION_RESUMED: it is back
+ * @KRDMA_EVENT_SESSION_DRAINING: it ends when what is under way has ended
+ * @KRDMA_EVENT_SESSION_ENDED: it has ended
+ * @KRDMA_EVENT_PATH_UP: a path of a session has a channel that is up
+ * @KRDMA_EVENT_PATH_LOST: it has none any more, and the session goes on
+ * @KRDMA_EVENT_EXPORT_ADDED: an export of this host is published
+ * @KRDMA_EVENT_EXPORT_ENDED: it is not any more
+ * @KRDMA_EVENT_EXPORT_REVOKED: a session that has it open loses it
+ * @KRDMA_EVENT_EXPORT_TAKEN_OVER: a session takes it over from others
+ * @KRDMA_EVENT_REGION_REVOKED: the peer has taken an export back that is open here
+ * @KRDMA_EVENT_LISTENER_UP: a listener accepts peers
+ * @KRDMA_EVENT_LISTENER_WAITING: it has lost its device, and waits for one
+ * @KRDMA_EVENT_LISTENER_CLOSED: it accepts no more sessions
+ * @KRDMA_EVENT_LISTENER_ENDED: it is gone
+ * @KRDMA_EVENT_DEVICE_ADDED: the module has found an RDMA device
+ * @KRDMA_EVENT_DEVICE_REMOVED: it goes
+ */
+enum krdma_event_type {
+	KRDMA_EVENT_SESSION_UP = 1,
+	KRDMA_EVENT_SESSION_RESUMING = 2,
+	KRDMA_EVENT_SESSION_RESUMED = 3,
+	KRDMA_EVENT_SESSION_DRAINING = 4,
+	KRDMA_EVENT_SESSION_ENDED = 5,
+	KRDMA_EVENT_PATH_UP = 6,
+	KRDMA_EVENT_PATH_LOST = 7,
+	KRDMA_EVENT_EXPORT_ADDED = 8,
+	KRDMA_EVENT_EXPORT_ENDED = 9,
+	KRDMA_EVENT_EXPORT_REVOKED = 10,
+	KRDMA_EVENT_EXPORT_TAKEN_OVER = 11,
+	KRDMA_EVENT_REGION_REVOKED = 12,
+	KRDMA_EVENT_LISTENER_UP = 13,
+	KRDMA_EVENT_LISTENER_WAITING = 14,
+	KRDMA_EVENT_LISTENER_CLOSED = 15,
+	KRDMA_EVENT_LISTENER_ENDED = 16,
+	KRDMA_EVENT_DEVICE_ADDED = 17,
+	KRDMA_EVENT_DEVICE_REMOVED = 18,
+};
+
+/**
+ * struct krdma_monitor_event - an event, as read from the file of KRDMA_IOC_MONITOR
+ * @size: bytes from here to the next event in the buffer, a multiple of 8
+ * @type: enum krdma_event_type; a later kernel may have others
+ * @time_ns: when, nanoseconds of CLOCK_REALTIME
+ * @lost: events before this one that the file has lost
+ * @session: serial of the session, 0 if it is about none
+ * @uid: user of the session, or of the export
+ * @status: of a session that has ended, a negative errno; else 0
+ * @path: index of the path
+ * @flags: KRDMA_SESSION_* of the session
+ * @local: local address of the path, or address of the listener
+ * @peer: address of the peer
+ * @name: of the export; else of the RDMA device
+ * @cause: why, a phrase; empty where there is nothing to say
+ */
+struct krdma_monitor_event {
+	__u32 size;
+	__u32 type;
+	__aligned_u64 time_ns;
+	__aligned_u64 lost;
+	__aligned_u64 session;
+	__u32 uid;
+	__s32 status;
+	__u32 path;
+	__u32 flags;
+	struct krdma_sockaddr local;
+	struct krdma_sockaddr peer;
+	char name[KRDMA_NAME_MAX];
+	char cause[96];
+};
+
 /* Kinds of KRDMA_IOC_LIST. */
 enum krdma_list_kind {
 	KRDMA_LIST_DEVICES = 1,      /* struct krdma_device_info */
@@ -831,6 +937,8 @@ enum krdma_list_kind {
 	KRDMA_LIST_PATHS = 9,        /* struct krdma_path_info */
 	KRDMA_LIST_ADDRESSES = 10,   /* struct krdma_sockaddr: where a peer can be reached */
 	KRDMA_LIST_PREFIXES = 11,    /* struct krdma_prefix_info */
+	KRDMA_LIST_LATENCIES = 12,   /* struct krdma_latency_info */
+	KRDMA_LIST_GRANTS = 13,      /* struct krdma_grant_info */
 };
 
 /**
@@ -985,6 +1093,13 @@ enum krdma_session_state {
  * @resume_s: seconds that it goes on when its connection is lost, or KRDMA_RESUME_ALWAYS
  * @keepalive_s: seconds after which a dead path is noticed
  * @away_ms: milliseconds since its connection was lost; 0 if it is not
+ * @transfers_ns: nanoseconds that the transfers that succeeded took, from submission to end,
+ *	added up
+ * @served_read_bytes: bytes that READs of the peer have moved from exports of this host, as the
+ *	peer reports
+ * @served_written_bytes: the same of WRITEs to them
+ * @served_reads: these READs
+ * @served_writes: these WRITEs
  */
 struct krdma_session_info {
 	__aligned_u64 serial;
@@ -1011,6 +1126,11 @@ struct krdma_session_info {
 	__u32 resume_s;
 	__u32 keepalive_s;
 	__aligned_u64 away_ms;
+	__aligned_u64 transfers_ns;
+	__aligned_u64 served_read_bytes;
+	__aligned_u64 served_written_bytes;
+	__aligned_u64 served_reads;
+	__aligned_u64 served_writes;
 };
 
 /**
@@ -1068,6 +1188,7 @@ enum krdma_path_state {
  * @local: local address; all zero: it was not connected so far
  * @peer: address of the peer
  * @device: RDMA device
+ * @transfers_ns: nanoseconds that the operations that succeeded took, added up
  *
  * The first channel, which has no path of its own, counts where it is now.
  */
@@ -1086,6 +1207,7 @@ struct krdma_path_info {
 	struct krdma_sockaddr local;
 	struct krdma_sockaddr peer;
 	char device[64];
+	__aligned_u64 transfers_ns;
 };
 
 /**
@@ -1104,6 +1226,10 @@ struct krdma_path_info {
  * @senders_waiting: sessions and regions that wait for room in the message queue
  * @held: segments that peers hold: they are not recalled
  * @exclusive: grants that are exclusive: 1 at most if they can change the memory
+ * @served_read_bytes: bytes that READs of peers have moved from it, as they report
+ * @served_written_bytes: the same of WRITEs to it
+ * @served_reads: these READs
+ * @served_writes: these WRITEs
  */
 struct krdma_export_info {
 	__aligned_u64 length;
@@ -1120,6 +1246,10 @@ struct krdma_export_info {
 	__u32 senders_waiting;
 	__u32 held;
 	__u32 exclusive;
+	__aligned_u64 served_read_bytes;
+	__aligned_u64 served_written_bytes;
+	__aligned_u64 served_reads;
+	__aligned_u64 served_writes;
 };
 
 /* The export was revoked or the session lost: operations fail. */
@@ -1212,10 +1342,82 @@ struct krdma_peer_export_info {
 	char name[KRDMA_NAME_MAX];
 };
 
+/* The export has ended, or is taken over, and the peer has not given it back yet. */
+#define KRDMA_GRANT_REVOKED (1U << 0)
+/* The peer opened it with KRDMA_OPEN_HELD, with KRDMA_OPEN_EXCLUSIVE. */
+#define KRDMA_GRANT_HELD      (1U << 1)
+#define KRDMA_GRANT_EXCLUSIVE (1U << 2)
+
+/**
+ * struct krdma_grant_info - an export of this host that a session has open
+ * @session: serial of the session
+ * @peer: address of the peer
+ * @uid: user of the session, as the peer's kernel asserts
+ * @rights: KRDMA_RIGHT_*
+ * @flags: KRDMA_GRANT_*
+ * @segments: segments registered
+ * @grant: number of the grant in its session
+ * @generation: of the grant: no two grants of a session have the same number and generation
+ * @read_bytes: bytes that READs of the peer have moved from it, as the peer reports
+ * @written_bytes: the same of WRITEs to it
+ * @reads: these READs
+ * @writes: these WRITEs
+ * @name: of the export
+ *
+ * Shown to those who see the export. The processors of this host see no READ and no WRITE: the
+ * peer reports them every 2 s, and when it closes the export.
+ */
+struct krdma_grant_info {
+	__aligned_u64 session;
+	struct krdma_sockaddr peer;
+	__u32 uid;
+	__u32 rights;
+	__u32 flags;
+	__u32 segments;
+	__u32 grant;
+	__u32 generation;
+	__aligned_u64 read_bytes;
+	__aligned_u64 written_bytes;
+	__aligned_u64 reads;
+	__aligned_u64 writes;
+	char name[KRDMA_NAME_MAX];
+};
+
+/* Counters of a struct krdma_latency_info. */
+#define KRDMA_LATENCY_BUCKETS 26
+/* Those of the first counter took up to so long: 2 to this power, nanoseconds. */
+#define KRDMA_LATENCY_SHIFT 10
+
+/**
+ * struct krdma_latency_info - how long operations of one size took on one device
+ * @device: RDMA device
+ * @opcode: enum krdma_opcode
+ * @reserved: 0
+ * @length_max: the operations had up to so many bytes, and more than the next shorter size; 0:
+ *	more than the longest size
+ * @sum_ns: nanoseconds that they took, added up
+ * @counts: operations by time: counts[i] has those that took up to
+ *	2^(KRDMA_LATENCY_SHIFT + i) ns and are in no earlier counter; the last counter has the
+ *	rest
+ *
+ * Operations of this host that succeeded, from submission to end, since the device appeared,
+ * whoever made them. Sizes are powers of two from 64 bytes to 16 MiB. A size without an operation
+ * is not listed.
+ */
+struct krdma_latency_info {
+	char device[64];
+	__u32 opcode;
+	__u32 reserved;
+	__aligned_u64 length_max;
+	__aligned_u64 sum_ns;
+	__aligned_u64 counts[KRDMA_LATENCY_BUCKETS];
+};
+
 #define KRDMA_IOC_QUERY      _IO(KRDMA_IOC_TYPE, 0x00)
 #define KRDMA_IOC_LAST_ERROR _IO(KRDMA_IOC_TYPE, 0x01)
 #define KRDMA_IOC_DESTROY    _IO(KRDMA_IOC_TYPE, 0x02)
 #define KRDMA_IOC_LIST       _IO(KRDMA_IOC_TYPE, 0x03)
+#define KRDMA_IOC_MONITOR    _IO(KRDMA_IOC_TYPE, 0x04)
 #define KRDMA_IOC_LISTEN     _IO(KRDMA_IOC_TYPE, 0x10)
 #define KRDMA_IOC_UNLISTEN   _IO(KRDMA_IOC_TYPE, 0x11)
 #define KRDMA_IOC_CONNECT    _IO(KRDMA_IOC_TYPE, 0x12)

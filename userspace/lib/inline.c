@@ -3,6 +3,7 @@
 #include <krdma/krdma.h>
 
 extern inline __typeof__(krdma_connect_flags) krdma_connect_flags;
+extern inline __typeof__(krdma_event_next) krdma_event_next;
 extern inline __typeof__(krdma_message_data) krdma_message_data;
 extern inline __typeof__(krdma_message_next) krdma_message_next;
 extern inline __typeof__(krdma_op_buffer) krdma_op_buffer;

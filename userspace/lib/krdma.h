@@ -833,6 +833,39 @@ int krdma_eventfd(struct krdma *krdma, int fd);
 struct krdma_iter;
 
 /**
+ * krdma_monitor() - open a file to read events from
+ * @krdma: the handle
+ * @flags: 0, or KRDMA_MONITOR_NONBLOCK
+ *
+ * read(2) returns as many whole events as there are and fit the buffer, each a struct
+ * krdma_monitor_event; krdma_event_next() iterates over them. poll(2), epoll(7) and io_uring work
+ * as on a pipe. The file tells of sessions, paths and exports of the user, or with CAP_NET_ADMIN
+ * of all; of listeners and of devices.
+ *
+ * Return: a file descriptor, close-on-exec, which the caller closes; -ENOTTY if the module is
+ * older, or another negative errno.
+ */
+int krdma_monitor(struct krdma *krdma, uint32_t flags);
+
+/**
+ * krdma_event_next() - the next event in a buffer that was read from krdma_monitor()'s file
+ * @buf: the buffer, at a multiple of 8
+ * @bytes: result of read(2)
+ * @event: NULL for the first event, else the previous one
+ *
+ * Return: the event, or NULL after the last one.
+ */
+inline const struct krdma_monitor_event *krdma_event_next(const void *buf, size_t bytes,
+							  const struct krdma_monitor_event *event)
+{
+	const char *at = event ? (const char *)event + event->size : (const char *)buf;
+
+	return at < (const char *)buf + bytes ?
+		       (const struct krdma_monitor_event *)(const void *)at :
+		       NULL;
+}
+
+/**
  * krdma_iter_new() - begin to list objects of a kind
  * @krdma: the handle; must outlive the iterator
  * @kind: enum krdma_list_kind

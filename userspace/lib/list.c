@@ -42,7 +42,17 @@ static const uint32_t strides[] = {
 	[KRDMA_LIST_PEER_EXPORTS] = sizeof(struct krdma_peer_export_info),
 	[KRDMA_LIST_ADDRESSES] = sizeof(struct krdma_sockaddr),
 	[KRDMA_LIST_PREFIXES] = sizeof(struct krdma_prefix_info),
+	[KRDMA_LIST_LATENCIES] = sizeof(struct krdma_latency_info),
+	[KRDMA_LIST_GRANTS] = sizeof(struct krdma_grant_info),
 };
+
+int krdma_monitor(struct krdma *krdma, uint32_t flags)
+{
+	struct krdma_ioc_monitor arg = { .size = sizeof(arg), .flags = flags };
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_MONITOR, &arg);
+
+	return rc ? rc : arg.fd;
+}
 
 int krdma_iter_new(struct krdma *krdma, enum krdma_list_kind kind, uint32_t session,
 		   struct krdma_iter **iter)
