@@ -55,8 +55,8 @@ struct command {
 /* cmd_*.c */
 extern const struct command cmd_apply, cmd_atomic, cmd_bench, cmd_blk, cmd_connect, cmd_devices,
 	cmd_digest, cmd_disconnect, cmd_doctor, cmd_drain, cmd_export, cmd_get, cmd_help,
-	cmd_listen, cmd_ls, cmd_metrics, cmd_ping, cmd_put, cmd_recv, cmd_send, cmd_show,
-	cmd_status, cmd_version;
+	cmd_listen, cmd_ls, cmd_metrics, cmd_monitor, cmd_ping, cmd_put, cmd_recv, cmd_send,
+	cmd_show, cmd_status, cmd_top, cmd_version;
 
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */
@@ -209,6 +209,7 @@ enum field_kind {
 	FIELD_COUNT, /* number */
 	FIELD_SIZE,  /* bytes, printed with a unit */
 	FIELD_MS,    /* milliseconds; text prints seconds, and no _ms in the key */
+	FIELD_REAL,  /* number, printed with one digit behind the point */
 	FIELD_LIST,  /* array of strings, printed with commas */
 };
 
@@ -270,7 +271,10 @@ struct list {
 };
 
 extern const struct list list_devices, list_listeners, list_sessions, list_paths, list_channels,
-	list_exports, list_regions, list_transfers, list_peer_exports;
+	list_exports, list_grants, list_regions, list_transfers, list_peer_exports, list_latencies;
+
+/* Of enum krdma_opcode. */
+const char *operation_name(uint32_t opcode);
 
 /* Add what the kernel lists to the object as an array. Return: 0 or -1. */
 int list_fetch(struct krdma *krdma, const struct list *list, uint32_t session,
@@ -278,6 +282,11 @@ int list_fetch(struct krdma *krdma, const struct list *list, uint32_t session,
 /* Print what list_fetch() added to the object. */
 void list_print_table(const struct list *list, struct json_object *root);
 void list_print_objects(const struct list *list, struct json_object *root);
+
+/* latency.c */
+
+/* Nanoseconds that operations of a counter of struct krdma_latency_info took at most. */
+uint64_t latency_bound(size_t bucket);
 
 /* stats.c */
 uint64_t now_ns(void);

@@ -23,7 +23,7 @@ struct metric {
 struct family {
 	const struct list *list;
 	const char *labels[4];
-	struct metric metrics[12];
+	struct metric metrics[16];
 };
 
 static const struct family families[] = {
@@ -44,7 +44,11 @@ static const struct family families[] = {
 	    { "bytes_written", "session_written_bytes", true,
 	      "Bytes that WRITEs of this host moved" },
 	    { "transfers", "session_operations", true, "Operations of this host that ended" },
-	    { "failures", "session_failures", true, "Those that failed" } } },
+	    { "failures", "session_failures", true, "Those that failed" },
+	    { "served_read_bytes", "session_served_read_bytes", true,
+	      "Bytes that READs of the peer moved, as it reports" },
+	    { "served_written_bytes", "session_served_written_bytes", true,
+	      "Bytes that WRITEs of the peer moved, as it reports" } } },
 	{ &list_paths,
 	  { "session", "path", "local", "peer" },
 	  { { "up", "path_up", false, "It has a channel" },
@@ -60,7 +64,19 @@ static const struct family families[] = {
 	    { "segments", "export_segments", false, "Segments registered" },
 	    { "held", "export_held_segments", false, "Segments that peers hold" },
 	    { "messages", "export_messages", false, "Messages in its queue" },
-	    { "recalls", "export_recalls", true, "Segments recalled because of its limit" } } },
+	    { "recalls", "export_recalls", true, "Segments recalled because of its limit" },
+	    { "served_read_bytes", "export_served_read_bytes", true,
+	      "Bytes that READs of peers moved, as they report" },
+	    { "served_written_bytes", "export_served_written_bytes", true,
+	      "Bytes that WRITEs of peers moved, as they report" },
+	    { "served_reads", "export_served_reads", true, "READs of peers, as they report" },
+	    { "served_writes", "export_served_writes", true, "WRITEs of peers, as they report" } } },
+	{ &list_grants,
+	  { "name", "session", "grant", "peer" },
+	  { { "read_bytes", "grant_read_bytes", true,
+	      "Bytes that READs of this peer moved, as it reports" },
+	    { "written_bytes", "grant_written_bytes", true,
+	      "Bytes that WRITEs of this peer moved, as it reports" } } },
 };
 
 /* Of the module's counters, those that go up and down. */
@@ -114,6 +130,53 @@ static void print_metric(const struct family *family, const struct metric *metri
 				    json_object_object_get(row, family->labels[k]), k ? "," : "{");
 		printf("} %llu\n", (unsigned long long)metric_value(metric, row));
 	}
+}
+
+/* A histogram for each device, operation and size. */
+static void print_latency(struct json_object *row)
+{
+	struct json_object *counts = json_object_object_get(row, "counts");
+	struct json_object *size = json_object_object_get(row, "length_max");
+	const size_t n = json_object_array_length(counts);
+	uint64_t count = 0;
+	char labels[256];
+	size_t i;
+
+	snprintf(labels, sizeof(labels), "device=\"%s\",operation=\"%s\",length_max=\"%s\"",
+		 json_object_get_string(json_object_object_get(row, "device")),
+		 json_object_get_string(json_object_object_get(row, "operation")),
+		 size ? json_object_get_string(size) : "none");
+	for (i = 0; i < n; i++) {
+		count += json_object_get_uint64(json_object_array_get_idx(counts, i));
+		printf("krdma_operation_seconds_bucket{%s,le=\"", labels);
+		if (i < n - 1)
+			printf("%.9f", (double)latency_bound(i) / 1e9);
+		else
+			printf("+Inf");
+		printf("\"} %llu\n", (unsigned long long)count);
+	}
+	printf("krdma_operation_seconds_count{%s} %llu\n", labels, (unsigned long long)count);
+	printf("krdma_operation_seconds_sum{%s} %.9f\n", labels,
+	       (double)json_object_get_uint64(json_object_object_get(row, "sum_ns")) / 1e9);
+}
+
+static int print_latencies(struct krdma *krdma)
+{
+	struct json_object *root = json_object_new_object(), *rows;
+	size_t i;
+	int rc = DONE;
+
+	if (list_fetch(krdma, &list_latencies, 0, root))
+		rc = fail_krdma();
+	else
+		printf("# TYPE krdma_operation_seconds histogram\n"
+		       "# UNIT krdma_operation_seconds seconds\n"
+		       "# HELP krdma_operation_seconds Operations of this host, from submission to end\n");
+	rows = json_object_object_get(root, list_latencies.key);
+	for (i = 0; !rc && i < json_object_array_length(rows); i++)
+		print_latency(json_object_array_get_idx(rows, i));
+	json_object_put(root);
+	return rc;
 }
 
 static int print_lists(struct krdma *krdma)
@@ -184,19 +247,66 @@ static void answer_http(void)
 	      stdout);
 }
 
+static int print_all(struct krdma *krdma)
+{
+	int rc = print_module(krdma);
+
+	if (!rc)
+		rc = print_lists(krdma);
+	if (!rc)
+		rc = print_latencies(krdma);
+	if (!rc)
+		rc = print_counters();
+	/* Without it, the text is known to be cut short. */
+	if (!rc)
+		puts("# EOF");
+	return rc;
+}
+
+/* Whoever reads the file finds all of the text, or all of the one before. */
+static int print_file(struct krdma *krdma, const char *path)
+{
+	char *temporary;
+	int rc;
+
+	subject_set("metrics --textfile %s", path);
+	if (asprintf(&temporary, "%s.%d", path, (int)getpid()) < 0)
+		return fail(ENOMEM, "out of memory");
+	if (!freopen(temporary, "we", stdout)) {
+		rc = fail(errno, "cannot write '%s': %s", temporary, strerror(errno));
+	} else {
+		rc = finish_output(print_all(krdma));
+		if (!rc && rename(temporary, path))
+			rc = fail(errno, "cannot rename '%s': %s", temporary, strerror(errno));
+		if (rc)
+			unlink(temporary);
+	}
+	free(temporary);
+	return rc;
+}
+
+enum {
+	OPT_HTTP = OPT_LONG_ONLY,
+	OPT_TEXTFILE
+};
+
 static int metrics_run(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "http", no_argument, NULL, OPT_LONG_ONLY },
+		{ "http", no_argument, NULL, OPT_HTTP },
+		{ "textfile", required_argument, NULL, OPT_TEXTFILE },
 		COMMON_LONG,
 	};
+	const char *textfile = NULL;
 	struct krdma *krdma;
 	bool http = false;
 	int c, rc;
 
 	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
-		if (c == OPT_LONG_ONLY) {
-			http = true;
+		if (c == OPT_HTTP || c == OPT_TEXTFILE) {
+			http |= c == OPT_HTTP;
+			if (c == OPT_TEXTFILE)
+				textfile = optarg;
 			continue;
 		}
 		rc = common_option(&cmd_metrics, argv, c);
@@ -205,29 +315,25 @@ static int metrics_run(int argc, char **argv)
 	}
 	if (optind < argc)
 		return usage_error("'%s' is one operand too many", argv[optind]);
+	if (http && textfile)
+		return usage_error("--http and --textfile exclude each other");
 	if (module_open(&krdma))
 		return FAILED;
 	if (http)
 		answer_http();
-	rc = print_module(krdma);
-	if (!rc)
-		rc = print_lists(krdma);
-	if (!rc)
-		rc = print_counters();
-	/* Without it, the text is known to be cut short. */
-	if (!rc)
-		puts("# EOF");
+	rc = textfile ? print_file(krdma, textfile) : print_all(krdma);
 	krdma_free(krdma);
 	return rc;
 }
 
 const struct command cmd_metrics = {
 	.name = "metrics",
-	.usage = "krdma metrics [--http]",
+	.usage = "krdma metrics [--http | --textfile FILE]",
 	.summary = "print counters and objects as OpenMetrics text, for Prometheus",
-	.help = "For the textfile collector of node_exporter, write a file and rename it; for Prometheus itself,\n"
-		"enable krdma-metrics.socket (port 9471).\n\n"
+	.help = "For Prometheus itself, enable krdma-metrics.socket (port 9471).\n\n"
 		"  --http            read a request from standard input, and print a reply, as a service\n"
-		"                    of a socket does\n",
+		"                    of a socket does\n"
+		"  --textfile FILE   write FILE, by a file beside it that is renamed: for the textfile\n"
+		"                    collector of node_exporter\n",
 	.run = metrics_run,
 };

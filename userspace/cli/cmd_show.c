@@ -144,7 +144,7 @@ const struct command cmd_devices = {
 
 static const char *const feature_names[] = { "rdma",     "async",    "uring",  "vectors",
 					     "after",    "cancel",   "atomic", "digest",
-					     "unplaced", "messages", "placed" };
+					     "unplaced", "messages", "placed", "monitor" };
 
 static const struct field module_fields[] = {
 	{ "version", FIELD_TEXT, false },     { "features", FIELD_LIST, false },
@@ -181,7 +181,8 @@ static int module_fetch(struct krdma *krdma, struct json_object *root)
 /* ---- status ---- */
 
 static const struct list *const status_lists[] = {
-	&list_listeners, &list_exports, &list_sessions, &list_paths, &list_channels, &list_regions,
+	&list_listeners, &list_exports,  &list_grants,  &list_sessions,
+	&list_paths,     &list_channels, &list_regions,
 };
 
 static int counters_fetch(struct json_object *root)
@@ -231,24 +232,33 @@ static void transfers_print(struct json_object *root)
 	list_print_objects(&list_transfers, root);
 }
 
+static void latencies_print(struct json_object *root)
+{
+	list_print_table(&list_latencies, root);
+}
+
 enum {
-	OPT_TRANSFERS = OPT_LONG_ONLY
+	OPT_TRANSFERS = OPT_LONG_ONLY,
+	OPT_HISTOGRAM
 };
 
 static int status_run(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "transfers", no_argument, NULL, OPT_TRANSFERS },
+		{ "histogram", no_argument, NULL, OPT_HISTOGRAM },
 		COMMON_LONG,
 	};
 	struct json_object *root;
-	bool transfers = false;
 	struct krdma *krdma;
-	int c, rc;
+	int c, rc, what = 0;
 
 	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
-		if (c == OPT_TRANSFERS) {
-			transfers = true;
+		if (c == OPT_TRANSFERS || c == OPT_HISTOGRAM) {
+			if (what && what != c)
+				return usage_error(
+					"--transfers and --histogram exclude each other");
+			what = c;
 			continue;
 		}
 		rc = common_option(&cmd_status, argv, c);
@@ -260,8 +270,10 @@ static int status_run(int argc, char **argv)
 	if (module_open(&krdma))
 		return FAILED;
 	root = json_root();
-	if (transfers)
+	if (what == OPT_TRANSFERS)
 		rc = show(root, list_fetch(krdma, &list_transfers, 0, root), transfers_print);
+	else if (what == OPT_HISTOGRAM)
+		rc = show(root, list_fetch(krdma, &list_latencies, 0, root), latencies_print);
 	else
 		rc = show(root, status_fetch(krdma, root), status_print);
 	krdma_free(krdma);
@@ -270,9 +282,11 @@ static int status_run(int argc, char **argv)
 
 const struct command cmd_status = {
 	.name = "status",
-	.usage = "krdma status [--transfers] [OPTIONS]",
-	.summary = "show listeners, exports, sessions, paths, channels, regions and counters",
-	.help = "  --transfers       show unfinished transfers, what each waits for, and how long\n",
+	.usage = "krdma status [--transfers | --histogram] [OPTIONS]",
+	.summary =
+		"show listeners, exports, grants, sessions, paths, channels, regions and counters",
+	.help = "  --transfers       show unfinished transfers, what each waits for, and how long\n"
+		"  --histogram       show how long operations took, by device, operation and size\n",
 	.run = status_run,
 };
 

@@ -187,18 +187,34 @@ static const char *const state_names[] = {
 static const char *const session_flags[] = { "private", "inbound", "lingering" };
 
 static const struct field session_fields[] = {
-	{ "session", FIELD_COUNT, false },   { "local", FIELD_TEXT, false },
-	{ "peer", FIELD_TEXT, false },       { "state", FIELD_TEXT, false },
-	{ "flags", FIELD_LIST, false },      { "device", FIELD_TEXT, false },
-	{ "uid", FIELD_COUNT, true },        { "users", FIELD_COUNT, false },
-	{ "regions", FIELD_COUNT, false },   { "grants", FIELD_COUNT, false },
-	{ "segments", FIELD_COUNT, false },  { "in_flight", FIELD_COUNT, false },
-	{ "waiting", FIELD_COUNT, false },   { "requests", FIELD_COUNT, false },
-	{ "bytes_read", FIELD_SIZE, true },  { "bytes_written", FIELD_SIZE, false },
-	{ "transfers", FIELD_COUNT, false }, { "failures", FIELD_COUNT, false },
-	{ "age_ms", FIELD_MS, false },       { "idle_ms", FIELD_MS, false },
-	{ "resume_s", FIELD_COUNT, true },   { "keepalive_s", FIELD_COUNT, false },
-	{ "away_ms", FIELD_MS, false },      { "peer_incarnation", FIELD_TEXT, false },
+	{ "session", FIELD_COUNT, false },
+	{ "local", FIELD_TEXT, false },
+	{ "peer", FIELD_TEXT, false },
+	{ "state", FIELD_TEXT, false },
+	{ "flags", FIELD_LIST, false },
+	{ "device", FIELD_TEXT, false },
+	{ "uid", FIELD_COUNT, true },
+	{ "users", FIELD_COUNT, false },
+	{ "regions", FIELD_COUNT, false },
+	{ "grants", FIELD_COUNT, false },
+	{ "segments", FIELD_COUNT, false },
+	{ "in_flight", FIELD_COUNT, false },
+	{ "waiting", FIELD_COUNT, false },
+	{ "requests", FIELD_COUNT, false },
+	{ "bytes_read", FIELD_SIZE, true },
+	{ "bytes_written", FIELD_SIZE, false },
+	{ "transfers", FIELD_COUNT, false },
+	{ "failures", FIELD_COUNT, false },
+	{ "age_ms", FIELD_MS, false },
+	{ "idle_ms", FIELD_MS, false },
+	{ "resume_s", FIELD_COUNT, true },
+	{ "keepalive_s", FIELD_COUNT, false },
+	{ "away_ms", FIELD_MS, false },
+	{ "peer_incarnation", FIELD_TEXT, false },
+	{ "served_read_bytes", FIELD_SIZE, true },
+	{ "served_written_bytes", FIELD_SIZE, false },
+	{ "served_reads", FIELD_COUNT, false },
+	{ "served_writes", FIELD_COUNT, false },
 };
 
 static void session_fill(struct json_object *object, const void *entry)
@@ -229,6 +245,11 @@ static void session_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "keepalive_s", info->keepalive_s);
 	json_add_count(object, "away_ms", info->away_ms);
 	json_add_hex(object, "peer_incarnation", info->peer_incarnation);
+	json_add_count(object, "transfers_ns", info->transfers_ns);
+	json_add_count(object, "served_read_bytes", info->served_read_bytes);
+	json_add_count(object, "served_written_bytes", info->served_written_bytes);
+	json_add_count(object, "served_reads", info->served_reads);
+	json_add_count(object, "served_writes", info->served_writes);
 }
 
 const struct list list_sessions = {
@@ -261,6 +282,7 @@ static void path_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "under_way", info->under_way);
 	json_add_count(object, "losses", info->losses);
 	json_add_count(object, "transfers", info->transfers);
+	json_add_count(object, "transfers_ns", info->transfers_ns);
 	json_add_count(object, "failures", info->failures);
 	json_add_count(object, "bytes_read", info->bytes_read);
 	json_add_count(object, "bytes_written", info->bytes_written);
@@ -309,13 +331,24 @@ const struct list list_channels = {
 static const char *const export_flags[] = { "file" };
 
 static const struct field export_fields[] = {
-	{ "name", FIELD_TEXT, false },          { "length", FIELD_SIZE, false },
-	{ "rights", FIELD_LIST, false },        { "flags", FIELD_LIST, false },
-	{ "pinned_bytes", FIELD_SIZE, false },  { "uid", FIELD_COUNT, true },
-	{ "grants", FIELD_COUNT, false },       { "segments", FIELD_COUNT, false },
-	{ "max_segments", FIELD_COUNT, false }, { "recalls", FIELD_COUNT, false },
-	{ "held", FIELD_COUNT, false },         { "exclusive", FIELD_COUNT, true },
-	{ "messages", FIELD_COUNT, true },      { "senders_waiting", FIELD_COUNT, false },
+	{ "name", FIELD_TEXT, false },
+	{ "length", FIELD_SIZE, false },
+	{ "rights", FIELD_LIST, false },
+	{ "flags", FIELD_LIST, false },
+	{ "pinned_bytes", FIELD_SIZE, false },
+	{ "uid", FIELD_COUNT, true },
+	{ "grants", FIELD_COUNT, false },
+	{ "segments", FIELD_COUNT, false },
+	{ "max_segments", FIELD_COUNT, false },
+	{ "recalls", FIELD_COUNT, false },
+	{ "held", FIELD_COUNT, false },
+	{ "exclusive", FIELD_COUNT, true },
+	{ "messages", FIELD_COUNT, true },
+	{ "senders_waiting", FIELD_COUNT, false },
+	{ "served_read_bytes", FIELD_SIZE, true },
+	{ "served_written_bytes", FIELD_SIZE, false },
+	{ "served_reads", FIELD_COUNT, false },
+	{ "served_writes", FIELD_COUNT, false },
 };
 
 static void export_fill(struct json_object *object, const void *entry)
@@ -336,11 +369,49 @@ static void export_fill(struct json_object *object, const void *entry)
 	json_add_count(object, "exclusive", info->exclusive);
 	json_add_count(object, "messages", info->messages);
 	json_add_count(object, "senders_waiting", info->senders_waiting);
+	json_add_count(object, "served_read_bytes", info->served_read_bytes);
+	json_add_count(object, "served_written_bytes", info->served_written_bytes);
+	json_add_count(object, "served_reads", info->served_reads);
+	json_add_count(object, "served_writes", info->served_writes);
 }
 
 const struct list list_exports = {
 	KRDMA_LIST_EXPORTS,        "exports",   "export", export_fields,
 	ARRAY_SIZE(export_fields), export_fill,
+};
+
+static const char *const grant_flags[] = { "revoked", "held", "exclusive" };
+
+static const struct field grant_fields[] = {
+	{ "name", FIELD_TEXT, false },      { "session", FIELD_COUNT, false },
+	{ "peer", FIELD_TEXT, false },      { "uid", FIELD_COUNT, false },
+	{ "rights", FIELD_LIST, false },    { "flags", FIELD_LIST, false },
+	{ "segments", FIELD_COUNT, false }, { "grant", FIELD_COUNT, false },
+	{ "read_bytes", FIELD_SIZE, true }, { "written_bytes", FIELD_SIZE, false },
+	{ "reads", FIELD_COUNT, false },    { "writes", FIELD_COUNT, false },
+};
+
+static void grant_fill(struct json_object *object, const void *entry)
+{
+	const struct krdma_grant_info *info = entry;
+
+	json_add_text(object, "name", info->name);
+	json_add_count(object, "session", info->session);
+	json_add_addr(object, "peer", &info->peer);
+	json_add_count(object, "uid", info->uid);
+	json_add_rights(object, "rights", info->rights);
+	json_add_flags(object, "flags", info->flags, grant_flags, ARRAY_SIZE(grant_flags));
+	json_add_count(object, "segments", info->segments);
+	json_add_count(object, "grant", info->grant);
+	json_add_count(object, "generation", info->generation);
+	json_add_count(object, "read_bytes", info->read_bytes);
+	json_add_count(object, "written_bytes", info->written_bytes);
+	json_add_count(object, "reads", info->reads);
+	json_add_count(object, "writes", info->writes);
+}
+
+const struct list list_grants = {
+	KRDMA_LIST_GRANTS, "grants", "grant", grant_fields, ARRAY_SIZE(grant_fields), grant_fill,
 };
 
 static const char *const region_flags[] = { "stale", "held", "exclusive" };
@@ -400,6 +471,11 @@ static const char *const opcode_names[] = {
 	[KRDMA_OP_CMP_SWAP] = "cas", [KRDMA_OP_DIGEST] = "digest", [KRDMA_OP_SEND] = "send",
 };
 
+const char *operation_name(uint32_t opcode)
+{
+	return NAME_OF(opcode_names, opcode);
+}
+
 static const char *const wait_names[] = {
 	[KRDMA_WAIT_SLOT] = "slot",         [KRDMA_WAIT_KEY] = "key",
 	[KRDMA_WAIT_CREDIT] = "credit",     [KRDMA_WAIT_WIRE] = "wire",
@@ -421,7 +497,7 @@ static void transfer_fill(struct json_object *object, const void *entry)
 {
 	const struct krdma_transfer_info *info = entry;
 
-	json_add_text(object, "operation", NAME_OF(opcode_names, info->opcode));
+	json_add_text(object, "operation", operation_name(info->opcode));
 	json_add_text(object, "name", info->name);
 	json_add_count(object, "offset", info->offset);
 	json_add_count(object, "length", info->length);

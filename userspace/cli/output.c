@@ -138,6 +138,9 @@ static const char *field_text(const struct field *field, struct json_object *obj
 	case FIELD_MS:
 		snprintf(text, FIELD_ROOM, "%.1fs", (double)json_object_get_uint64(value) / 1000);
 		break;
+	case FIELD_REAL:
+		snprintf(text, FIELD_ROOM, "%.1f", json_object_get_double(value));
+		break;
 	case FIELD_LIST:
 		for (i = 0; i < json_object_array_length(value) && used < FIELD_ROOM; i++)
 			used += (size_t)snprintf(

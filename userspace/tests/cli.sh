@@ -634,13 +634,99 @@ for line in open("out").read().splitlines()[:-1]:
     if line.startswith("# TYPE "):
         names.append(line.split()[2])
         kind = line.split()[3]
-    elif not line.startswith("# HELP " + names[-1] + " "):
-        suffix = {"counter": "_total", "gauge": ""}[kind]
+    elif not line.startswith(("# HELP " + names[-1] + " ", "# UNIT " + names[-1] + " ")):
+        suffix = {"counter": "_total", "gauge": "", "histogram": "_(bucket|count|sum)"}[kind]
         label = "[a-z_]+=\"[^\"]*\""
-        assert re.fullmatch(names[-1] + suffix + "([{]" + label + "(," + label + ")*[}])? [0-9]+", line), line
+        assert re.fullmatch(names[-1] + suffix + "([{]" + label + "(," + label + ")*[}])? [0-9.]+", line), line
 assert len(names) == len(set(names)) > 20' && grep -qx 'krdma_export_length_bytes{name="scratch"} [0-9]*' out
 }
 check "metrics" metrics
+# Counts grow up to that of all, which is beyond all bounds.
+histogram()
+{
+	grep '^krdma_operation_seconds_' out > rows && [ "$(grep -c _bucket rows)" = 26 ] &&
+		grep -q 'device="rxe0",operation="write",length_max="4096",le="0.000002048"} 0$' rows &&
+		grep -q 'le="0.000004096"} 50$' rows && grep -q 'le="0.000008192"} 99$' rows &&
+		grep -q 'le="17.179869184"} 99$' rows && grep -q 'le="+Inf"} 100$' rows &&
+		grep -q '_count{.*} 100$' rows && grep -q '_sum{.*} 0.001000000$' rows
+}
+check "metrics has the histogram" histogram
+check "metrics has what peers report" grep -qx 'krdma_grant_read_bytes_total{name="scratch",session="3",grant="7",peer=".*"} 5000000' out
+textfile()
+{
+	run 0 metrics --textfile metrics.prom && [ ! -s out ] && [ "$(tail -n 1 metrics.prom)" = '# EOF' ] &&
+		[ "$(ls -d metrics.prom*)" = metrics.prom ]
+}
+check "metrics --textfile" textfile
+check "metrics --textfile where there is no directory" fails 5 "cannot write 'none/metrics" metrics --textfile none/metrics
+check "metrics --textfile and --http" fails 2 'exclude each other' metrics --http --textfile f
+
+# ---- status --histogram, monitor, top ----
+
+latencies()
+{
+	run 0 status --histogram && [ "$(wc -l < out)" = 2 ] &&
+		grep -Eqx 'rxe0 +write +4.0 KiB +100 +10.0 +4.1 +8.2 *' out &&
+		run 0 status --histogram -j &&
+		json '[(l["operations"], sum(l["counts"]), l["length_max"], l["sum_ns"], l["p50_us"], l["p99_us"])
+			for l in d["latencies"]] == [(100, 100, 4096, 1000000, 4.096, 8.192)]'
+}
+check "status --histogram" latencies
+grants()
+{
+	run 0 status && grep -q '^grant scratch session 3 peer .*uid 1000 rights read .*grant 7' out
+}
+check "status shows who has an export" grants
+check "status --histogram and --transfers" fails 2 'exclude each other' status --histogram --transfers
+monitor()
+{
+	run 0 monitor -n 3 && [ "$(wc -l < out)" = 3 ] && grep -q watching err &&
+		grep -Eq '^[0-9T:.+-]+ session-up session 3 device rxe0 peer 10.0.0.2 uid 1000$' out &&
+		grep -q ' session-ended session 3 peer 10.0.0.2 uid 1000 error ECONNRESET: transport retry.*exceeded (2 events before it are lost)$' out &&
+		grep -q ' export-added export scratch uid 0$' out
+}
+check "monitor" monitor
+monitor_json()
+{
+	run 0 monitor -n 3 -j && sed -n 2p out > line && python3 -c '
+import json
+d = json.load(open("line"))
+assert d["schema"] == 1 and d["event"] == "session-ended" and d["error"] == "ECONNRESET" and d["lost"] == 2 and d["session"] == 3'
+}
+check "monitor -j" monitor_json
+until_one()
+{
+	run 0 monitor --until session-ended && [ "$(wc -l < out)" = 2 ]
+}
+check "monitor --until" until_one
+check "monitor --until what is no event" fails 2 "no event 'nothing'" monitor --until nothing
+check "monitor -n 0" fails 2 'not a number of events' monitor -n 0
+check "monitor says when the events end" run 5 monitor
+top_text()
+{
+	run 0 top -n 2 -d 0.05 && [ "$(grep -c '^krdma top ' out)" = 2 ] && grep -q '^SESSION *PEER' out &&
+		grep -q '^NAME *GRANTS' out && ! grep -q '^UID' out
+}
+check "top" top_text
+top_json()
+{
+	run 0 top -n 2 -d 0.05 -j && [ "$(wc -l < out)" = 2 ] && python3 -c '
+import json
+for line in open("out"):
+    d = json.loads(line)
+    s = d["sessions"][0]
+    assert d["schema"] == 1 and s["session"] == 3 and s["waits_for"] in ("-", "key")
+    # 1 MiB, 16 operations of 2 ms and 4 KiB served between two looks.
+    assert abs(s["written_s"] * d["seconds"] - 1048576) < 100, s
+    assert abs(s["operations_s"] * d["seconds"] - 16) < .1 and s["read_s"] == 0
+    assert abs(s["mean_us"] - 2000) < 1 and abs(s["served_read_s"] * d["seconds"] - 4096) < 100
+    e = d["exports"][0]
+    assert e["name"] == "scratch" and abs(e["written_s"] * d["seconds"] - 8192) < 100, e
+    assert d["users"] == []'
+}
+check "top -j" top_json
+check "top by what is nothing" fails 2 'none of b, o, l, w and s' top -s x
+check "top -d 0" fails 2 'not a time' top -d 0
 http()
 {
 	printf 'GET / HTTP/1.1\r\nHost: h\r\n\r\n' > conf

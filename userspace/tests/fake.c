@@ -921,7 +921,46 @@ void io_uring_queue_exit(struct io_uring *ring)
 	free(ring->cq.cqes);
 }
 
+/* ---- Events ---- */
+
+/* Three, and then the end, which the module's file does not have. */
+static int do_monitor(struct krdma_ioc_monitor *arg)
+{
+	const struct krdma_sockaddr there = { .family = AF_INET, .addr = { 10, 0, 0, 2 } };
+	const struct krdma_monitor_event events[] = {
+		{ .size = sizeof(events[0]),
+		  .type = KRDMA_EVENT_SESSION_UP,
+		  .time_ns = 1500000000,
+		  .session = 3,
+		  .uid = 1000,
+		  .peer = there,
+		  .name = "rxe0" },
+		{ .size = sizeof(events[0]),
+		  .type = KRDMA_EVENT_SESSION_ENDED,
+		  .time_ns = 2500000000,
+		  .lost = 2,
+		  .session = 3,
+		  .uid = 1000,
+		  .status = -ECONNRESET,
+		  .peer = there,
+		  .cause = "transport retry counter exceeded" },
+		{ .size = sizeof(events[0]),
+		  .type = KRDMA_EVENT_EXPORT_ADDED,
+		  .time_ns = 3500000000,
+		  .name = "scratch" },
+	};
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) || write(ends[1], events, sizeof(events)) != sizeof(events))
+		abort();
+	close(ends[1]);
+	arg->fd = ends[0];
+	return 0;
+}
+
 /* ---- Lists ---- */
+
+static unsigned int looks;
 
 static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry)
 {
@@ -931,6 +970,7 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 						     .addr = { 0xfd, [15] = 2 } };
 
 	const char *away = getenv("KRDMA_FAKE_AWAY");
+	struct krdma_latency_info *latency;
 
 	memset(entry, 0, arg->stride);
 	switch (arg->kind) {
@@ -953,6 +993,7 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 		((struct krdma_listener_info *)entry)->addr = here;
 		break;
 	case KRDMA_LIST_SESSIONS:
+		looks++;
 		*(struct krdma_session_info *)entry = (struct krdma_session_info){
 			.serial = 3,
 			.local = here,
@@ -960,6 +1001,11 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 			.state = KRDMA_SESSION_UP,
 			.flags = KRDMA_SESSION_INBOUND,
 			.bytes_read = 1ULL << 63,
+			/* 1 MiB and 16 transfers of 2 ms for each look. */
+			.bytes_written = looks * 1048576ULL,
+			.transfers = looks * 16ULL,
+			.transfers_ns = looks * 16ULL * 2000000,
+			.served_read_bytes = looks * 4096ULL,
 			.device = "rxe0",
 			.resume_s = 60,
 			.away_ms = away && !access(away, F_OK),
@@ -967,6 +1013,31 @@ static void fill_entry(const struct krdma_ioc_list *arg, uint64_t n, void *entry
 		break;
 	case KRDMA_LIST_EXPORTS:
 		strcpy(((struct krdma_export_info *)entry)->name, "scratch");
+		((struct krdma_export_info *)entry)->served_written_bytes = looks * 8192ULL;
+		((struct krdma_export_info *)entry)->served_writes = looks;
+		break;
+	case KRDMA_LIST_GRANTS:
+		*(struct krdma_grant_info *)entry = (struct krdma_grant_info){
+			.session = 3,
+			.peer = there,
+			.uid = 1000,
+			.rights = KRDMA_RIGHT_READ,
+			.grant = 7,
+			.read_bytes = 5000000,
+			.reads = 12,
+			.name = "scratch",
+		};
+		break;
+	case KRDMA_LIST_LATENCIES:
+		latency = entry;
+		strcpy(latency->device, "rxe0");
+		latency->opcode = KRDMA_OP_WRITE;
+		latency->length_max = 4096;
+		latency->sum_ns = 1000000;
+		/* Of 100, 50 take up to 4096 ns, 49 up to 8192 ns, one is beyond all. */
+		latency->counts[2] = 50;
+		latency->counts[3] = 49;
+		latency->counts[KRDMA_LATENCY_BUCKETS - 1] = 1;
 		break;
 	case KRDMA_LIST_TRANSFERS:
 		*(struct krdma_transfer_info *)entry = (struct krdma_transfer_info){
@@ -1074,6 +1145,8 @@ static int dispatch(unsigned long request, void *arg)
 		return do_export(arg);
 	case KRDMA_IOC_MESSAGE_QUEUE:
 		return do_message_queue(arg);
+	case KRDMA_IOC_MONITOR:
+		return do_monitor(arg);
 	case KRDMA_IOC_OPEN:
 		return do_open(arg);
 	case KRDMA_IOC_SUBMIT:
