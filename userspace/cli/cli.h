@@ -53,10 +53,10 @@ struct command {
 };
 
 /* cmd_*.c */
-extern const struct command cmd_apply, cmd_atomic, cmd_bench, cmd_blk, cmd_connect, cmd_devices,
-	cmd_digest, cmd_disconnect, cmd_doctor, cmd_drain, cmd_export, cmd_get, cmd_help,
-	cmd_listen, cmd_ls, cmd_metrics, cmd_monitor, cmd_ping, cmd_put, cmd_recv, cmd_send,
-	cmd_show, cmd_status, cmd_top, cmd_version;
+extern const struct command cmd_apply, cmd_atomic, cmd_bench, cmd_blk, cmd_connect, cmd_cp,
+	cmd_devices, cmd_digest, cmd_disconnect, cmd_doctor, cmd_drain, cmd_export, cmd_get,
+	cmd_help, cmd_listen, cmd_ls, cmd_metrics, cmd_monitor, cmd_ping, cmd_put, cmd_recv,
+	cmd_send, cmd_serve, cmd_show, cmd_status, cmd_top, cmd_version;
 
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */

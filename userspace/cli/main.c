@@ -8,11 +8,11 @@
 #include "cli.h"
 
 const struct command *const commands[] = {
-	&cmd_listen,     &cmd_export, &cmd_ls,      &cmd_put,     &cmd_get,    &cmd_digest,
-	&cmd_atomic,     &cmd_send,   &cmd_recv,    &cmd_blk,     &cmd_ping,   &cmd_bench,
-	&cmd_status,     &cmd_top,    &cmd_monitor, &cmd_devices, &cmd_doctor, &cmd_metrics,
-	&cmd_disconnect, &cmd_drain,  &cmd_connect, &cmd_apply,   &cmd_show,   &cmd_help,
-	&cmd_version,    NULL,
+	&cmd_listen, &cmd_export,  &cmd_ls,         &cmd_put,   &cmd_get,     &cmd_digest,
+	&cmd_serve,  &cmd_cp,      &cmd_atomic,     &cmd_send,  &cmd_recv,    &cmd_blk,
+	&cmd_ping,   &cmd_bench,   &cmd_status,     &cmd_top,   &cmd_monitor, &cmd_devices,
+	&cmd_doctor, &cmd_metrics, &cmd_disconnect, &cmd_drain, &cmd_connect, &cmd_apply,
+	&cmd_show,   &cmd_help,    &cmd_version,    NULL,
 };
 
 /* The command of that name, or the only one that begins so. */

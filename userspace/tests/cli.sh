@@ -16,6 +16,7 @@ export KRDMA_FAKE_LOG=$work/log
 tests=0
 failures=0
 receiver=
+server=
 
 ok()
 {
@@ -71,11 +72,12 @@ assert d["schema"] == 1
 assert eval(sys.argv[1]), d' "$1"
 }
 
-# A krdma recv that a failed test has left behind.
+# A krdma recv or serve that a failed test has left behind.
 end_receiver()
 {
 	[ -z "$receiver" ] || { kill -KILL "$receiver"; wait "$receiver"; } 2> /dev/null
 	receiver=
+	[ -z "$server" ] || kill -KILL "$server" 2> /dev/null
 }
 
 # ---- Data ----
@@ -1233,6 +1235,90 @@ check "bench with an operation that fails" bench_fails
 check "bench of more than there is" fails 1 'the range has 1000 B' bench read h/small
 check "bench -n -D" fails 2 'exclude each other' bench read h/small -n 1 -D 1
 
+# ---- serve and cp ----
+
+# serving ARGUMENT...: krdma serve of the directory 'served', from when peers can use it
+serving()
+{
+	# That of the one before.
+	rm -f serve.out
+	LD_PRELOAD=$fake "$krdma" serve served "$@" > serve.out 2> serve.err &
+	server=$!
+	until [ -s serve.out ] || ! kill -0 $server; do sleep 0.01; done
+}
+serve_ends()
+{
+	kill "$server" && wait "$server" && [ ! -e "exports/${1:-served}" ]
+}
+tree()
+{
+	mkdir -p served tree/void && echo one > tree/one && ln -s one tree/link && : > tree/empty &&
+		head -c 3000000 /dev/urandom > model3 && cp model3 tree/model && truncate -s 1G tree/sparse && chmod 640 tree/one &&
+		serving && [ "$(cat serve.out)" = 'serving served as served' ]
+}
+check "serve" tree
+to_share()
+{
+	run 0 cp -r tree h/served: && diff -r --no-dereference tree served/tree && [ ! -s out ] &&
+		grep -Eq '^cp: 7 files, 2.9 MiB in ' err && [ "$(stat -c %a served/tree/one)" = 640 ] &&
+		du -k served/tree/sparse | grep -q '^0[^0-9]'
+}
+check "cp -r to a share" to_share
+from_share() { run 0 cp -r h/served:tree back && diff -r --no-dereference tree back; }
+check "cp -r from a share" from_share
+once_more() { run 0 cp -r -j tree h/served: && json 'd["bytes_sent"] == 0 and d["files"] == 7 and d["bytes"] < 4000000'; }
+check "cp of what is there sends nothing" once_more
+all() { run 0 cp -r -j -a tree h/served: && json 'd["bytes_sent"] == 4'; }
+check "cp -a sends short files once more, and of long ones what differs" all
+with_bar() { run 0 cp -a --progress tree/model h/served: && grep -q ' 100%  2.9 MiB .* ETA 0:00.*cp: 1 file, ' err; }
+check "cp --progress" with_bar
+several() { run 0 cp -q tree/one tree/model h/served:a/ h/served:b/ && cmp model3 served/b/model &&
+	cmp tree/one served/a/one && [ ! -s err ]; }
+check "cp of two files to two destinations" several
+named() { run 0 cp -q --sync h/served:a/one copy && cmp copy tree/one; }
+check "cp under another name, --sync" named
+flipped()
+{
+	KRDMA_FAKE_FLIP=100000 fails 8 'bytes have come that are not those that were sent' \
+		cp -q -a "$@"
+}
+check "cp to a share of bytes that change on the way" flipped tree/model h/served:c
+check "is no file there" [ ! -e served/c ]
+check "cp from a share of bytes that change on the way" flipped h/served:a/model c
+check "is no file here" [ ! -e c ]
+check "cp of a directory without -r" fails 1 'tree is a directory, which needs -r' cp tree h/served:
+check "cp of what is not there" fails 5 'nothing/here' cp nothing/here h/served:
+check "cp from what is not there" fails 5 'nothing/here: No such file' cp h/served:nothing/here .
+check "cp to a directory that is not there" fails 5 'a/none/x: No such file' cp tree/one h/served:a/none/x
+check "cp out of the share" fails 6 'h/served: ../x: it leads out of the share' cp tree/one h/served:../x
+check "cp from out of the share" fails 6 'it leads out' cp h/served:../model .
+check "cp to memory" fails 6 'is not for messages' cp tree/one h/scratch:
+check "cp to no share" fails 5 "no export 'none'" cp tree/one h/none:
+check "cp within this host" fails 2 'HOST[:PORT]/SHARE:PATH' cp tree/one ./a/b:c
+check "cp from share to share" fails 2 'HOST[:PORT]/SHARE:PATH' cp h/served:a h/served:b
+check "cp with a source behind a destination" fails 2 "'x' is no destination" cp a h/served: x h/served:
+check "cp of one operand" fails 2 'two operands' cp tree
+check "SIGTERM ends serve" serve_ends
+read_only() { serving --name fixed --read-only && fails 6 'the share is read-only' cp tree/one h/fixed: &&
+	run 0 cp -q h/fixed:a/one copy2 && serve_ends fixed; }
+check "serve --read-only" read_only
+few_clients()
+{
+	local first
+
+	serving --name few --max-clients 1 || return
+	KRDMA_FAKE_DELAY_MS=300 LD_PRELOAD=$fake "$krdma" cp -q tree/one h/few:x &
+	first=$!
+	until compgen -G 'exports/few:*' > few || ! kill -0 $first; do sleep 0.01; done
+	fails 7 'h/few: it has as many clients as it takes' cp -q tree/one h/few:y && wait $first &&
+		cmp tree/one served/x && serve_ends few
+}
+check "serve --max-clients 1" few_clients
+check "serve of no directory" fails 5 'nothing: No such file' serve nothing --name x
+check "serve of two" fails 2 'one directory' serve a b
+check "serve --name a:b" fails 2 "'a:b' is no name of a share" serve served --name a:b
+check "serve --max-clients 0" fails 2 "'0' is not a number of clients" serve served --max-clients 0
+
 # ---- Usage ----
 
 check "no command" fails 2 'no command given'
@@ -1244,7 +1330,7 @@ check "global options" eval 'run 0 -j dev && json "d[\"devices\"]"'
 check "help" eval 'run 0 help && grep -q "^  bench " out'
 check "-h" eval 'run 0 -h && grep -q "^  bench " out'
 check "--version" eval 'run 0 --version && grep -q "^krdma [0-9]" out'
-for command in listen export ls put get digest atomic send recv ping bench status devices help \
+for command in listen export ls put get digest serve cp atomic send recv ping bench status devices help \
 	version; do
 	check "help $command" eval "run 0 help $command && grep -q '^Usage: krdma $command' out"
 	check "$command --help" eval "run 0 $command --help && grep -q '^Usage: krdma $command' out"

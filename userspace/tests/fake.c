@@ -17,6 +17,7 @@
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
  *   KRDMA_FAKE_CUT=1                a session ends with operations under way
  *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
+ *   KRDMA_FAKE_FLIP=LENGTH          of a READ or WRITE of more bytes, the last one is changed on the way
  *   KRDMA_FAKE_LOG=FILE             gets a line for each thing worth a test
  */
 /* Else open() would be compiled as a second open64(). */
@@ -28,6 +29,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -67,6 +69,7 @@ struct object {
 	uint64_t addr;
 	uint64_t length;
 	int fd;
+	int memory; /* of an export for messages that has memory; else -1 */
 	char path[512];
 };
 
@@ -96,8 +99,8 @@ static unsigned int pending_count, ended_count;
 static unsigned int under_way_max, batch_max;
 static int event_fd = -1;
 static bool adapter_runs;
-static int queue_fd = -1;
-static bool queue_over;
+/* By file: is it the device, or a message queue? */
+static bool devices[1024], queues[1024];
 
 static void say(const char *fmt, ...)
 {
@@ -318,15 +321,31 @@ static void export_end(struct object *export)
 	unlink(export->path);
 	if (export->rights & KRDMA_RIGHT_MESSAGE) {
 		socket_path(&addr, export->path);
+		/* Who does not read by read(2) has this as the end. */
 		sendto(export->fd, "", 0, MSG_DONTWAIT, (struct sockaddr *)&addr, sizeof(addr));
 		unlink(addr.sun_path);
+		/* All who read get the messages that are there, and then the end. */
+		shutdown(export->fd, SHUT_RD);
 		close(export->fd);
+		close(export->memory);
 	}
+}
+
+/* Peers and the exporter use the same memory. Return: a descriptor, or -1 if the name is taken. */
+static int share_memory(struct object *export, int fd, mode_t mode)
+{
+	char text[64];
+
+	export->memory = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	fchmod(export->memory, mode);
+	snprintf(text, sizeof(text), "/proc/%d/fd/%d", getpid(), export->memory);
+	return symlink(text, export->path) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static int do_export(struct krdma_ioc_export *arg)
 {
 	struct sockaddr_un addr;
+	mode_t mode;
 	struct object *export;
 	int seals = 0, fd;
 
@@ -341,10 +360,15 @@ static int do_export(struct krdma_ioc_export *arg)
 	arg->id = object_new(EXPORT);
 	export = &objects[arg->id];
 	export_path(export->path, sizeof(export->path), arg->name);
-	fd = openat(AT_FDCWD, export->path, O_RDWR | O_CREAT | O_EXCL,
-		    ((arg->rights & KRDMA_RIGHT_READ) ? 0400 : 0) |
-			    ((arg->rights & KRDMA_RIGHT_WRITE) ? 0200 : 0) |
-			    ((arg->rights & KRDMA_RIGHT_MESSAGE) ? 0100 : 0));
+	export->memory = -1;
+	mode = ((arg->rights & KRDMA_RIGHT_READ) ? 0400 : 0) |
+	       ((arg->rights & KRDMA_RIGHT_WRITE) ? 0200 : 0) |
+	       ((arg->rights & KRDMA_RIGHT_MESSAGE) ? 0100 : 0);
+	if (seals & F_SEAL_SHRINK && arg->rights & KRDMA_RIGHT_READ &&
+	    arg->rights & KRDMA_RIGHT_MESSAGE)
+		fd = share_memory(export, arg->fd, mode);
+	else
+		fd = openat(AT_FDCWD, export->path, O_RDWR | O_CREAT | O_EXCL, mode);
 	if (fd < 0) {
 		export->kind = NONE;
 		return give(EEXIST, "the name '%s' is taken", arg->name);
@@ -531,6 +555,22 @@ static int run_message(const struct object *region, const struct krdma_op *op, c
 	return 0;
 }
 
+/* The wire, or an adapter, changes a byte. */
+static void flip(const struct object *region, const struct krdma_op *op, char *addr)
+{
+	const unsigned int most = number("KRDMA_FAKE_FLIP", 0);
+	const off_t last = (off_t)(op->offset + op->length - 1);
+	char byte;
+
+	if (!most || op->length <= most)
+		return;
+	if (op->opcode == KRDMA_OP_READ)
+		addr[op->length - 1] ^= 1;
+	else if (pread(region->fd, &byte, 1, last) != 1 ||
+		 pwrite(region->fd, &(char){ (char)(byte ^ 1) }, 1, last) != 1)
+		abort();
+}
+
 static void run_op(const struct krdma_op *op, struct krdma_completion *completion)
 {
 	const struct object *region = &objects[op->region];
@@ -562,6 +602,8 @@ static void run_op(const struct krdma_op *op, struct krdma_completion *completio
 		moved = pwrite(region->fd, (void *)(uintptr_t)addr, op->length, (off_t)op->offset);
 	if (moved != (ssize_t)op->length)
 		abort();
+	if (op->opcode != KRDMA_OP_SEND)
+		flip(region, op, (char *)(uintptr_t)addr);
 	if (op->opcode == KRDMA_OP_SEND || op->flags & KRDMA_OPF_MESSAGE) {
 		error = run_message(region, op, (const void *)(uintptr_t)addr);
 		if (error) {
@@ -790,11 +832,12 @@ static int do_message_queue(struct krdma_ioc_message_queue *arg)
 		return give(ENOENT, "no export %u", arg->id);
 	if (!(export->rights & KRDMA_RIGHT_MESSAGE))
 		return give(EACCES, "the export is not for messages");
-	queue_fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
-	queue_over = false;
+	arg->fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0);
+	if (arg->fd >= (int)(sizeof(queues) / sizeof(queues[0])))
+		abort();
+	queues[arg->fd] = true;
 	if (arg->flags & KRDMA_MESSAGE_QUEUE_NONBLOCK)
-		fcntl(queue_fd, F_SETFL, O_NONBLOCK);
-	arg->fd = queue_fd;
+		fcntl(arg->fd, F_SETFL, O_NONBLOCK);
 	say("message queue flags %u\n", arg->flags);
 	return 0;
 }
@@ -804,20 +847,25 @@ static bool is_queue(int fd)
 {
 	struct stat st;
 
-	return fd >= 0 && fd == queue_fd && !fstat(fd, &st) && S_ISSOCK(st.st_mode);
+	return fd >= 0 && fd < (int)(sizeof(queues) / sizeof(queues[0])) && queues[fd] &&
+	       !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 }
 
 /* All messages that are there and fit. */
-static ssize_t read_queue(char *to, size_t size)
+static ssize_t read_queue(int fd, char *to, size_t size)
 {
+	struct pollfd end = { .fd = fd, .events = POLLRDHUP };
 	size_t used = 0;
 	ssize_t got;
 
-	while (!queue_over && (!used || size - used >= MESSAGE_BYTES)) {
-		got = recv(queue_fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
-		if (got < 0)
-			return used ? (ssize_t)used : -1;
-		queue_over = !got;
+	while (!used || size - used >= MESSAGE_BYTES) {
+		got = recv(fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
+		if (got <= 0) {
+			/* A socket that does not block tells no end of datagrams. */
+			if (got < 0 && errno == EAGAIN && poll(&end, 1, 0) == 1)
+				got = 0;
+			return used ? (ssize_t)used : got;
+		}
 		used += (size_t)got;
 	}
 	return (ssize_t)used;
@@ -1172,7 +1220,7 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
-	if (fd != device_fd || fd < 0) {
+	if (fd < 0 || fd >= (int)(sizeof(devices) / sizeof(devices[0])) || !devices[fd]) {
 		if (!real)
 			*(void **)&real = dlsym(RTLD_NEXT, "ioctl");
 		return real(fd, request, arg);
@@ -1191,7 +1239,7 @@ ssize_t read(int fd, void *to, size_t size)
 	int error;
 
 	if (is_queue(fd))
-		return read_queue(to, size);
+		return read_queue(fd, to, size);
 	if (fd != device_fd || fd < 0)
 		return real_read(fd, to, size);
 	pthread_mutex_lock(&lock);
@@ -1208,6 +1256,9 @@ static int fake_open(const char *path, int flags, mode_t mode)
 		return openat(AT_FDCWD, path, flags, mode);
 	/* Can be read while there is a completion, as poll(2) then says. */
 	device_fd = eventfd(0, EFD_CLOEXEC);
+	if (device_fd >= (int)(sizeof(devices) / sizeof(devices[0])))
+		abort();
+	devices[device_fd] = true;
 	return device_fd;
 }
 

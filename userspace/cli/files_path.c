@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Paths that stay inside of a directory, and bytes of files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "files.h"
+
+#define TEMP_PREFIX ".krdma-"
+
+static bool name_ok(const char *name, size_t length)
+{
+	return length && length <= FILES_NAME_MAX && !(length == 1 && name[0] == '.') &&
+	       !(length == 2 && name[0] == '.' && name[1] == '.');
+}
+
+bool files_path_ok(const char *path, size_t length)
+{
+	const char *slash;
+	size_t depth = 0;
+
+	if (length > FILES_PATH_MAX || memchr(path, '\0', length))
+		return false;
+	for (;;) {
+		slash = memchr(path, '/', length);
+		if (!name_ok(path, slash ? (size_t)(slash - path) : length) ||
+		    ++depth > FILES_DEPTH_MAX)
+			return false;
+		if (!slash)
+			return true;
+		length -= (size_t)(slash + 1 - path);
+		path = slash + 1;
+	}
+}
+
+uint64_t files_digest(const void *bytes, size_t length)
+{
+	return XXH3_64bits(bytes, length);
+}
+
+void files_temp_name(const char *name, char temp[FILES_TEMP])
+{
+	snprintf(temp, FILES_TEMP, TEMP_PREFIX "%016llx",
+		 (unsigned long long)files_digest(name, strlen(name)));
+}
+
+bool files_is_temp(const char *name)
+{
+	const size_t prefix = strlen(TEMP_PREFIX);
+
+	return !strncmp(name, TEMP_PREFIX, prefix) &&
+	       strspn(name + prefix, "0123456789abcdef") == 16 && !name[prefix + 16];
+}
+
+int files_open_at(int dir, const char *path, int flags, uint64_t resolve)
+{
+	const struct open_how how = {
+		.flags = (uint64_t)flags | O_CLOEXEC,
+		.resolve = resolve,
+	};
+
+	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+}
+
+int files_open_inside(int dir, const char *path, int flags)
+{
+	return files_open_at(dir, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+/* Make each directory of the path that is not there, for its owner alone: FILES_DIR_END has the mode. */
+static int make_directories(int dir, const char *path)
+{
+	char copy[FILES_PATH_MAX + 1], *slash;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	for (slash = copy; (slash = strchr(slash, '/')); slash++) {
+		char *name;
+		int parent, rc;
+
+		*slash = '\0';
+		name = strrchr(copy, '/');
+		if (name)
+			*name = '\0';
+		parent = name ? files_open_inside(dir, copy, O_PATH | O_DIRECTORY) : dir;
+		rc = parent < 0 ? -1 : mkdirat(parent, name ? name + 1 : copy, 0700);
+		if (rc && errno == EEXIST)
+			rc = 0;
+		if (name) {
+			*name = '/';
+			if (parent >= 0)
+				close(parent);
+		}
+		if (rc)
+			return -1;
+		*slash = '/';
+	}
+	return 0;
+}
+
+int files_open_parent(int dir, const char *path)
+{
+	char parent[FILES_PATH_MAX + 1];
+	const char *slash = strrchr(path, '/');
+	int fd;
+
+	if (!slash)
+		return files_open_inside(dir, ".", O_PATH | O_DIRECTORY);
+	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
+	fd = files_open_inside(dir, parent, O_PATH | O_DIRECTORY);
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	if (make_directories(dir, path))
+		return -1;
+	return files_open_inside(dir, parent, O_PATH | O_DIRECTORY);
+}
+
+uint64_t files_next_data(int fd, uint64_t offset, uint64_t size)
+{
+	off_t at;
+
+	if (offset >= size)
+		return size;
+	at = lseek(fd, (off_t)offset, SEEK_DATA);
+	/* ENXIO: there is none. Where holes are not known, all is data. */
+	if (at < 0)
+		return errno == ENXIO ? size : offset;
+	return (uint64_t)at < size ? (uint64_t)at : size;
+}
+
+uint64_t files_next_hole(int fd, uint64_t offset, uint64_t size)
+{
+	const off_t at = offset < size ? lseek(fd, (off_t)offset, SEEK_HOLE) : -1;
+
+	return at < 0 || (uint64_t)at > size ? size : (uint64_t)at;
+}
+
+int files_read(int fd, char *to, size_t length, uint64_t offset)
+{
+	ssize_t got;
+
+	while (length) {
+		got = pread(fd, to, length, (off_t)offset);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return errno;
+		if (!got) {
+			memset(to, 0, length);
+			return 0;
+		}
+		to += got;
+		length -= (size_t)got;
+		offset += (uint64_t)got;
+	}
+	return 0;
+}
+
+int files_write(int fd, const char *from, size_t length, uint64_t offset)
+{
+	ssize_t put;
+
+	while (length) {
+		put = pwrite(fd, from, length, (off_t)offset);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return put ? errno : EIO;
+		from += put;
+		length -= (size_t)put;
+		offset += (uint64_t)put;
+	}
+	return 0;
+}
+
+int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks)
+{
+	char *block = calloc(1, FILES_BLOCK);
+	uint64_t data = 0, zero, from, length;
+	int error = 0;
+	size_t i;
+
+	if (!block)
+		return ENOMEM;
+	zero = files_digest(block, FILES_BLOCK);
+	for (i = 0; !error && i < blocks; i++) {
+		from = (uint64_t)i * FILES_BLOCK;
+		length = size - from < FILES_BLOCK ? size - from : FILES_BLOCK;
+		if (data <= from)
+			data = files_next_data(fd, from, size);
+		if (data >= from + length && length == FILES_BLOCK) {
+			digests[i] = zero;
+			continue;
+		}
+		error = files_read(fd, block, length, from);
+		digests[i] = files_digest(block, length);
+	}
+	free(block);
+	return error;
+}

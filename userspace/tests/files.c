@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The two ends of a stream of files, without a module: trees, replies, and chunks that lie. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+
+#define BATCH 8 /* chunks on their way */
+#define LONG  (3 * FILES_BLOCK + 5000)
+
+static unsigned int tests, failures;
+static char reply[FILES_CHUNK], chunks[BATCH][FILES_CHUNK];
+static unsigned int complaints;
+
+static void check(bool good, const char *what)
+{
+	tests++;
+	failures += !good;
+	printf("%s %u - %s\n", good ? "ok" : "not ok", tests, what);
+}
+
+static void complain(void *arg, int error, const char *text)
+{
+	(void)arg;
+	complaints++;
+	printf("# %d %s\n", error, text);
+}
+
+static bool shell(const char *command)
+{
+	return system(command) == 0;
+}
+
+/* ---- From one end to the other ---- */
+
+/* All chunks, the last of each batch first. Return: 0, or what the receiver or the sender says. */
+static int move(struct files_sender *s, struct files_receiver *r)
+{
+	uint32_t length[BATCH], reply_length;
+	enum files_next next = FILES_CHUNK_READY;
+	unsigned int n, turns = 0;
+	int rc = 0;
+
+	while (!rc && next != FILES_END && next != FILES_BROKEN && turns++ < 100000) {
+		for (n = 0; n < BATCH; n++) {
+			next = files_sender_pack(s, chunks[n], &length[n], false);
+			if (next != FILES_CHUNK_READY)
+				break;
+		}
+		while (!rc && n--) {
+			rc = files_receiver_chunk(r, chunks[n], length[n], reply, &reply_length,
+						  NULL, NULL);
+			if (!rc)
+				rc = files_sender_reply(s, reply, reply_length, complain, NULL);
+		}
+	}
+	return rc ? rc : next == FILES_END ? 0 : -1;
+}
+
+/* Return: as move(); @counts: the sender's. */
+static int copy(const char *from, const char *top, const char *to, bool into,
+		struct files_counts *counts)
+{
+	const struct files_operand operand = { .dir = AT_FDCWD, .path = from, .top = top };
+	struct files_sender *s = files_sender_new(&operand, 1, FILES_RECURSIVE, complain, NULL);
+	struct files_receiver *r = files_receiver_new(AT_FDCWD, to, 0, into, false);
+	int rc = -1;
+
+	if (s && r) {
+		rc = move(s, r);
+		*counts = files_sender_counts(s);
+	}
+	files_sender_free(s);
+	files_receiver_free(r);
+	return rc;
+}
+
+static void test_trees(void)
+{
+	struct files_counts counts = { 0 };
+
+	shell("mkdir -p tree/a/b tree/void && cd tree && for i in $(seq 300); do "
+	      "head -c $((i * 97)) /dev/urandom >a/$i; done; : >empty; ln -s ../x link; "
+	      "head -c 1048576 /dev/urandom >block; head -c 1048577 /dev/urandom >longer; "
+	      "head -c 9000000 /dev/urandom >long; truncate -s 3G sparse; truncate -s 100K hole; "
+	      "echo end | dd of=sparse bs=1M seek=2000 conv=notrunc status=none; chmod 400 a/1; "
+	      "chmod 4755 a/2; mkfifo pipe; chmod 711 a/b; touch -d 2001-02-03 a/b a");
+	complaints = 0;
+	check(!copy("tree", "tree", "to/", true, &counts), "a tree, in any order of its chunks");
+	check(complaints == 1, "and a complaint of what is no file");
+	check(shell("rm tree/pipe; chmod 755 tree/a/2; touch -d 2001-02-03 tree/a; diff -r --no-dereference tree to/tree"),
+	      "arrives");
+	check(shell("cd tree && find . -mindepth 1 -printf '%P %y %m %T@ %l\\n' | sort >../1; cd ../to/tree && "
+		    "find . -mindepth 1 -printf '%P %y %m %T@ %l\\n' | sort >../../2; cmp ../../1 ../../2"),
+	      "with modes, times and links, but no set-user-id");
+	check(shell("[ $(du -k to/tree/sparse to/tree/hole | awk '{ n += $1 } END { print n }') -lt 100 ]"),
+	      "and with its holes");
+	check(!copy("tree/a", "a", "to/other", false, &counts) && shell("diff -r tree/a to/other"),
+	      "a directory under another name");
+	check(!copy("tree/.", "", "to/in", true, &counts) &&
+		      shell("diff -r --no-dereference tree to/in"),
+	      "the contents of a directory");
+	shell("echo other >>tree/a/7; rm to/tree/a/8 to/tree/longer");
+	check(!copy("tree", "tree", "to/", true, &counts) &&
+		      counts.sent == 7 * 97 + 6 + 8 * 97 + 1048577 &&
+		      shell("diff -r --no-dereference tree to/tree"),
+	      "what has changed is sent once more");
+	check(shell("[ -z \"$(find to -name '.krdma-*')\" ]"), "nothing temporary is left");
+}
+
+static bool sends(uint64_t bytes)
+{
+	struct files_counts counts = { 0 };
+
+	if (copy("long", "long", "dest/", true, &counts) || counts.sent != bytes) {
+		printf("# sent %llu\n", (unsigned long long)counts.sent);
+		return false;
+	}
+	return shell("cmp long dest/long && [ $(ls -A dest | wc -l) = 1 ]");
+}
+
+/* As if a copy had ended after some bytes. */
+static void interrupt(unsigned int bytes)
+{
+	char command[256], temp[FILES_TEMP];
+
+	files_temp_name("long", temp);
+	snprintf(command, sizeof(command), "rm -rf dest; mkdir dest; head -c %u long >dest/%s",
+		 bytes, temp);
+	shell(command);
+}
+
+static void test_resume(void)
+{
+	shell("head -c 3150728 /dev/urandom >long");
+	check(sends(LONG), "a long file");
+	check(sends(0), "which is there");
+	shell("printf x | dd of=long bs=1 seek=1100000 conv=notrunc status=none");
+	check(sends(FILES_BLOCK), "of which a block differs");
+	shell("truncate -s 3G long; truncate -s 1200128 long; truncate -s 3150728 long");
+	check(sends(1200128 - FILES_BLOCK), "of which a part is a hole now");
+	shell("head -c 3150728 /dev/urandom >long");
+	interrupt(2 * FILES_BLOCK);
+	check(sends(LONG - 2 * FILES_BLOCK), "which was interrupted between blocks");
+	interrupt(2 * FILES_BLOCK + 1);
+	check(sends(LONG - 2 * FILES_BLOCK), "within a block");
+	interrupt(0);
+	check(sends(LONG), "and before the first");
+	shell("head -c 9000000 /dev/urandom >dest/long");
+	check(sends(LONG), "in the place of a longer one");
+	shell("rm dest/long; mkdir dest/long");
+	complaints = 0;
+	check(!sends(0) && complaints, "not in the place of a directory");
+}
+
+/* ---- Chunks that lie ---- */
+
+static struct files_writer writer;
+
+static void begin(void)
+{
+	files_chunk_begin(&writer, chunks[0]);
+}
+
+/* With data if there is room. */
+static void add(struct files_record record, const char *path, const char *data)
+{
+	char *to;
+
+	record.path_length = (uint16_t)strlen(path);
+	record.data_length = data ? (uint32_t)strlen(data) : 0;
+	to = files_chunk_add(&writer, &record, path);
+	if (to && data)
+		memcpy(to, data, record.data_length);
+}
+
+static struct files_record file(uint64_t size)
+{
+	return (struct files_record){ .type = FILES_FILE, .mode = 0644, .size = size };
+}
+
+static void seal(void)
+{
+	struct files_chunk *head = (void *)chunks[0];
+
+	files_chunk_end(&writer);
+	head->digest = files_digest(chunks[0] + sizeof(*head), writer.used - sizeof(*head));
+}
+
+static int unpack(struct files_receiver *r)
+{
+	uint32_t length;
+
+	seal();
+	return files_receiver_chunk(r, chunks[0], writer.used, reply, &length, complain, NULL);
+}
+
+static void test_names(struct files_receiver *r)
+{
+	static const char *const bad[] = { "",  "/",   "/x",  "..",   "../x", "a/..", "a/../x",
+					   ".", "./x", "a/.", "a//x", "a/",   "a/./x" };
+	char text[FILES_PATH_MAX + 10] = "";
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		begin();
+		add(file(1), bad[i], "x");
+		snprintf(text, sizeof(text), "'%s' is refused", bad[i]);
+		check(unpack(r) == EPROTO, text);
+	}
+	begin();
+	add(file(1), "a/bcd", "x");
+	chunks[0][sizeof(struct files_chunk) + sizeof(struct files_record) + 1] = '\0';
+	check(unpack(r) == EPROTO, "a name with a NUL is refused");
+	memset(text, 'x', 256);
+	text[256] = '\0';
+	begin();
+	add(file(1), text, "x");
+	check(unpack(r) == EPROTO, "a name that is too long is refused");
+	for (*text = '\0', i = 0; i < FILES_DEPTH_MAX + 1; i++)
+		strcat(text, i ? "/a" : "a");
+	begin();
+	add(file(1), text, "x");
+	check(unpack(r) == EPROTO, "a path that is too deep is refused");
+	check(shell("[ -z \"$(ls -A evil)\" ] && [ ! -e x ]"), "nothing is there");
+}
+
+static void test_links(struct files_receiver *r)
+{
+	begin();
+	add((struct files_record){ .type = FILES_SYMLINK }, "out", "..");
+	add((struct files_record){ .type = FILES_SYMLINK }, "file", "../victim");
+	add(file(4), "out/through", "evil");
+	add((struct files_record){ .type = FILES_DIR }, "out", NULL);
+	add((struct files_record){ .type = FILES_DIR_END }, "out", NULL);
+	add((struct files_record){ .type = FILES_DIR }, "out/dir", NULL);
+	add((struct files_record){ .type = FILES_OPEN, .id = 9, .size = 10 }, "out/long", NULL);
+	add(file(4), "file", "evil");
+	shell("echo good >victim; chmod 751 .");
+	complaints = 0;
+	check(!unpack(r) && complaints == 5, "no record goes by a symbolic link");
+	check(shell("[ $(cat victim) = good ] && [ $(cat evil/file) = evil ] && [ ! -e through ] && "
+		    "[ ! -e dir ] && [ ! -e long2 ] && [ $(stat -c %a .) = 751 ]"),
+	      "nothing outside has changed");
+}
+
+static void test_ranges(struct files_receiver *r)
+{
+	const struct files_record open_record = { .type = FILES_OPEN, .id = 1, .size = 100 };
+	struct files_record data = { .type = FILES_DATA, .id = 1, .offset = 97 };
+	uint32_t i;
+
+	begin();
+	add(open_record, "range", NULL);
+	check(!unpack(r), "a file is open");
+	begin();
+	add(open_record, "range2", NULL);
+	check(unpack(r) == EPROTO, "no two have one number");
+	begin();
+	add(data, "", "xxxx");
+	check(unpack(r) == EPROTO, "no byte is behind the end");
+	data.offset = UINT64_MAX;
+	begin();
+	add(data, "", "xxxx");
+	check(unpack(r) == EPROTO, "or before the beginning");
+	begin();
+	add((struct files_record){ .type = FILES_ZERO, .id = 1, .offset = 1, .size = UINT64_MAX },
+	    "", NULL);
+	check(unpack(r) == EPROTO, "no hole is outside");
+	begin();
+	add((struct files_record){ .type = FILES_DATA, .id = 77 }, "", "xxxx");
+	check(!unpack(r), "bytes of a file that is not open are dropped");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 2, .size = UINT64_MAX }, "huge", NULL);
+	check(unpack(r) == EPROTO, "no file is that long");
+	for (i = 0; i < FILES_OPEN_MAX; i++) {
+		char name[16];
+
+		begin();
+		snprintf(name, sizeof(name), "n%u", i);
+		add((struct files_record){ .type = FILES_OPEN, .id = 100 + i, .size = 5 }, name,
+		    NULL);
+		if (unpack(r))
+			break;
+	}
+	check(i == FILES_OPEN_MAX - 1, "only so many are open");
+	begin();
+	add((struct files_record){ .type = FILES_CLOSE, .id = 100, .size = 3 }, "", NULL);
+	add((struct files_record){ .type = FILES_CLOSE, .id = 101, .size = 0 }, "", NULL);
+	check(!unpack(r) && shell("[ ! -e evil/n0 ] && [ -e evil/n1 ]"),
+	      "a file has its name when it is whole");
+}
+
+static void test_malformed(struct files_receiver *r)
+{
+	struct files_record record = file(4);
+	uint32_t length;
+
+	begin();
+	add(record, "short", "four");
+	seal();
+	check(files_receiver_chunk(r, chunks[0], writer.used - 8, reply, &length, NULL, NULL) ==
+		      EILSEQ,
+	      "a chunk that is cut off");
+	chunks[0][writer.used - 1] ^= 1;
+	check(files_receiver_chunk(r, chunks[0], writer.used, reply, &length, NULL, NULL) == EILSEQ,
+	      "a bit that has changed");
+	check(files_receiver_chunk(r, chunks[0], 7, reply, &length, NULL, NULL) == EPROTO,
+	      "less than a head");
+	check(files_receiver_chunk(r, chunks[0], UINT32_MAX, reply, &length, NULL, NULL) == EPROTO,
+	      "more than a chunk");
+	begin();
+	add(file(5), "short", "four");
+	check(unpack(r) == EPROTO, "a file that is shorter than it says");
+	begin();
+	record.mtime_ns = 1000000000;
+	add(record, "short", "four");
+	check(unpack(r) == EPROTO, "a time that is none");
+	begin();
+	add((struct files_record){ .type = 99 }, "short", NULL);
+	check(unpack(r) == EPROTO, "a record of no type");
+	begin();
+	add((struct files_record){ .type = FILES_SYMLINK }, "short", NULL);
+	check(unpack(r) == EPROTO, "a link without a target");
+	begin();
+	record = file(4);
+	record.mode = 07777;
+	add(record, "mode", "four");
+	check(!unpack(r) && shell("[ $(stat -c %a evil/mode) = 777 ]"), "a file with all rights");
+	check(shell("[ ! -e evil/short ]"), "nothing else is there");
+}
+
+/* Random changes, with the right digest: nothing is outside, nothing crashes. */
+static void test_random(struct files_receiver *r)
+{
+	static char good[2048];
+	unsigned int turn, n;
+	uint32_t length;
+
+	for (turn = 0; turn < 20000; turn++) {
+		begin();
+		add((struct files_record){ .type = FILES_DIR, .mode = 0755 }, "d", NULL);
+		add(file(4), "d/file", "four");
+		add((struct files_record){ .type = FILES_SYMLINK }, "d/up", "../..");
+		add((struct files_record){ .type = FILES_OPEN, .id = turn + 1000, .size = 4 },
+		    "d/o", NULL);
+		add((struct files_record){ .type = FILES_DATA, .id = turn + 1000 }, "", "four");
+		add((struct files_record){ .type = FILES_CLOSE, .id = turn + 1000, .size = 4 }, "",
+		    NULL);
+		memcpy(good, chunks[0], writer.used);
+		for (n = (unsigned int)random() % 6; n; n--)
+			chunks[0][sizeof(struct files_chunk) +
+				  (unsigned long)random() %
+					  (writer.used - sizeof(struct files_chunk))] =
+				(char)(random() % 3 ? "./\0\1\xff"[random() % 5] : random());
+		seal();
+		files_receiver_chunk(r, chunks[0], writer.used, reply, &length, NULL, NULL);
+	}
+	check(shell("[ \"$(ls -A | sort | tr '\\n' ' ')\" = 'evil victim ' ]"),
+	      "20000 chunks at random leave nothing outside");
+}
+
+static void test_replies(void)
+{
+	const struct files_operand operand = { .dir = AT_FDCWD, .path = "long", .top = "long" };
+	struct files_sender *s = files_sender_new(&operand, 1, 0, complain, NULL);
+	static const uint64_t digests[5];
+	uint32_t length;
+	char *to;
+
+	check(files_sender_reply(s, NULL, 0, NULL, NULL) == EPROTO, "a reply to nothing");
+	files_sender_free(s);
+	s = files_sender_new(&operand, 1, 0, complain, NULL);
+	check(files_sender_pack(s, chunks[1], &length, false) == FILES_CHUNK_READY &&
+		      files_sender_pack(s, chunks[2], &length, false) == FILES_WAIT,
+	      "a long file waits for a reply");
+	begin();
+	to = files_chunk_add(&writer,
+			     &(struct files_record){
+				     .type = FILES_HAVE, .id = 1, .data_length = sizeof(digests) },
+			     "");
+	memcpy(to, digests, sizeof(digests));
+	seal();
+	check(files_sender_reply(s, chunks[0], writer.used, NULL, NULL) == EPROTO,
+	      "more digests than blocks");
+	check(files_sender_pack(s, chunks[1], &length, false) == FILES_BROKEN, "end it");
+	files_sender_free(s);
+}
+
+int main(void)
+{
+	struct files_receiver *r;
+	char work[] = "/tmp/files-XXXXXX", command[64];
+
+	if (!mkdtemp(work) || chdir(work))
+		return 1;
+	umask(022);
+	check(shell("mkdir to"), "a directory to work in");
+	test_trees();
+	test_resume();
+	test_replies();
+	shell("rm -rf ./* && mkdir evil");
+	r = files_receiver_new(AT_FDCWD, "evil", 0, true, false);
+	test_names(r);
+	test_links(r);
+	test_ranges(r);
+	test_malformed(r);
+	test_random(r);
+	files_receiver_free(r);
+	snprintf(command, sizeof(command), "rm -rf %s", work);
+	shell(command);
+	printf("1..%u\n", tests);
+	return failures != 0;
+}
