@@ -140,6 +140,8 @@ int parse_region(const char *text, struct region_spec *spec);
 int parse_size(const char *text, uint64_t *bytes);
 int parse_count(const char *text, uint64_t max, uint64_t *count);
 int parse_seconds(const char *text, uint64_t *ns);
+/* The first line of a file, without its end. Return: false if there is none. */
+bool first_line(const char *path, char *text, size_t size);
 
 /* range.c */
 

@@ -6,21 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "cli.h"
+#include "bench.h"
 
-#define SIZE_DEFAULT         (64 * KIB)
-#define SIZE_MIN             2ULL
-#define SIZE_MAX_ALL         (8 * MIB)
-#define ATOMIC_BYTES         8ULL
-#define ITERATIONS_BANDWIDTH 5000
-#define ITERATIONS_LATENCY   1000
-#define DEPTH_MIN            2ULL
-#define DEPTH_MAX            64ULL
-#define SESSIONS_MAX         64
-/*
- * Bytes under way by default. Local memory is not larger either, unless one operation is.
- */
-#define IN_FLIGHT (8 * MIB)
+#define SIZE_DEFAULT (64 * KIB)
 
 enum {
 	OPT_GBITS = OPT_LONG_ONLY,
@@ -30,90 +18,14 @@ enum {
 	OPT_TIMEOUT,
 	OPT_UNPLACED,
 	OPT_PLACED,
-	OPT_VERIFY
-};
-
-struct bench_options {
-	enum krdma_opcode opcode;
-	uint32_t right;
-	bool both;
-	uint64_t size;
-	bool size_given;
-	bool all;
-	uint64_t iterations;  /* 0: not given */
-	uint64_t duration_ns; /* 0: not given */
-	uint64_t depth;       /* 0: not given */
-	uint64_t batch;       /* 0: not given */
-	uint64_t sessions;    /* 0: one that may be shared */
-	const struct engine *engine;
-	bool gbits;
-	bool latency;
-	bool pinned;
-	uint16_t flags; /* of the operations */
-	uint64_t timeout_ns;
-	struct krdma_connect_options connect;
-};
-
-struct bench {
-	struct bench_options opts;
-	struct range range;
-	uint32_t regions[SESSIONS_MAX];
-	unsigned int lanes; /* one for each session and direction */
-	char *memory;
-	uint64_t memory_size;
-	struct krdma_op *ops;
+	OPT_VERIFY,
+	OPT_MATRIX,
+	OPT_SIZES,
+	OPT_DEPTHS,
+	OPT_MESSAGES
 };
 
 /* ---- Rows ---- */
-
-/* Operations under way in each session and direction. */
-static unsigned int lane_depth(const struct bench_options *opts, uint64_t size)
-{
-	uint64_t depth = opts->depth;
-
-	if (!depth && opts->latency)
-		return 1;
-	if (depth)
-		return (unsigned int)depth;
-	depth = IN_FLIGHT / size;
-	if (depth < DEPTH_MIN)
-		depth = DEPTH_MIN;
-	return (unsigned int)(depth < DEPTH_MAX ? depth : DEPTH_MAX);
-}
-
-/*
- * Neighbouring operations belong to different lanes, so that all lanes are busy even if
- * a batch has few operations. Operations take offsets in the region and in local memory
- * in turn, and begin again at the start when the memory is used up.
- */
-static void make_ops(const struct bench *bench, uint64_t size, unsigned int depth)
-{
-	const struct bench_options *opts = &bench->opts;
-	/* A message has no offset in the region. */
-	const uint64_t region_places = opts->opcode == KRDMA_OP_SEND ? 1 :
-								       bench->range.length / size;
-	const uint64_t local_places = bench->memory_size / size;
-	const unsigned int sessions = opts->sessions ? (unsigned int)opts->sessions : 1;
-	unsigned int i;
-
-	for (i = 0; i < depth; i++) {
-		const bool other = opts->both && i / sessions % 2;
-
-		bench->ops[i] = (struct krdma_op){
-			.opcode = (uint8_t)opts->opcode,
-			.flags = opts->flags,
-			.region = bench->regions[i % sessions],
-			.user_data = i,
-			.offset = bench->range.offset + i % region_places * size,
-			.length = size,
-			.timeout_ns = opts->timeout_ns,
-		};
-		if (other)
-			bench->ops[i].opcode = opts->opcode == KRDMA_OP_READ ? KRDMA_OP_WRITE :
-									       KRDMA_OP_READ;
-		opts->engine->place(&bench->ops[i], bench->memory + i % local_places * size);
-	}
-}
 
 static void print_row(const struct bench *bench, const struct load *load, uint64_t size,
 		      struct json_object *rows)
@@ -163,33 +75,9 @@ static void print_row(const struct bench *bench, const struct load *load, uint64
 
 static int bench_row(const struct bench *bench, uint64_t size, struct json_object *rows)
 {
-	const struct bench_options *opts = &bench->opts;
-	static struct stats stats;
-	struct load load = {
-		.engine = opts->engine,
-		.ops = bench->ops,
-		.depth = lane_depth(opts, size) * bench->lanes,
-	};
-	int rc;
+	struct load load;
+	const int rc = bench_measure(bench, size, &load);
 
-	load.batch = (unsigned int)(opts->batch < load.depth ? opts->batch : load.depth);
-	make_ops(bench, size, load.depth);
-
-	/* Once at each offset without the clock, so that asking for keys is not measured. */
-	load.iterations = load.depth;
-	rc = load_run(&load);
-	if (rc)
-		return rc;
-
-	load.iterations = opts->iterations;
-	load.duration_ns = opts->duration_ns;
-	if (load.duration_ns)
-		load.iterations = UINT64_MAX;
-	else if (!load.iterations)
-		load.iterations = opts->latency ? ITERATIONS_LATENCY : ITERATIONS_BANDWIDTH;
-	memset(&stats, 0, sizeof(stats));
-	load.stats = &stats;
-	rc = load_run(&load);
 	if (rc)
 		return rc;
 	print_row(bench, &load, size, rows);
@@ -207,17 +95,11 @@ static void print_heading(const struct bench_options *opts)
 		       opts->gbits ? "Gb/sec" : "MiB/sec", opts->gbits ? "Gb/sec" : "MiB/sec");
 }
 
-/* The longest operation that can be done. */
-static uint64_t bench_most(const struct bench *bench)
-{
-	return bench->opts.opcode == KRDMA_OP_SEND ? KRDMA_MESSAGE_MAX : bench->range.length;
-}
-
 static int bench_rows(const struct bench *bench, struct json_object *rows)
 {
 	const struct bench_options *opts = &bench->opts;
-	const uint64_t first = opts->all ? SIZE_MIN : opts->size;
-	const uint64_t last = opts->all ? SIZE_MAX_ALL : opts->size;
+	const uint64_t first = opts->all ? BENCH_SIZE_MIN : opts->size;
+	const uint64_t last = opts->all ? BENCH_SIZE_MAX_ALL : opts->size;
 	uint64_t size;
 	int rc;
 
@@ -233,28 +115,6 @@ static int bench_rows(const struct bench *bench, struct json_object *rows)
 
 /* ---- The command ---- */
 
-static const struct operation {
-	const char *name;
-	enum krdma_opcode opcode;
-	uint32_t right;
-} operations[] = {
-	{ "read", KRDMA_OP_READ, KRDMA_RIGHT_READ },
-	{ "write", KRDMA_OP_WRITE, KRDMA_RIGHT_WRITE },
-	{ "atomic", KRDMA_OP_FETCH_ADD, KRDMA_RIGHT_ATOMIC },
-	{ "send", KRDMA_OP_SEND, KRDMA_RIGHT_MESSAGE },
-};
-
-/* By its name, or a unique prefix of it. */
-static const struct operation *operation_find(const char *name)
-{
-	size_t i;
-
-	for (i = 0; *name && i < ARRAY_SIZE(operations); i++)
-		if (!strncmp(operations[i].name, name, strlen(name)))
-			return &operations[i];
-	return NULL;
-}
-
 static const struct engine *engine_find(const char *name)
 {
 	static const struct engine *const engines[] = { &engine_ioctl, &engine_uring };
@@ -266,8 +126,22 @@ static const struct engine *engine_find(const char *name)
 	return NULL;
 }
 
+/* The matrix's own. Return: -1 to go on, else the exit status. */
+static int matrix_option(struct matrix *matrix, int c)
+{
+	int rc = DONE;
+
+	if (c == OPT_MATRIX)
+		matrix->file = optarg;
+	else if (c == OPT_MESSAGES)
+		matrix->messages = optarg;
+	else
+		rc = c == OPT_SIZES ? matrix_sizes(matrix, optarg) : matrix_depths(matrix, optarg);
+	return rc ? rc : -1;
+}
+
 /* Return: -1 to go on, else the exit status. */
-static int bench_option(struct bench_options *opts, char **argv, int c)
+static int bench_option(struct bench_options *opts, struct matrix *matrix, char **argv, int c)
 {
 	int rc;
 
@@ -333,6 +207,11 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 		if (parse_seconds(optarg, &opts->timeout_ns))
 			return usage_error("'%s' is not a time in seconds", optarg);
 		return -1;
+	case OPT_MATRIX:
+	case OPT_SIZES:
+	case OPT_DEPTHS:
+	case OPT_MESSAGES:
+		return matrix_option(matrix, c);
 	case OPT_KEEPALIVE:
 	case OPT_PATH:
 	case OPT_POLICY:
@@ -344,7 +223,23 @@ static int bench_option(struct bench_options *opts, char **argv, int c)
 }
 
 /* Return: -1 to go on, else the exit status. */
-static int bench_options(int argc, char **argv, struct bench_options *opts)
+static int matrix_options(int argc, struct bench_options *opts)
+{
+	if (opts->size_given || opts->all || opts->depth || opts->latency || opts->gbits ||
+	    opts->both || opts->flags)
+		return usage_error(
+			"--matrix has operations, sizes and depths of its own: no -s, -a, "
+			"-t, -b, --latency, --report_gbits, --verify, --placed or "
+			"--unplaced");
+	if (argc - optind != 1)
+		return usage_error("with --matrix a region is needed, and no operation");
+	if (!opts->iterations && !opts->duration_ns)
+		opts->duration_ns = NSEC_PER_SEC;
+	return -1;
+}
+
+/* Return: -1 to go on, else the exit status. */
+static int bench_options(int argc, char **argv, struct bench_options *opts, struct matrix *matrix)
 {
 	static const struct option options[] = {
 		{ "size", required_argument, NULL, 's' },
@@ -364,6 +259,10 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		{ "placed", no_argument, NULL, OPT_PLACED },
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+		{ "matrix", required_argument, NULL, OPT_MATRIX },
+		{ "sizes", required_argument, NULL, OPT_SIZES },
+		{ "depths", required_argument, NULL, OPT_DEPTHS },
+		{ "messages", required_argument, NULL, OPT_MESSAGES },
 		CONNECT_LONG,
 		COMMON_LONG,
 	};
@@ -371,7 +270,7 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 
 	*opts = (struct bench_options){ .size = SIZE_DEFAULT, .engine = &engine_ioctl };
 	while ((c = getopt_long(argc, argv, ":s:an:D:t:q:l:b" COMMON_SHORT, options, NULL)) != -1) {
-		rc = bench_option(opts, argv, c);
+		rc = bench_option(opts, matrix, argv, c);
 		if (rc >= 0)
 			return rc;
 	}
@@ -379,62 +278,13 @@ static int bench_options(int argc, char **argv, struct bench_options *opts)
 		return usage_error("-n and -D exclude each other");
 	if (opts->latency && opts->gbits)
 		return usage_error("--latency and --report_gbits exclude each other");
+	if (matrix->file)
+		return matrix_options(argc, opts);
+	if (matrix->size_count || matrix->depth_count || matrix->messages)
+		return usage_error("--sizes, --depths and --messages are for --matrix");
 	if (argc - optind != 2)
 		return usage_error("'read', 'write', 'atomic' or 'send' and a region are needed");
 	return -1;
-}
-
-/* A region in each session. */
-static int bench_regions(struct bench *bench, const struct region_spec *spec)
-{
-	const struct bench_options *opts = &bench->opts;
-	struct krdma_connect_options connect = opts->connect;
-	uint32_t rights = opts->right;
-	unsigned int i;
-	int rc;
-
-	if (opts->both)
-		rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
-	if (opts->flags & (KRDMA_OPF_VERIFY | KRDMA_OPF_PLACED))
-		rights |= KRDMA_RIGHT_READ;
-	connect.timeout_ms = timeout_to_ms(opts->timeout_ns);
-	connect.flags = opts->sessions > 0 ? KRDMA_CONNECT_PRIVATE : 0;
-	rc = range_open(&bench->range, spec, rights, connect);
-	bench->regions[0] = bench->range.region.id;
-	for (i = 1; !rc && i < opts->sessions; i++)
-		rc = range_open_again(&bench->range, spec, rights, connect, &bench->regions[i]);
-	return rc;
-}
-
-/* Page-aligned local memory, registered unless each operation is to pin it. */
-static int bench_memory(struct bench *bench)
-{
-	const struct bench_options *opts = &bench->opts;
-	struct krdma_ioc_query query = { .size = sizeof(query) };
-	const uint64_t page = 4 * KIB;
-	unsigned int depth;
-	void *memory;
-
-	bench->memory_size = opts->all || opts->size < IN_FLIGHT ? IN_FLIGHT : opts->size;
-	bench->memory_size = (bench->memory_size + page - 1) / page * page;
-	memory = mmap(NULL, bench->memory_size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (memory == MAP_FAILED)
-		return fail(errno, "cannot allocate local memory: %s", strerror(errno));
-	bench->memory = memory;
-
-	/* The smallest operations have the greatest depth. */
-	depth = lane_depth(opts, opts->all ? SIZE_MIN : opts->size) * bench->lanes;
-	if (krdma_query(bench->range.krdma, &query))
-		return fail_krdma();
-	if (depth > query.ops_max)
-		return fail(ERANGE, "%u operations would be under way, the module takes %u", depth,
-			    query.ops_max);
-	bench->ops = calloc(depth, sizeof(*bench->ops));
-	if (!bench->ops)
-		return fail(ENOMEM, "out of memory");
-	return opts->engine->open(bench->range.krdma, opts->pinned ? NULL : memory,
-				  bench->memory_size, depth);
 }
 
 static int bench_print(const struct bench *bench, const char *operation, const char *region)
@@ -466,13 +316,15 @@ static int bench_run(int argc, char **argv)
 	static struct bench bench;
 	struct bench_options *opts = &bench.opts;
 	const struct operation *operation;
+	struct matrix matrix = { 0 };
 	struct region_spec spec;
-	char need[SIZE_TEXT], has[SIZE_TEXT];
 	int rc;
 
-	rc = bench_options(argc, argv, opts);
+	rc = bench_options(argc, argv, opts, &matrix);
 	if (rc >= 0)
 		return rc;
+	if (matrix.file)
+		return matrix_run(&matrix, opts, argv[optind]);
 	operation = operation_find(argv[optind]);
 	if (!operation)
 		return usage_error("'%s' is none of read, write, atomic and send", argv[optind]);
@@ -505,29 +357,19 @@ static int bench_run(int argc, char **argv)
 		return usage_error("with 'send' the region has no offset and no length");
 	subject_set("bench %s %s", operation->name, argv[optind + 1]);
 
-	rc = bench_regions(&bench, &spec);
-	if (rc)
-		return rc;
-	if ((opts->all ? SIZE_MIN : opts->size) > bench_most(&bench))
-		return fail(ERANGE, "the range has %s, an operation needs %s",
-			    size_text(bench.range.length, has), size_text(opts->size, need));
-	bench.lanes = (opts->sessions ? (unsigned int)opts->sessions : 1) * (opts->both ? 2 : 1);
-	rc = bench_memory(&bench);
+	rc = bench_open(&bench, &spec);
 	if (!rc)
 		rc = bench_print(&bench, operation->name, argv[optind + 1]);
-	/* After a failure, operations may still be under way: they end with the process. */
 	if (rc)
 		return rc;
-	opts->engine->close();
-	range_close(&bench.range);
-	free(bench.ops);
-	munmap(bench.memory, bench.memory_size);
+	bench_close(&bench);
 	return DONE;
 }
 
 const struct command cmd_bench = {
 	.name = "bench",
-	.usage = "krdma bench [OPTIONS] read|write|atomic|send HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
+	.usage = "krdma bench [OPTIONS] read|write|atomic|send HOST[:PORT]/NAME[@OFFSET[+LENGTH]]\n"
+		 "krdma bench --matrix FILE [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
 	.summary = "measure bandwidth or latency; 'write' overwrites the range, 'atomic' adds 0",
 	.help = "  -s, --size SIZE   bytes of an operation (default 64K; 8 with 'atomic'; with\n"
 		"                    'send' 4K, the most, to 'krdma recv --discard NAME')\n"
@@ -546,6 +388,11 @@ const struct command cmd_bench = {
 		"  --unplaced        a WRITE may end before its bytes are in the peer's memory (iWARP)\n"
 		"  --placed          post a READ behind each WRITE, on any transport\n"
 		"  --verify          compare the CRC32C of the moved bytes at both ends\n"
-		"  --timeout SECONDS deadline of each operation (default 30)\n" PATH_HELP,
+		"  --timeout SECONDS deadline of each operation (default 30)\n"
+		"  --matrix FILE     each operation that the region allows, in several sizes and\n"
+		"                    depths, to FILE as JSON, drawn beside it as SVG by gnuplot\n"
+		"  --sizes LIST      for --matrix (default 8,512,4K,64K,1M)\n"
+		"  --depths LIST     for --matrix (default 1,8,32)\n"
+		"  --messages NAME   for --matrix: measure 'send' as well, to this export of HOST\n" PATH_HELP,
 	.run = bench_run,
 };

@@ -67,20 +67,6 @@ static void found(struct doctor *doctor, const char *check, enum verdict verdict
 	fflush(stdout);
 }
 
-/* The first line of a file. Return: false if there is none */
-static bool first_line(const char *path, char *text, size_t size)
-{
-	FILE *file = fopen(path, "re");
-	bool got = false;
-
-	if (file) {
-		got = fgets(text, (int)size, file);
-		fclose(file);
-	}
-	text[got ? strcspn(text, "\n") : 0] = '\0';
-	return got;
-}
-
 /* ---- this host ---- */
 
 static void check_kernel(struct doctor *doctor)

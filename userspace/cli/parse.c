@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Values from the command line. */
+/* Values from the command line, and from files. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,4 +121,17 @@ int parse_region(const char *text, struct region_spec *spec)
 	if (*end != '+' || parse_size(end + 1, &spec->length))
 		return -1;
 	return spec->length > UINT64_MAX - spec->offset ? -1 : 0;
+}
+
+bool first_line(const char *path, char *text, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	bool got = false;
+
+	if (file) {
+		got = fgets(text, (int)size, file);
+		fclose(file);
+	}
+	text[got ? strcspn(text, "\n") : 0] = '\0';
+	return got;
 }

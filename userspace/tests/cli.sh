@@ -1211,6 +1211,74 @@ send_sessions()
 check "bench send -s 10 -q 2" send_sessions
 check "bench send --engine uring" bench_sends 116 7424 send h/new -s 64 -n 100 -t 16 --engine uring
 check "bench send --pinned --latency" bench_sends 21 1344 send h/new -s 64 -n 20 --pinned --latency
+# matrix ARGUMENT...: bench --matrix, which prints JSON that is what it has written
+matrix()
+{
+	run 0 bench --matrix m.json -j "$@" && python3 -c 'import json
+assert json.load(open("out")) == json.load(open("m.json"))' &&
+		json '[k for k in ("kernel", "cpus", "module", "device") if k not in d["environment"]] == []' &&
+		json 'all(r["bw_average"] > 0 and r["t_min_us"] <= r["t_typical_us"] <= r["t_p99_us"] for r in d["results"])'
+}
+cells='[(r["operation"], r["bytes"], r["depth"]) for r in d["results"]]'
+matrix_cells()
+{
+	matrix --sizes 512,4K --depths 1,8 -n 20 h/scratch && json "$cells == [(o, b, n)
+		for o in ('read', 'write', 'atomic') for n in (1, 8) for b in ((8,) if o == 'atomic' else (512, 4096))]" &&
+		json 'all(r["iterations"] == 20 for r in d["results"])' && grep -q 'under_way_max 8 ' log
+}
+check "bench --matrix has each operation, size and depth" matrix_cells
+matrix_fits()
+{
+	matrix --sizes 512,4K --depths 1 -n 4 h/small &&
+		json "$cells == [('read', 512, 1), ('write', 512, 1), ('atomic', 8, 1)]" &&
+		matrix --sizes 4K --depths 1 -n 4 h/model && json "$cells == [('read', 4096, 1)]"
+}
+check "bench --matrix does what fits, and what the region allows" matrix_fits
+matrix_sends()
+{
+	receiving new --discard && matrix --sizes 8,4K,64K --depths 2 -n 10 --messages new h/scratch && end_receiver &&
+		json "[c for c in $cells if c[0] == 'send'] == [('send', 8, 2), ('send', 4096, 2)]"
+}
+check "bench --matrix --messages" matrix_sends
+drawn()
+{
+	printf '#!/bin/sh\ncat >script\necho drawing\n' > gnuplot && chmod +x gnuplot &&
+		PATH=$PWD:$PATH run 0 bench --matrix m.json --sizes 4K --depths 1,4 -n 4 h/scratch &&
+		[ "$(cat m.svg)" = drawing ] && [ "$(grep -c '^plot ' script)" = 6 ] &&
+		[ "$(grep -o "title 'depth 4'" script | wc -l)" = 6 ] && rm gnuplot m.svg
+}
+check "bench --matrix is drawn beside its file" drawn
+draws_badly()
+{
+	printf '#!/bin/sh\nexit 1\n' > gnuplot && chmod +x gnuplot &&
+		PATH=$PWD:$PATH fails 1 "gnuplot has failed to draw 'm.svg'; 'm.json' has the results" \
+			bench --matrix m.json --depths 1 -n 4 -j h/scratch || return
+	rm gnuplot
+}
+check "bench --matrix with a gnuplot that fails" draws_badly
+no_gnuplot()
+{
+	mkdir bare && ln -s "$(command -v env)" "$(command -v timeout)" bare &&
+		PATH=$PWD/bare run 0 bench --matrix m.json --depths 1 -n 4 h/scratch && [ ! -e m.svg ] &&
+		grep -qF "'m.json' has the results; nothing is drawn, as there is no gnuplot (Debian package gnuplot-nox)" err
+}
+rm -f m.svg
+check "bench --matrix without gnuplot" no_gnuplot
+kept()
+{
+	KRDMA_FAKE_FAIL_OP=40:104 run 4 bench --matrix m.json --sizes 4K --depths 1,2 -n 20 h/scratch
+	cp m.json out && json "$cells == [('read', 4096, 1)]"
+}
+check "bench --matrix keeps what was measured before a failure" kept
+check "bench --matrix of a list that is none" fails 2 "'4K,,8K' is no list of sizes" \
+	bench --matrix m.json --sizes 4K,,8K h/scratch
+check "bench --matrix of a depth that is none" fails 2 "'1,1025' is no list of depths" \
+	bench --matrix m.json --depths 1,1025 h/scratch
+check "bench --matrix with a size" fails 2 'of its own' bench --matrix m.json -s 4K h/scratch
+check "bench --matrix with an operation" fails 2 'no operation' bench --matrix m.json read h/scratch
+check "bench --sizes alone" fails 2 'are for --matrix' bench --sizes 4K read h/scratch
+check "bench --matrix to a file that can't be" fails 5 "cannot write '/nonexistent/m.json'" \
+	bench --matrix /nonexistent/m.json h/scratch
 check "bench send to memory alone" fails 6 "'small' is not for messages" bench send h/small
 check "bench send of a size" fails 2 'a message has 4096 bytes at most' bench send h/small -s 4097
 check "bench send -b" fails 2 'there is no -b' bench send h/small -b
