@@ -42,6 +42,10 @@ kunit: ## selftests/kunit/krdma_mover_kunit.ko, for a kernel with KUnit (KDIR= o
 userspace: ## userspace/krdma and libkrdma
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 
+fio-engine: ## userspace/build/libkrdma-fio.so, an ioengine for the installed fio, whose source is fetched
+	@selftests/tools/setup build lab
+	@$(MAKE) -C userspace fio
+
 install: module userspace ## install everything (DESTDIR=, PREFIX=/usr/local)
 	@# No signature without a key, instead of an error that is none.
 	@$(KBUILD) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) \
@@ -89,6 +93,8 @@ lab-kernel = $$(selftests/tools/vm/lab kernels -k '$(KERNEL)')
 test: ## all tests: unit tests here, the rest in two virtual machines (TESTS="name ...", KERNEL=6.1)
 	@selftests/tools/setup build lab check
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
+	@# Without the source of fio its test is skipped.
+	-@$(MAKE) -C userspace fio
 	@selftests/tools/run-vm --unit -k '$(KERNEL)' $(TESTS)
 
 MATRIX ?= 6.1 6.12 7.2
@@ -198,5 +204,5 @@ help: ## this list
 		awk -F '|' '{ printf "%-15s%s\n", $$1, $$2 }'
 	@echo "In virtual machines, without RDMA hardware: selftests/tools/vm/lab --help"
 
-.PHONY: all deb test-deb module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
+.PHONY: all deb test-deb fio-engine module samples kunit userspace install uninstall clean deps test test-matrix test-programs test-debug \
 	test-uml test-race coverage fuzz fuzz-uml fuzz-corpus stress soak demo bench bench-modules bench-insn check help

@@ -113,7 +113,7 @@ static void put_script(FILE *script, struct json_object *root, const struct matr
 		 text_at(environment, "cpu"));
 	fprintf(script,
 		"set terminal svg noenhanced background 'white' size %u,%u\n"
-		"set logscale x 2\nset xrange [%g:%g]\nset format x '%%.0b%%B'\nset xlabel 'bytes'\nset grid\n"
+		"set logscale x 2\nset xrange [%g:%g]\nset format x '%%.0b%%B'\nset xtics 8,8\nset xlabel 'bytes'\nset grid\n"
 		"set key top left\nset pointsize 0.5\nset multiplot layout 2,%u title ",
 		columns * PANEL_WIDTH, 2 * PANEL_HEIGHT, (double)least / 2, (double)most * 2,
 		columns);
