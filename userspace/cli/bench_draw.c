@@ -11,8 +11,8 @@
 
 #include "bench.h"
 
-#define PANEL_WIDTH  420
-#define PANEL_HEIGHT 320
+#define PANEL_WIDTH  420U
+#define PANEL_HEIGHT 320U
 
 extern char **environ;
 

@@ -206,9 +206,10 @@ static int measure_depth(const struct matrix *matrix, const struct operation *op
 			 const struct bench_options *opts, const struct region_spec *spec,
 			 uint64_t most, struct json_object *rows)
 {
+	static const uint64_t atomic_bytes = ATOMIC_BYTES;
 	const bool atomic = operation->opcode == KRDMA_OP_FETCH_ADD;
 	const unsigned int count = atomic ? 1 : matrix->size_count;
-	const uint64_t *sizes = atomic ? &(const uint64_t){ ATOMIC_BYTES } : matrix->sizes;
+	const uint64_t *sizes = atomic ? &atomic_bytes : matrix->sizes;
 	static struct bench bench;
 	struct load load;
 	unsigned int i;
