@@ -90,12 +90,19 @@ deps: ## install the Debian packages that building, testing and the lab need
 # The virtual machines boot a kernel of their own choice, so that is built for.
 lab-kernel = $$(selftests/tools/vm/lab kernels -k '$(KERNEL)')
 
-test: ## all tests: unit tests here, the rest in two virtual machines (TESTS="name ...", KERNEL=6.1)
+ifdef REMOTE
+test: ## all tests: unit tests here, the rest in two virtual machines (TESTS="name ...", KERNEL=6.1), or on this machine and another (REMOTE=ssh:HOST)
+	@selftests/tools/setup build check
+	@$(MAKE) all test-programs
+	@selftests/tools/run-hosts '$(REMOTE)' $(TESTS)
+else
+test:
 	@selftests/tools/setup build lab check
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@# Without the source of fio its test is skipped.
 	-@$(MAKE) -C userspace fio
 	@selftests/tools/run-vm --unit -k '$(KERNEL)' $(TESTS)
+endif
 
 MATRIX ?= 6.1 6.12 7.2
 

@@ -55,12 +55,12 @@ if [ -n "${KRDMA_HOSTS-}" ] && [ -z "${KRDMA_NAMESPACE-}" ]; then
 	echo "$KRDMA_HOSTS" >"$hosts"
 	# shellcheck disable=SC2016 # for that shell
 	KRDMA_NAMESPACE=1 unshare -m --propagation private sh -c \
-		'mount --bind "$0" /etc/hosts && exec "$@"' "$hosts" "$0" "$@" | tail -n +2
+		'mount --bind "$0" /etc/hosts && exec "$@"' "$hosts" "$0" "$@" | sed -u 1d
 	status=${PIPESTATUS[0]}
 	rm -f "$hosts"
 	exit "$status"
 fi
-case ${REMOTE-} in
+case ${KRDMA_DEPLOYED-}${REMOTE-} in
 ssh:*)
 	"$here/lib/remote/ssh" "${REMOTE#*:}" --deploy || {
 		echo "Bail out! the tests can't be copied to ${REMOTE#*:}"

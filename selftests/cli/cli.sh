@@ -4,6 +4,7 @@
 # and the exit status of each.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+need_lab "mounts a file system, sets the number of huge pages, and has files of fixed names"
 need_nodes 2
 
 dir=$(mktemp -d)

@@ -8,6 +8,7 @@
 MB=${FILE_MB:-40}
 LOCKED_MB=8
 target=$(target_node)
+[ "$target" = "$LAB_NODE" ] || need_lab "the file is in a folder that both have"
 # The only file system here that is not in memory, and can be written.
 file=${LAB_OUT:-/var/tmp}/krdma-file.$$
 dir=$(mktemp -d)

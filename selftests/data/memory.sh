@@ -5,6 +5,7 @@
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_nodes 2
+need_lab "takes nearly all memory of a machine"
 
 target=B
 params=/sys/module/krdma_mover/parameters
