@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # module: none
 # The runner of the tests on two real machines, selftests/tools/run-hosts, with the two of the lab: node A
-# reaches node B by ssh, as an owner of adapters would.
+# reaches node B by ssh, as an owner of adapters would. Ten minutes and more, for ssh is slow on emulated
+# processors, so that it is not among the tests of this folder:
+#
+#	selftests/tools/vm/lab run -k 6.1 --timeout 3600 selftests/lab/hosts.sh
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "it makes keys and a server of ssh"
@@ -55,6 +58,7 @@ like "is named" "$(<"$dir/err")" "there is no test 'no-such-test'"
 
 echo "the results" >"$dir/tests.tap"
 load_module
+listen_on B
 check "a report is collected" "$SELFTESTS/tools/report" --peer ssh:host --doctor nodeB --out "$dir/report.tar.gz" "$dir/tests.tap"
 is "of both machines, with the results" "$(tar -tzf "$dir/report.tar.gz" | grep -v '/$' | sort)" "$(printf 'krdma-report/%s\n' \
 	node-{A,B}/{adapters.txt,devices.json,doctor.txt,log.txt,rdma.txt,system.txt,version.json} \
