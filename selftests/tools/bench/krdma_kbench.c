@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * WRITEs and READs of a page by include/linux/krdma_mover.h. krdma_raw.c does the same by verbs
+ * WRITEs and READs of a page by include/linux/krdma_mover.h. krdma_raw_run.c does the same by verbs
  * alone. Not a part of krdma_mover; selftests/tools/bench/insn loads this module.
  *
  *	echo "write refill 32 2048" >/sys/module/krdma_kbench/parameters/run
