@@ -39,7 +39,11 @@ static int krdma_blk_ioctl_attach(struct krdma_blk_attach __user *user)
 	if (put_user(0, &user->disk))
 		return -EFAULT;
 	rc = krdma_disk_attach(current->nsproxy->net_ns, &cmd);
-	return rc ?: put_user(cmd.disk, &user->disk);
+	if (!rc && put_user(cmd.disk, &user->disk)) {
+		krdma_disk_detach(cmd.disk, true);
+		rc = -EFAULT;
+	}
+	return rc;
 }
 
 static int krdma_blk_ioctl_detach(const void __user *user)

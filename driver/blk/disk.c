@@ -641,8 +641,14 @@ u32 krdma_disk_next(u32 first, struct krdma_blk_info *info)
 			.queues = kd->param.queues,
 			.depth = kd->param.depth,
 			.dst = kd->param.dst,
+			.timeout_s = kd->param.timeout_s,
+			.resume_s = kd->param.resume_s,
+			.keepalive_s = kd->param.keepalive_s,
+			.policy = kd->param.policy,
+			.npaths = kd->param.npaths,
 		};
 		memcpy(info->name, kd->param.name, sizeof(info->name));
+		memcpy(info->paths, kd->param.paths, sizeof(info->paths));
 		next = kd->index + 1;
 		break;
 	}

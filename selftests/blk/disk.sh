@@ -76,7 +76,15 @@ check "umount" umount "$dir/mnt"
 check "fsck finds nothing" fsck.ext4 -fn "$device"
 check "detach" krdma blk detach "$device"
 check_fails "the device is gone" test -b "$device"
-is "attach again" "$(krdma blk attach --block-size 4096 --queues 2 --depth 16 nodeB/scratch)" /dev/krdmab0
+is "attach again" "$(krdma blk attach --block-size 4096 --queues 2 --depth 16 --timeout 45 \
+	--resume always --keepalive 7 nodeB/scratch)" /dev/krdmab0
+like "its options are shown" "$(krdma show --config)" "\[disk 10.77.0.2:7471/scratch\]
+block-size = 4096
+queues = 2
+depth = 16
+timeout = 45
+resume = always
+keepalive = 7"
 is "with other blocks" "$(blockdev --getss "$device")" 4096
 is "and queues" "$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" \
 	$(($(nproc) > 1 ? 2 : 1))
@@ -94,7 +102,7 @@ is "are what a disk has" "$(blockdev --getsize64 /dev/krdmab2)" 9728
 is "three disks" "$(krdma blk list -j | json_at /disks/#)" 3
 check "detach the one between" krdma blk detach krdmab1
 is "two disks" "$(krdma blk list | awk 'NR > 1 { print $1 }' | xargs)" "/dev/krdmab0 /dev/krdmab2"
-check "detach by number" krdma blk detach 2
+check "detach by number, abbreviated" krdma blk d 2
 
 # 5. Another one takes it over.
 check "detach" krdma blk detach "$device"

@@ -6,8 +6,9 @@
  * After each call the host's counters are as before. A call without a fault succeeds.
  *
  * usage: nth HOST EXPORT RECEIVER [TEXT]
- * HOST, EXPORT and RECEIVER are as for `every`; only calls with TEXT in their name run. The script
- * sets the files of failslab, fail_page_alloc and fail_usercopy. TAP on standard output.
+ * HOST, EXPORT and RECEIVER are as for `every`; only calls with TEXT in their name run. Those of
+ * krdma_blk run if it is loaded. The script sets the files of failslab, fail_page_alloc and
+ * fail_usercopy. TAP on standard output.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <krdma/krdma.h>
+#include <krdma/krdma_blk.h>
 #include <krdma/uring.h>
 
 /* Some pages, and not whole ones. */
@@ -33,7 +36,7 @@
 static const char *export_name, *receiver_name;
 static struct krdma_sockaddr host;
 static unsigned char *out, *back;
-static int memfd = -1, event = -1, nth = -1, results, failures, seconds;
+static int memfd = -1, event = -1, nth = -1, blk = -1, results, failures, seconds;
 
 /* What is there while a call is tried. */
 static struct krdma *krdma;
@@ -63,7 +66,7 @@ static void give_up(const char *what)
 
 struct counts {
 	uint64_t pinned_bytes, references;
-	unsigned int listed[8];
+	unsigned int listed[8], disks;
 };
 
 static uint64_t number_in(const char *path)
@@ -79,6 +82,27 @@ static uint64_t number_in(const char *path)
 	return strtoull(text, NULL, 10);
 }
 
+/* Return: how many disks there are; @first: the number of the first */
+static unsigned int disks(uint32_t *first)
+{
+	struct krdma_blk_info info[8] = { 0 };
+	struct krdma_blk_list list = {
+		.size = sizeof(list),
+		.infos = (uintptr_t)info,
+		.count = 8,
+		.stride = sizeof(info[0]),
+	};
+
+	if (blk < 0)
+		return 0;
+	if (ioctl(blk, KRDMA_BLK_LIST, &list)) {
+		perror("KRDMA_BLK_LIST");
+		exit(1);
+	}
+	*first = info[0].disk;
+	return list.count;
+}
+
 static void count(struct counts *counts)
 {
 	static const enum krdma_list_kind kinds[] = { KRDMA_LIST_SESSIONS, KRDMA_LIST_REGIONS,
@@ -86,8 +110,10 @@ static void count(struct counts *counts)
 						      KRDMA_LIST_TRANSFERS };
 	struct krdma_iter *iter;
 	unsigned int i;
+	uint32_t first;
 
 	memset(counts, 0, sizeof(*counts));
+	counts->disks = disks(&first);
 	counts->pinned_bytes = number_in("/sys/class/misc/krdma_mover/counters/pinned_bytes");
 	counts->references = number_in("/sys/module/krdma_mover/refcnt");
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -114,11 +140,12 @@ static const char *differ(const struct counts *base)
 	} while (time(NULL) < until);
 	snprintf(text, sizeof(text),
 		 "pinned %llu, was %llu; references %llu, was %llu; sessions %u/%u regions %u/%u "
-		 "exports %u/%u listeners %u/%u transfers %u/%u",
+		 "exports %u/%u listeners %u/%u transfers %u/%u disks %u/%u",
 		 (unsigned long long)now.pinned_bytes, (unsigned long long)base->pinned_bytes,
 		 (unsigned long long)now.references, (unsigned long long)base->references,
 		 now.listed[0], base->listed[0], now.listed[1], base->listed[1], now.listed[2],
-		 base->listed[2], now.listed[3], base->listed[3], now.listed[4], base->listed[4]);
+		 base->listed[2], now.listed[3], base->listed[3], now.listed[4], base->listed[4],
+		 now.disks, base->disks);
 	return text;
 }
 
@@ -485,6 +512,52 @@ static void undo_uring(void)
 	io_uring_queue_exit(&uring);
 }
 
+static int call_blk(unsigned long cmd, void *arg)
+{
+	return ioctl(blk, cmd, arg) ? -errno : 0;
+}
+
+static int do_attach(void)
+{
+	/* The export is open already. */
+	struct krdma_blk_attach disk = {
+		.size = sizeof(disk),
+		.flags = KRDMA_BLK_SHARED,
+		.dst = host,
+	};
+
+	snprintf(disk.name, sizeof(disk.name), "%s", export_name);
+	return call_blk(KRDMA_BLK_ATTACH, &disk);
+}
+
+static int do_disks(void)
+{
+	struct krdma_blk_info info;
+	struct krdma_blk_list list = {
+		.size = sizeof(list),
+		.infos = (uintptr_t)&info,
+		.count = 1,
+		.stride = sizeof(info),
+	};
+
+	return call_blk(KRDMA_BLK_LIST, &list);
+}
+
+static int do_detach(void)
+{
+	struct krdma_blk_detach detach = { .size = sizeof(detach), .flags = KRDMA_BLK_FORCE };
+
+	return disks(&detach.disk) ? call_blk(KRDMA_BLK_DETACH, &detach) : -ENODEV;
+}
+
+static void undo_attach(void)
+{
+	uint32_t first;
+
+	if (disks(&first))
+		do_detach();
+}
+
 static const struct call {
 	const char *name;
 	int (*fn)(void);
@@ -523,6 +596,9 @@ static const struct call {
 	{ "EVENTFD", do_eventfd, NULL, undo_eventfd },
 	{ "io_uring", do_uring_plain, prepare_uring, undo_uring },
 	{ "io_uring with a fixed buffer", do_uring_fixed, prepare_uring, undo_uring },
+	{ "BLK_ATTACH", do_attach, NULL, undo_attach },
+	{ "BLK_LIST", do_disks, do_attach, undo_attach },
+	{ "BLK_DETACH", do_detach, do_attach, undo_attach },
 };
 
 /* ---- faults ---- */
@@ -643,10 +719,12 @@ int main(int argc, char **argv)
 	if (memfd < 0 || event < 0 || krdma_resolve(argv[1], &host, 1) < 1 ||
 	    krdma_resolve("0.0.0.0:7999", &here, 1) < 1)
 		give_up("begin");
+	blk = open("/dev/krdma_blk", O_RDWR | O_CLOEXEC);
 	begin();
 	count(&base);
 	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		if (argc < 5 || strstr(calls[i].name, argv[4]))
+		if ((blk >= 0 || strncmp(calls[i].name, "BLK_", 4)) &&
+		    (argc < 5 || strstr(calls[i].name, argv[4])))
 			sweep(&calls[i], &base);
 	krdma_free(krdma);
 	printf("1..%d\n", results);

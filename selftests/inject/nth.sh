@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Runs each ioctl, and operations by io_uring, with each fault that the kernel can inject into the
-# calling task (fail-nth), anywhere in the kernel: nth.c. faults.sh covers workers and the other
-# node. Needs a kernel with fault injection, such as that of 'selftests/tools/kernels debug'.
+# Runs each ioctl, also those of krdma_blk, and operations by io_uring, with each fault that the
+# kernel can inject into the calling task (fail-nth), anywhere in the kernel: nth.c. faults.sh
+# covers workers and the other node. Needs a kernel with fault injection, such as that of 'selftests/tools/kernels debug'.
 #
 # CALLS: only the calls with this text in their name. VERBOSE (0): 2 writes the stack of each
 # fault to the kernel's log, which fails the test.
@@ -39,6 +39,9 @@ receiver_is_there() {
 }
 
 fresh_module
+# Its calls are tried, too, where it was built.
+blk=${MODULE%/*}/krdma_blk.ko
+[ ! -e "$blk" ] || insmod "$blk"
 listen_on B
 background B krdma export nth --size 1M --atomic
 background B krdma recv messages --size 64K --discard
@@ -49,5 +52,6 @@ merge nth nth nodeB nth messages ${CALLS:+"$CALLS"}
 check_nothing_left "nothing is left on either node"
 check "the target goes on" receiver_is_there
 on -n B pkill -x krdma
+[ ! -e "$blk" ] || check "krdma_blk can be unloaded" rmmod krdma_blk
 check_unload "the module can be unloaded on both nodes"
 done_testing

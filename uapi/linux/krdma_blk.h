@@ -61,8 +61,7 @@
  * Errors: those of KRDMA_IOC_CONNECT and KRDMA_IOC_OPEN, of which EBUSY and EDQUOT are about
  * KRDMA_BLK_SHARED and KRDMA_BLK_NOT_HELD; EINVAL; EACCES, if the export can't be read; ENOSPC, if
  * it has less than one block; EOPNOTSUPP, if the peer's segments are smaller than a block;
- * ECANCELED, if it was detached by force meanwhile. EFAULT may leave a disk, which KRDMA_BLK_LIST
- * shows.
+ * ECANCELED, if it was detached by force meanwhile.
  */
 struct krdma_blk_attach {
 	__u32 size;
@@ -132,6 +131,13 @@ enum krdma_blk_state {
  * @reserved: 0
  * @dst: the peer
  * @name: of the export
+ * @timeout_s: as of struct krdma_blk_attach, as are the others
+ * @resume_s: the same; 0 is the parameter of krdma_mover
+ * @keepalive_s: the same
+ * @policy: enum krdma_path_policy
+ * @npaths: paths in @paths
+ * @reserved2: 0
+ * @paths: those beside the first
  */
 struct krdma_blk_info {
 	__u32 disk;
@@ -145,6 +151,13 @@ struct krdma_blk_info {
 	__u32 reserved;
 	struct krdma_sockaddr dst;
 	char name[KRDMA_NAME_MAX];
+	__u32 timeout_s;
+	__u32 resume_s;
+	__u32 keepalive_s;
+	__u32 policy;
+	__u32 npaths;
+	__u32 reserved2;
+	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1];
 };
 
 /**

@@ -167,6 +167,7 @@ enum {
 
 /* The value of one of these. Return: 0, or the exit status. */
 int connect_option(int option, const char *text, struct krdma_connect_options *options);
+const char *policy_name(uint32_t policy);
 
 #define PATH_HELP                                                                                   \
 	"  --keepalive SECONDS  notice a dead path within so many seconds and one more\n"           \

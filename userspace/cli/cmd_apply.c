@@ -654,7 +654,9 @@ static int show_other_exports(struct krdma *krdma)
 static int show_disks(void)
 {
 	static const char *const keys[] = { "read-only", "shared" };
-	struct json_object *disks = json_object_new_array();
+	static const char *const values[] = { "queues", "depth",     "timeout",
+					      "resume", "keepalive", "policy" };
+	struct json_object *disks = json_object_new_array(), *paths;
 	int rc = blk_disks(disks);
 	size_t i, k, n;
 
@@ -675,12 +677,14 @@ static int show_disks(void)
 					printf("%s = yes\n", flag);
 			if (!strcmp(flag, "not-held"))
 				puts("no-hold = yes");
-			if (!strcmp(flag, "fail-fast"))
-				puts("resume = 0");
 		}
-		printf("queues = %s\ndepth = %s\n", disk_text(disk, "queues"),
-		       disk_text(disk, "depth"));
-		puts("# Paths, policy, timeout, keepalive and resume of a disk are not known.");
+		for (k = 0; k < ARRAY_SIZE(values); k++)
+			if (disk_text(disk, values[k]))
+				printf("%s = %s\n", values[k], disk_text(disk, values[k]));
+		paths = json_object_object_get(disk, "paths");
+		for (n = 0; paths && n < json_object_array_length(paths); n++)
+			printf("path = %s\n",
+			       json_object_get_string(json_object_array_get_idx(paths, n)));
 		if (disk_is(disk, "lost") || disk_is(disk, "revoked"))
 			printf("# It is %s.\n", disk_text(disk, "state"));
 	}

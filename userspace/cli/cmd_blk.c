@@ -348,7 +348,9 @@ static void blk_fill(struct json_object *object, const struct krdma_blk_info *in
 	static const char *const states[] = { "live", "lost", "revoked", "attaching", "detaching" };
 	static const char *const flags[] = { "read-only", "fail-fast", "shared", "takeover",
 					     "not-held" };
-	char device[32];
+	char device[32], text[KRDMA_ADDR_TEXT];
+	struct json_object *paths;
+	uint32_t i;
 
 	snprintf(device, sizeof(device), "/dev/" PREFIX "%u", info->disk);
 	json_add_text(object, "device", device);
@@ -362,6 +364,22 @@ static void blk_fill(struct json_object *object, const struct krdma_blk_info *in
 	json_add_text(object, "export", info->name);
 	json_add_count(object, "queues", info->queues);
 	json_add_count(object, "depth", info->depth);
+	json_add_count(object, "timeout", info->timeout_s);
+	/* As the configuration has them. */
+	if (info->resume_s == KRDMA_RESUME_ALWAYS)
+		json_add_text(object, "resume", "always");
+	else if (info->resume_s || (info->flags & KRDMA_BLK_FAIL_FAST))
+		json_add_count(object, "resume", info->resume_s);
+	if (info->keepalive_s)
+		json_add_count(object, "keepalive", info->keepalive_s);
+	if (!info->npaths)
+		return;
+	json_add_text(object, "policy", policy_name(info->policy));
+	paths = json_object_new_array();
+	json_object_object_add(object, "paths", paths);
+	for (i = 0; i < info->npaths && i < ARRAY_SIZE(info->paths); i++)
+		json_object_array_add(paths, json_object_new_string(
+						     krdma_format_addr(&info->paths[i].dst, text)));
 }
 
 static int list_all(int fd, struct json_object *array)
@@ -446,8 +464,9 @@ static int blk_run(int argc, char **argv)
 		command_help(&cmd_blk);
 		return DONE;
 	}
-	for (i = 0; argc > 1 && i < ARRAY_SIZE(actions); i++)
-		if (!strcmp(argv[1], actions[i].name))
+	/* The first letter tells them apart. */
+	for (i = 0; argc > 1 && *argv[1] && i < ARRAY_SIZE(actions); i++)
+		if (!strncmp(argv[1], actions[i].name, strlen(argv[1])))
 			return actions[i].run(argc - 1, argv + 1);
 	return argc > 1 ? usage_error("'%s' is not attach, detach or list", argv[1]) :
 			  usage_error("attach, detach or list?");

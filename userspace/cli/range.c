@@ -61,17 +61,23 @@ static int keepalive_option(const char *text, struct krdma_connect_options *opti
 	return DONE;
 }
 
+static const char *const policy_names[] = {
+	[KRDMA_POLICY_IN_FLIGHT] = "in-flight",
+	[KRDMA_POLICY_ROUND_ROBIN] = "round-robin",
+	[KRDMA_POLICY_LATENCY] = "latency",
+};
+
+const char *policy_name(uint32_t policy)
+{
+	return policy < ARRAY_SIZE(policy_names) ? policy_names[policy] : "?";
+}
+
 static int policy_option(const char *text, struct krdma_connect_options *options)
 {
-	static const char *const names[] = {
-		[KRDMA_POLICY_IN_FLIGHT] = "in-flight",
-		[KRDMA_POLICY_ROUND_ROBIN] = "round-robin",
-		[KRDMA_POLICY_LATENCY] = "latency",
-	};
 	uint32_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(text, names[i]) != 0)
+	for (i = 0; i < ARRAY_SIZE(policy_names); i++) {
+		if (strcmp(text, policy_names[i]) != 0)
 			continue;
 		options->policy = i;
 		return DONE;
