@@ -160,6 +160,11 @@ int krdma_parse_prefix(const char *text, struct krdma_prefix *prefix)
 	if (slash && parse_number(slash + 1, bits, &value))
 		goto bad;
 	prefix->prefix_len = (uint32_t)value;
+	/* Whoever writes 10.1.2.3/8 may mean 10.1.2.3, and would admit many more. */
+	for (; value < bits; value++)
+		if (prefix->addr.addr[value / 8] & (0x80 >> value % 8))
+			return krdma__fail(EINVAL, "'%s' has bits behind the first %u", text,
+					   prefix->prefix_len);
 	return 0;
 bad:
 	return krdma__fail(EINVAL, "'%s' is not an address prefix such as 10.0.0.0/8", text);

@@ -165,7 +165,7 @@ int krdma_resolve(const char *host, struct krdma_sockaddr *addrs, unsigned int c
  * @text: "10.1.0.0/16", "fd00::/8", or an address without a length for one host
  * @prefix: out: the prefix
  *
- * Return: 0, or -EINVAL.
+ * Return: 0; or -EINVAL, also if bits behind the length are not 0.
  */
 int krdma_parse_prefix(const char *text, struct krdma_prefix *prefix);
 
