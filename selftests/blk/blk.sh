@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 # Shared by the tests of krdma_blk, after ../lib/lib.sh.
 
+# shellcheck source=selftests/lib/kill.sh
+. "${BASH_SOURCE%/*}/../lib/kill.sh"
+
 BLK=${MODULE%/*}/krdma_blk.ko
 [ -e "$BLK" ] || skip_all "no krdma_blk.ko beside ${MODULE:-the module}"
 
@@ -32,18 +35,9 @@ disk_is() {
 	[ "$(disk "$1")" = "$2" ]
 }
 
-# load_killer: the module that sets queue pairs to error, on all nodes. Or all of the test is skipped.
-load_killer() {
-	local killer=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
-	[ -e "$killer" ] || skip_all "no $killer: run \"make samples\""
-	on_nodes insmod "$killer"
-	at_end on_nodes rmmod krdma_kill_test
-}
-
-# channels NODE: index, queue pair and bytes of each that is up.
-channels() {
-	on -n "$1" krdma status | sed -En \
-		's/^channel ([0-9]) .* state up .* qp ([0-9]+) .* bytes_written ([0-9]+).*/\1 \2 \3/p' | sort
+# channels_up NODE: of those that are.
+channels_up() {
+	channels "$1" | grep ' up ' | sort
 }
 losses() {
 	counter A channels_lost
@@ -53,15 +47,15 @@ losses() {
 break_channel() {
 	local before index='' qp lost
 	lost=$(losses)
-	before=$(channels A)
+	before=$(channels_up A)
 	writes() {
-		index=$(comm -13 <(echo "$before") <(channels A) | head -n 1 | cut -d ' ' -f 1)
+		index=$(comm -13 <(echo "$before") <(channels_up A) | head -n 1 | cut -d ' ' -f 1)
 		[ -n "$index" ]
 	}
 	wait_for 5 writes || return
-	qp=$(channels "$1" | sed -n "s/^$index \([0-9]*\) .*/\1/p")
+	qp=$(channels_up "$1" | sed -n "s/^$index up \([0-9]*\) .*/\1/p")
 	# It may have been lost by itself.
-	[ -z "$qp" ] || on -n "$1" sh -c "echo $qp >/sys/module/krdma_kill_test/parameters/qp"
+	[ -z "$qp" ] || kill_qp "$1" "$qp"
 	missed() {
 		[ "$(losses)" -gt "$lost" ]
 	}

@@ -3,6 +3,8 @@
 # Fuzzes the ioctl interface (selftests/fuzz/fuzz_ioctl.c). libFuzzer makes the sequences of
 # calls, guided by the code of the module that they run. Needs clang, and a kernel with KCOV, such
 # as that of 'selftests/tools/kernels debug'. As in all tests, a report of either kernel fails it.
+# Meanwhile queue pairs of either node go to error, one each FUZZ_KILL_SECONDS (2; 0: none), so that
+# sessions resume under the calls.
 #
 # FUZZ_SECONDS (30) is the time, starting from inputs of selftests/fuzz/corpus.tar. The folder of
 # the results (run-vm --out) gets new inputs in found.tar, a failing input in crash-* or timeout-*,
@@ -11,6 +13,8 @@
 # the fewest inputs of that folder and of the corpus that run the same code.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=selftests/lib/kill.sh
+. "$(dirname "$0")/../lib/kill.sh"
 need_lab "what it finds goes to the results of the lab"
 need_nodes 2
 
@@ -28,6 +32,7 @@ dir=$(mktemp -d)
 at_end rm -rf "$dir"
 mkdir "$dir/found" "$dir/merged"
 
+load_killer
 fresh_module
 for node in A B; do
 	listen_on $node
@@ -39,6 +44,24 @@ target_is_there() {
 }
 check "node B has what is to be opened" wait_for 60 target_is_there
 remember_leftovers
+
+# kills: until it is ended.
+kills() {
+	local qps node
+	# The time is how often: it is no wait for something.
+	while sleep "${FUZZ_KILL_SECONDS:-2}"; do
+		node=A
+		[ $((RANDOM % 2)) = 0 ] || node=B
+		mapfile -t qps < <(channels "$node" | cut -d ' ' -f 3)
+		[ ${#qps[@]} = 0 ] || kill_qp "$node" "${qps[RANDOM % ${#qps[@]}]}" 2>/dev/null || :
+	done
+}
+before=$(counter A channels_lost)
+if [ "${FUZZ_KILL_SECONDS:-2}" != 0 ]; then
+	kills &
+	killer=$!
+	background_pids+=("$killer")
+fi
 
 options=(-max_len=256 -timeout=$((30 * TIME_FACTOR)) -rss_limit_mb=0 -detect_leaks=0
 	-artifact_prefix=/lab/out/ -print_final_stats=1)
@@ -63,6 +86,11 @@ else
 fi
 diag "$(grep -vE 'NEW|REDUCE|pulse|RELOAD' "$dir/log" | tail -n 60)"
 is "fuzz_ioctl finds nothing" $status 0
+if [ -n "${killer-}" ]; then
+	kill "$killer"
+	wait "$killer"
+	check "queue pairs went to error meanwhile" [ "$(counter A channels_lost)" -gt "$before" ]
+fi
 
 # value NAME: of its statistics.
 value() {

@@ -8,11 +8,11 @@
 # are posted again, and control messages sent again. SEED repeats the choices, but not the moments.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=selftests/lib/kill.sh
+. "$(dirname "$0")/../lib/kill.sh"
 need_lab "breaks queue pairs"
 need_nodes 2
 need_cuts
-KILLER=${MODULE%/driver/*}/selftests/modules/krdma_kill_test.ko
-[ -e "$KILLER" ] || skip_all "no $KILLER: run \"make samples\""
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 
@@ -30,8 +30,7 @@ at_end rm -rf "$dir"
 head -c 5000000 /dev/urandom >"$dir/data"
 
 keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
-on_nodes insmod "$KILLER"
-at_end on_nodes rmmod krdma_kill_test
+load_killer
 fresh_module
 listen_on B
 for ((i = 0; i <= USERS; i++)); do
@@ -81,11 +80,6 @@ user() {
 	echo $done >"$dir/user.$1"
 }
 
-# channels NODE: index, state, queue pair and bytes written of each
-channels() {
-	on -n "$1" krdma status | sed -En \
-		's/^channel ([0-9]) .* state (\w+) .* qp ([0-9]+) .* bytes_written ([0-9]+).*/\1 \2 \3 \4/p'
-}
 # channel NODE INDEX: queue pair and bytes of one
 channel() {
 	read -r _ _ qp bytes < <(channels "$1" | grep "^$2 ")
@@ -120,7 +114,7 @@ break_channels() {
 		channel A "$used"
 		wait_for "$LIMIT" busy "$used" "$bytes" || break
 		channel "$node" "$index"
-		on -n "$node" sh -c "echo $qp >/sys/module/krdma_kill_test/parameters/qp" || break
+		kill_qp "$node" "$qp" || break
 		# Its end has to be noticed before the next.
 		wait_for "$LIMIT" noticed $((before + lost + 1)) || break
 	done
