@@ -296,6 +296,37 @@ void krdma_close(struct krdma_region_handle *handle)
 }
 EXPORT_SYMBOL_GPL(krdma_close);
 
+int krdma_reopen(struct krdma_region_handle *handle, struct krdma_session_handle *session,
+		 unsigned int timeout_ms)
+{
+	struct krdma_region *old = handle->region, *region;
+	struct krdma_session *left = old->sess;
+	struct krdma_error error = {};
+
+	might_sleep();
+	if (!READ_ONCE(old->err))
+		return -EBUSY;
+	region = krdma_region_open(session->sess, old->name, old->wanted, old->flags, timeout_ms,
+				   &error);
+	if (IS_ERR(region))
+		return PTR_ERR(krdma_api_fail(NULL, PTR_ERR(region), &error));
+	krdma_session_join(session->sess);
+	/* Those that were on the wire when it ended. */
+	percpu_ref_kill(&handle->ios);
+	wait_for_completion(&handle->idle);
+	reinit_completion(&handle->idle);
+	percpu_ref_reinit(&handle->ios);
+	krdma_region_unwatch(old, &handle->watch);
+	/* Each end has its event. */
+	flush_work(&handle->event_work);
+	handle->region = region;
+	krdma_region_watch(region, &handle->watch);
+	krdma_region_close(old, true);
+	krdma_session_leave(left);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(krdma_reopen);
+
 int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits *limits)
 {
 	struct krdma_region *region = handle->region;

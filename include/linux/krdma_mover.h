@@ -308,6 +308,26 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
 void krdma_close(struct krdma_region_handle *region);
 
 /**
+ * krdma_reopen - have a region again that has ended, when its export is back
+ * @region: region that has ended, to which no operation is submitted until this returns
+ * @session: session with the host that has the export; that of the region, if it goes on
+ * @timeout_ms: as of struct krdma_open_param
+ *
+ * The export has the name, and the region the rights, flags and @event that krdma_open() was
+ * called with: the region may end again. What has the name may be other memory, with other
+ * bytes and another length: krdma_region_limits(). Waits for operations that were on the wire
+ * when the region ended, and for @event.
+ *
+ * The kernel's log has the error text of a failed call.
+ *
+ * Context: process, may sleep; a fatal signal ends the wait; neither in a ->done nor in the
+ * @event of this region; not beside krdma_close().
+ * Return: 0; -EBUSY if the region has not ended; or as krdma_open(), and it stays as it was
+ */
+int krdma_reopen(struct krdma_region_handle *region, struct krdma_session_handle *session,
+		 unsigned int timeout_ms);
+
+/**
  * krdma_region_limits - properties of a region that matter for speed
  * @region: the region
  * @limits: out

@@ -168,6 +168,24 @@ on -n B kill -KILL "$EXPORT_PID"
 wait "$BACKGROUND_PID" 2>/dev/null
 check "a killed exporter is a revocation" wait_for "$LIMIT" told 1 0
 is "and the transfers' status says so" "$(result status)" -116
+# reopen: the errno's text if it fails.
+reopen() {
+	/bin/echo 1 2>&1 >/sys/module/krdma_kapi_test/parameters/reopen
+}
+like "it can't be opened again while the export is away" "$(reopen)" 'No such file'
+export_on B scratch --size 16M
+is "it can when the export is back" "$(reopen)" ""
+ended=$(result ended)
+check "and transfers go on" wait_for "$LIMIT" moves "$ended"
+like "but not again" "$(reopen)" 'busy'
+on -n B kill "$EXPORT_PID"
+wait "$BACKGROUND_PID"
+check "a second end is a second event" wait_for "$LIMIT" told 2 0
+export_on B scratch --size 16M
+is "it can be opened again as well" "$(reopen)" ""
+on -n B kill "$EXPORT_PID"
+wait "$BACKGROUND_PID"
+check "with the third event" wait_for "$LIMIT" told 3 0
 end_loop
 
 check "the peer's module publishes a page" on -n B insmod "$SAMPLE"

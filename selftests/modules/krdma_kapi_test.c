@@ -11,7 +11,8 @@
  *	crowd	@crowd messages to this module itself, which reads them slowly; the test
  *		ends the session, and reads in "ended" that each message has ended
  *	loop	transfers in a thread, until one fails; the result is in
- *		/sys/module/krdma_kapi_test/parameters
+ *		/sys/module/krdma_kapi_test/parameters. Writing to "reopen" there opens the
+ *		region again, and they go on
  *
  * The module loads if all checks pass; otherwise the kernel's log names the failure.
  */
@@ -918,7 +919,11 @@ static int loop(void *unused)
 {
 	u32 i;
 
-	while (!kthread_should_stop() && !status) {
+	while (!kthread_should_stop()) {
+		if (status) {
+			schedule_timeout_interruptible(HZ / 20);
+			continue;
+		}
 		slots_begin(depth);
 		for (i = 0; i < depth; i++) {
 			slot_fill(&slots[i], i % 2 ? KRDMA_OP_READ : KRDMA_OP_WRITE);
@@ -937,6 +942,21 @@ static int loop(void *unused)
 		schedule_timeout_interruptible(HZ / 20);
 	return 0;
 }
+
+static int reopen_set(const char *text, const struct kernel_param *param)
+{
+	int rc;
+
+	if (!thread)
+		return -EINVAL;
+	rc = krdma_reopen(region, session, 0);
+	if (!rc)
+		WRITE_ONCE(status, 0);
+	return rc;
+}
+
+static const struct kernel_param_ops reopen_ops = { .set = reopen_set };
+module_param_cb(reopen, &reopen_ops, NULL, 0200);
 
 /* ---- beginning and end ---- */
 
