@@ -379,7 +379,7 @@ static struct krdma_session *krdma_connect_async(struct krdma_call *call, struct
 		return ERR_PTR(krdma_explain(&call->error, -EINVAL,
 					     "a connect that is not waited for has no timeout"));
 	if (cmd->eventfd != -1) {
-		c = krdma_connecting_new(cmd->eventfd, &call->error);
+		c = krdma_connecting_new(call->ctx, cmd->eventfd, &call->error);
 		if (IS_ERR(c))
 			return ERR_CAST(c);
 		h->connecting = c;
@@ -621,7 +621,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(LIST, list, cursor, 0),
 	KRDMA_IOC(LISTEN, listen, reserved, KRDMA_LISTEN_REPLACE),
 	KRDMA_IOC(UNLISTEN, unlisten, addr, KRDMA_UNLISTEN_CLOSE),
-	KRDMA_IOC(CONNECT, connect, reserved, KRDMA_CONNECT_FLAGS | KRDMA_CONNECT_ASYNC),
+	KRDMA_IOC(CONNECT, connect, paths, KRDMA_CONNECT_FLAGS | KRDMA_CONNECT_ASYNC),
 	KRDMA_IOC(CONNECTED, connected, reserved, 0),
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
 	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),

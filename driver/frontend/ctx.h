@@ -22,6 +22,9 @@
 /* Asynchronous operations of a file, until their completions are read. */
 #define KRDMA_CTX_OPS_MAX 4096
 
+/* Connects of a file whose eventfd is to be signalled: a session's wake_up() looks at each. */
+#define KRDMA_CTX_CONNECTS_MAX 64
+
 /* Memory of an operation that nobody reads the completion of stays pinned so long. */
 #define KRDMA_REAP_MS 1000
 
@@ -150,6 +153,7 @@ struct krdma_ctx {
 	struct krdma_payer *payer; /* for what it pins; holds a reference */
 	struct xarray handles;
 	atomic_t nhandles;
+	atomic_t nconnecting;   /* krdma_connecting that have not signalled */
 	spinlock_t lock;        /* (BH) what follows, and turns; outside session->lock */
 	struct list_head ended; /* asynchronous, not read yet, krdma_req.all, in order */
 	u32 nasync;             /* asynchronous, until read */
@@ -284,7 +288,8 @@ void krdma_submit_reap_work(struct work_struct *work);
 int krdma_list_fill(struct krdma_ctx *ctx, struct krdma_ioc_list *cmd, struct krdma_error *error);
 
 /* connect.c: sessions that are not waited for */
-struct krdma_connecting *krdma_connecting_new(int fd, struct krdma_error *error);
+struct krdma_connecting *krdma_connecting_new(struct krdma_ctx *ctx, int fd,
+					      struct krdma_error *error);
 void krdma_connecting_begin(struct krdma_connecting *c, struct krdma_session *sess);
 void krdma_connecting_end(struct krdma_connecting *c);
 struct krdma_handle *krdma_session_handle_get(struct krdma_ctx *ctx, u32 id,

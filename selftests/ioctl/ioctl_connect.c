@@ -146,6 +146,28 @@ TEST_F(async, ends)
 	close(event);
 }
 
+TEST_F(async, limit)
+{
+	__u32 id[65];
+	unsigned int i;
+
+	if (!getenv("LAB_OUT"))
+		SKIP(return, "not the lab's network");
+	/* One session, with an id for each. */
+	for (i = 0; i < 64; i++)
+		ASSERT_NOT(begin(NOBODY, KST_PORT, 0, &id[i]), "CONNECT: %s",
+			   kst_last_error(fd, NULL));
+	EXPECT_FAILS(fd, begin(NOBODY, KST_PORT, 0, &id[64]), -EDQUOT, "64 connects",
+		     "one more than a file may have");
+	EXPECT_IS(0, kst_destroy(fd, id[0]), "one is called off");
+	EXPECT_IS(0, begin(NOBODY, KST_PORT, 0, &id[0]), "then there is room for it");
+	for (i = 0; i < 64; i++)
+		ASSERT_NOT(kst_destroy(fd, id[i]), "DESTROY: %s", kst_last_error(fd, NULL));
+	EXPECT_IS(0, begin(KST_B, REFUSED, KRDMA_CONNECT_PRIVATE, &id[0]), "and all of it again");
+	EXPECT_THAT(told(-1) == 1 && !kst_destroy(fd, id[0]),
+		    "what has been told of does not count any more");
+}
+
 TEST_F(async, refused)
 {
 	struct krdma_ioc_connect good = {

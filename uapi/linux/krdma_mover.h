@@ -41,7 +41,7 @@
  *  - EBADF: no such file descriptor
  *  - EMFILE, ENFILE: too many open files
  *  - EMSGSIZE: the buffer of a read(2) is too short for the next message
- *  - EAGAIN: the call would block, and the file has O_NONBLOCK
+ *  - EAGAIN: the call would block, and the file has O_NONBLOCK; the session is being connected
  *  - EADDRNOTAVAIL, EADDRINUSE, ENODEV: rdma_cm refuses a listener's address
  *  - EINTR: a fatal signal; any signal during a wait for room or for a completion
  *
@@ -320,7 +320,7 @@ struct krdma_ioc_export {
 /*
  * Do not wait: the call returns an id while the session is being connected. Until that is decided,
  * the id is good for KRDMA_IOC_CONNECTED, KRDMA_LIST_SESSIONS and KRDMA_IOC_DESTROY; other calls
- * fail with EAGAIN.
+ * with this id fail with EAGAIN.
  */
 #define KRDMA_CONNECT_ASYNC (1U << 3)
 
@@ -403,9 +403,11 @@ struct krdma_ioc_connect {
  * @session: id of a session
  * @reserved: must be 0
  *
- * Does not wait. 0: the session is up. EAGAIN: it is being connected, or its connection is lost
- * and may come back. Any other errno is the result that KRDMA_IOC_CONNECT would have had; the id
- * is still to be destroyed.
+ * Does not wait. 0: the session is up, or was when its eventfd was signalled. EAGAIN, before that
+ * signal: it is being connected, or its connection is lost and may come back. ESTALE: the session
+ * was shared, its connection was lost, and the peer was restarted: connect again, which a
+ * KRDMA_IOC_CONNECT that waits does itself. Any other errno is the result that KRDMA_IOC_CONNECT
+ * would have had. The id is to be destroyed in any case.
  */
 struct krdma_ioc_connected {
 	__u32 size;
