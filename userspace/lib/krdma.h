@@ -31,6 +31,13 @@
 extern "C" {
 #endif
 
+/* In GNU's C before C99 (gnu89), inline alone makes a function for all files of a program. */
+#if defined(__GNUC_GNU_INLINE__) && !defined(__cplusplus)
+#define KRDMA_INLINE static inline
+#else
+#define KRDMA_INLINE inline
+#endif
+
 /* Room for the text of krdma_format_addr(), with its NUL. */
 #define KRDMA_ADDR_TEXT 80
 
@@ -350,8 +357,8 @@ int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags);
  *
  * Return: the message, or NULL after the last one.
  */
-inline const struct krdma_message *krdma_message_next(const void *buf, size_t bytes,
-						      const struct krdma_message *message)
+KRDMA_INLINE const struct krdma_message *krdma_message_next(const void *buf, size_t bytes,
+							    const struct krdma_message *message)
 {
 	const char *at = message ? (const char *)message + message->size : (const char *)buf;
 
@@ -365,7 +372,7 @@ inline const struct krdma_message *krdma_message_next(const void *buf, size_t by
  *
  * Return: pointer to message->length bytes.
  */
-inline const unsigned char *krdma_message_data(const struct krdma_message *message)
+KRDMA_INLINE const unsigned char *krdma_message_data(const struct krdma_message *message)
 {
 	return (const unsigned char *)(message + 1);
 }
@@ -432,8 +439,8 @@ int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
  *
  * Return: as krdma_connect().
  */
-inline int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst,
-			       uint32_t flags, uint32_t timeout_ms, uint32_t *session)
+KRDMA_INLINE int krdma_connect_flags(struct krdma *krdma, const struct krdma_sockaddr *dst,
+				     uint32_t flags, uint32_t timeout_ms, uint32_t *session)
 {
 	const struct krdma_connect_options options = { flags, timeout_ms, 0, 0, 0, 0, 0 };
 
@@ -463,12 +470,13 @@ int krdma_connect_host(struct krdma *krdma, const char *host,
  * @options: how the session is to be; timeout_ms and KRDMA_PATHS_AUTO are not possible. NULL for
  *	the defaults
  * @eventfd: an eventfd(2), which is signalled when krdma_connected() has the result; -1 for none
- * @session: out: the session's id; until it is up, other calls than krdma_connected(),
- *	krdma_session() and krdma_destroy() fail with -EAGAIN
+ * @session: out: the session's id; until that is decided, other calls with this id than
+ *	krdma_connected(), krdma_session() and krdma_destroy() fail with -EAGAIN
  *
  * To give up, call krdma_destroy().
  *
- * Return: 0; -EINVAL or -EBADF if @eventfd is none, or another errno.
+ * Return: 0; -EINVAL or -EBADF if @eventfd is none; -EDQUOT for more than 64 at a time, or another
+ * errno.
  */
 int krdma_connect_start(struct krdma *krdma, const struct krdma_sockaddr *dst,
 			const struct krdma_connect_options *options, int eventfd,
@@ -479,7 +487,8 @@ int krdma_connect_start(struct krdma *krdma, const struct krdma_sockaddr *dst,
  * @krdma: the handle
  * @session: the session's id, which krdma_destroy() ends in any case
  *
- * Return: 0 if the session is up, -EAGAIN if that is not decided yet; else as krdma_connect().
+ * Return: 0 if the session is up; -EAGAIN if that is not decided yet; -ESTALE if the session was
+ * shared, and the peer was restarted: begin anew; else as krdma_connect().
  */
 int krdma_connected(struct krdma *krdma, uint32_t session);
 
@@ -566,8 +575,8 @@ int krdma_register_buffer(struct krdma *krdma, void *addr, uint64_t length, uint
  * @addr: local memory
  * @length: bytes
  */
-inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t offset, void *addr,
-			  uint64_t length)
+KRDMA_INLINE void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t offset, void *addr,
+				uint64_t length)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_READ;
@@ -585,8 +594,8 @@ inline void krdma_op_read(struct krdma_op *op, uint32_t region, uint64_t offset,
  * @addr: local memory
  * @length: bytes
  */
-inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t offset, const void *addr,
-			   uint64_t length)
+KRDMA_INLINE void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t offset,
+				 const void *addr, uint64_t length)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_WRITE;
@@ -604,8 +613,8 @@ inline void krdma_op_write(struct krdma_op *op, uint32_t region, uint64_t offset
  * @before: out: the old value; at a multiple of 8
  * @value: the number to add, modulo 2^64
  */
-inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t offset,
-			       uint64_t *before, uint64_t value)
+KRDMA_INLINE void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t offset,
+				     uint64_t *before, uint64_t value)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_FETCH_ADD;
@@ -626,8 +635,8 @@ inline void krdma_op_fetch_add(struct krdma_op *op, uint32_t region, uint64_t of
  * @compare: the value that has to be there
  * @value: the value to store in that case
  */
-inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t offset,
-			      uint64_t *before, uint64_t compare, uint64_t value)
+KRDMA_INLINE void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t offset,
+				    uint64_t *before, uint64_t compare, uint64_t value)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_CMP_SWAP;
@@ -647,8 +656,8 @@ inline void krdma_op_cmp_swap(struct krdma_op *op, uint32_t region, uint64_t off
  * @length: bytes
  * @digest: out: the CRC32C in the low 32 bits; at a multiple of 8
  */
-inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offset, uint64_t length,
-			    uint64_t *digest)
+KRDMA_INLINE void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offset,
+				  uint64_t length, uint64_t *digest)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_DIGEST;
@@ -667,8 +676,8 @@ inline void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t offse
  * @length: their number, 0 to KRDMA_MESSAGE_MAX
  * @value: number that goes with the message
  */
-inline void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr, uint64_t length,
-			  uint64_t value)
+KRDMA_INLINE void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr,
+				uint64_t length, uint64_t value)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = KRDMA_OP_SEND;
@@ -683,7 +692,7 @@ inline void krdma_op_send(struct krdma_op *op, uint32_t region, const void *addr
  * @op: a WRITE to a region that is open with KRDMA_RIGHT_MESSAGE as well
  * @value: number in the message, which has no bytes
  */
-inline void krdma_op_message(struct krdma_op *op, uint64_t value)
+KRDMA_INLINE void krdma_op_message(struct krdma_op *op, uint64_t value)
 {
 	op->flags |= KRDMA_OPF_MESSAGE;
 	op->operand = value;
@@ -694,7 +703,7 @@ inline void krdma_op_message(struct krdma_op *op, uint64_t value)
  * @op: a READ or WRITE to a region that is open with KRDMA_RIGHT_READ; it ends with EILSEQ
  *	if the bytes differ even after a second attempt
  */
-inline void krdma_op_verify(struct krdma_op *op)
+KRDMA_INLINE void krdma_op_verify(struct krdma_op *op)
 {
 	op->flags |= KRDMA_OPF_VERIFY;
 }
@@ -703,7 +712,7 @@ inline void krdma_op_verify(struct krdma_op *op)
  * krdma_op_placed() - end a WRITE only when every reader of the peer's memory sees its bytes
  * @op: a WRITE to a region that is open with KRDMA_RIGHT_READ as well
  */
-inline void krdma_op_placed(struct krdma_op *op)
+KRDMA_INLINE void krdma_op_placed(struct krdma_op *op)
 {
 	op->flags |= KRDMA_OPF_PLACED;
 }
@@ -715,7 +724,7 @@ inline void krdma_op_placed(struct krdma_op *op)
  * @offset: first byte in the buffer; krdma_op_vector(), called after this,
  *	replaces it
  */
-inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offset)
+KRDMA_INLINE void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offset)
 {
 	op->flags |= KRDMA_OPF_BUFFER;
 	op->buffer = buffer;
@@ -729,7 +738,8 @@ inline void krdma_op_buffer(struct krdma_op *op, uint32_t buffer, uint64_t offse
  *	operation is submitted
  * @count: 1 to KRDMA_VECTOR_MAX
  */
-inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces, unsigned int count)
+KRDMA_INLINE void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces,
+				  unsigned int count)
 {
 	unsigned int i;
 
@@ -747,7 +757,8 @@ inline void krdma_op_vector(struct krdma_op *op, const struct krdma_vec *pieces,
  * @ranges: offsets and lengths; read when the operation is submitted
  * @count: 1 to KRDMA_VECTOR_MAX
  */
-inline void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges, unsigned int count)
+KRDMA_INLINE void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *ranges,
+				  unsigned int count)
 {
 	op->flags |= KRDMA_OPF_RANGES;
 	op->offset = (uintptr_t)ranges;
@@ -855,8 +866,8 @@ int krdma_monitor(struct krdma *krdma, uint32_t flags);
  *
  * Return: the event, or NULL after the last one.
  */
-inline const struct krdma_monitor_event *krdma_event_next(const void *buf, size_t bytes,
-							  const struct krdma_monitor_event *event)
+KRDMA_INLINE const struct krdma_monitor_event *
+krdma_event_next(const void *buf, size_t bytes, const struct krdma_monitor_event *event)
 {
 	const char *at = event ? (const char *)event + event->size : (const char *)buf;
 

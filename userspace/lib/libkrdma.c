@@ -301,6 +301,10 @@ static int connect_one(struct krdma *krdma, const struct krdma_sockaddr *dst,
 int krdma_connect_with(struct krdma *krdma, const struct krdma_sockaddr *dst,
 		       const struct krdma_connect_options *options, uint32_t *session)
 {
+	if (options->flags & KRDMA_CONNECT_ASYNC)
+		return krdma__fail(
+			EINVAL,
+			"this call waits, which KRDMA_CONNECT_ASYNC does not: call krdma_connect_start()");
 	if (options->npaths == KRDMA_PATHS_AUTO)
 		return connect_auto(krdma, dst, *options, session);
 	return connect_one(krdma, dst, options, 0, 0, session);

@@ -27,7 +27,8 @@ def code_of(name: str) -> str:
 def constants(code: str) -> str:
     """Macros that have a number. Lengths of arrays need it, the compiler tells the others'."""
     found = re.findall(r"^#define (KRDMA_\w+)[ \t]+(\S.*?)\s*$", code, re.MULTILINE)
-    return "".join(f"#define {name} {value if value.isdigit() else '...'}\n" for name, value in found)
+    return "".join(f"#define {name} {value if value.isdigit() else '...'}\n" for name, value in found
+                   if name != "KRDMA_INLINE")
 
 
 def types(code: str) -> str:
@@ -36,7 +37,7 @@ def types(code: str) -> str:
 
 
 def functions(code: str) -> str:
-    found = re.findall(r"^(?:inline )?([a-z][\w ]*\**krdma_\w+\([^)]*\))\s*[;{]", code, re.MULTILINE)
+    found = re.findall(r"^(?:KRDMA_INLINE )?([a-z][\w ]*\**\s*krdma_\w+\([^)]*\))\s*[;{]", code, re.MULTILINE)
     return "".join(text + ";\n" for text in found)
 
 

@@ -169,6 +169,9 @@ static void test_connect(void)
 	      "a refusal is the result of krdma_connected()");
 	unsetenv("KRDMA_FAKE_REFUSE");
 	krdma_destroy(krdma, id);
+	check(krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_ASYNC, 0, &id) == -EINVAL &&
+		      strstr(krdma_error(), "krdma_connect_start"),
+	      "a call that waits refuses KRDMA_CONNECT_ASYNC");
 	close(event);
 }
 

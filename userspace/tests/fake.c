@@ -321,8 +321,6 @@ static void export_end(struct object *export)
 	unlink(export->path);
 	if (export->rights & KRDMA_RIGHT_MESSAGE) {
 		socket_path(&addr, export->path);
-		/* Who does not read by read(2) has this as the end. */
-		sendto(export->fd, "", 0, MSG_DONTWAIT, (struct sockaddr *)&addr, sizeof(addr));
 		unlink(addr.sun_path);
 		/* All who read get the messages that are there, and then the end. */
 		shutdown(export->fd, SHUT_RD);
@@ -851,21 +849,24 @@ static bool is_queue(int fd)
 	       !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 }
 
+/* A socket of datagrams that does not block has EAGAIN at its end, too. */
+static bool queue_over(int fd)
+{
+	struct pollfd set = { .fd = fd, .events = POLLRDHUP };
+
+	return errno == EAGAIN && poll(&set, 1, 0) == 1 && set.revents & POLLRDHUP;
+}
+
 /* All messages that are there and fit. */
 static ssize_t read_queue(int fd, char *to, size_t size)
 {
-	struct pollfd end = { .fd = fd, .events = POLLRDHUP };
 	size_t used = 0;
 	ssize_t got;
 
 	while (!used || size - used >= MESSAGE_BYTES) {
 		got = recv(fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
-		if (got <= 0) {
-			/* A socket that does not block tells no end of datagrams. */
-			if (got < 0 && errno == EAGAIN && poll(&end, 1, 0) == 1)
-				got = 0;
-			return used ? (ssize_t)used : got;
-		}
+		if (got <= 0)
+			return used ? (ssize_t)used : queue_over(fd) ? 0 : got;
 		used += (size_t)got;
 	}
 	return (ssize_t)used;
