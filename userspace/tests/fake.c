@@ -40,7 +40,9 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -1249,6 +1251,14 @@ ssize_t read(int fd, void *to, size_t size)
 	pthread_mutex_unlock(&lock);
 	errno = error;
 	return got;
+}
+
+/* How Python reads a message queue. */
+ssize_t readv(int fd, const struct iovec *vecs, int count)
+{
+	if (is_queue(fd) && count == 1)
+		return read_queue(fd, vecs->iov_base, vecs->iov_len);
+	return syscall(SYS_readv, fd, vecs, count);
 }
 
 static int fake_open(const char *path, int flags, mode_t mode)

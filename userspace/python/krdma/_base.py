@@ -90,7 +90,7 @@ def resolve(host: str) -> List[str]:
 
 
 def as_dict(struct: CData) -> Dict[str, Any]:
-    """The members of a struct: numbers, text, addresses, and structs likewise."""
+    """The members of a struct: numbers, text, addresses, lists, and structs likewise."""
     return {name: _member(getattr(struct, name), field.type)
             for name, field in ffi.typeof(struct).fields if not name.startswith("reserved")}
 
@@ -100,7 +100,9 @@ def _member(value: CData, kind: CData) -> Any:
         return value
     if kind.kind == "struct":
         return format_address(value) if kind.cname == "struct krdma_sockaddr" else as_dict(value)
-    return text_of(value) if kind.item.cname == "char" else bytes(ffi.buffer(value))
+    if kind.item.cname == "char":
+        return text_of(value)
+    return bytes(ffi.buffer(value)) if kind.item.cname == "uint8_t" else list(value)
 
 
 def counters() -> Dict[str, int]:

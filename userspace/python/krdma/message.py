@@ -49,7 +49,7 @@ class MessageQueue:
     """The messages to an export, in order. Export.messages() opens it.
 
     Iterate over it with for, or with async for; it ends when the export has ended and all is read. The
-    iteration waits. fileno() can be polled.
+    iteration waits; one task at a time may wait. fileno() can be polled.
     """
 
     def __init__(self, fd: int) -> None:
@@ -57,6 +57,7 @@ class MessageQueue:
         self._buffer = ffi.new("uint64_t[]", _ROOM // 8)
         self._ready: Deque[Message] = collections.deque()
         self._over = False
+        self._waiting: Optional["asyncio.Future[None]"] = None
 
     def fileno(self) -> int:
         """The file, for poll and select; ValueError if it is closed."""
@@ -65,10 +66,18 @@ class MessageQueue:
         return self._fd
 
     def close(self) -> None:
-        """Close the file. Messages that are unread stay for the next one."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+        """Close the file. Messages that are unread stay for the next one.
+
+        A task that waits gets ValueError; close() is to be called in the thread of its event loop.
+        """
+        waiting, self._waiting = self._waiting, None
+        if waiting:
+            waiting.get_loop().remove_reader(self._fd)
+            if not waiting.done():
+                waiting.set_result(None)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _fill(self) -> bool:
         """Take what is there. Return: something is, or the end."""
@@ -105,18 +114,25 @@ class MessageQueue:
             message = self.receive()
 
     async def _readable(self) -> None:
+        if self._waiting:
+            raise RuntimeError("another task waits for a message of this queue")
         loop = asyncio.get_running_loop()
-        ready = loop.create_future()
+        fd = self.fileno()
+        ready: "asyncio.Future[None]" = loop.create_future()
 
         def can_be_read() -> None:
             if not ready.done():
                 ready.set_result(None)
 
-        loop.add_reader(self.fileno(), can_be_read)
+        loop.add_reader(fd, can_be_read)
+        self._waiting = ready
         try:
             await ready
         finally:
-            loop.remove_reader(self._fd)
+            # ORDER: close() has removed the reader; another file may have the number by now.
+            if self._waiting is ready:
+                self._waiting = None
+                loop.remove_reader(fd)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while True:

@@ -7,10 +7,13 @@ import contextlib
 import errno
 import fcntl
 import itertools
+import math
 import mmap
 import os
 import select
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar, Union
+import time
+from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Type, TypeVar,
+                    Union)
 
 from ._base import (CData, Error, Right, as_dict, check, error, ffi, format_address, last_error, lib,
                     milliseconds, parse_address, resolve)
@@ -33,15 +36,29 @@ LISTS: Dict[str, Tuple[int, str]] = {
     "transfers": (lib.KRDMA_LIST_TRANSFERS, "struct krdma_transfer_info *"),
     "peer_exports": (lib.KRDMA_LIST_PEER_EXPORTS, "struct krdma_peer_export_info *"),
     "paths": (lib.KRDMA_LIST_PATHS, "struct krdma_path_info *"),
+    "addresses": (lib.KRDMA_LIST_ADDRESSES, "struct krdma_sockaddr *"),
     "prefixes": (lib.KRDMA_LIST_PREFIXES, "struct krdma_prefix_info *"),
+    "latencies": (lib.KRDMA_LIST_LATENCIES, "struct krdma_latency_info *"),
+    "grants": (lib.KRDMA_LIST_GRANTS, "struct krdma_grant_info *"),
 }
+
+_ADDRESS = ffi.typeof("struct krdma_sockaddr")
+
+# Seconds after which a thread that waits looks again: another one may have reaped the last operation.
+_LOOK_AGAIN = 0.1
+
+
+def _listed(entry: CData) -> Dict[str, Any]:
+    """An address has no members of interest."""
+    return {"address": format_address(entry)} if ffi.typeof(entry) == _ADDRESS else as_dict(entry)
 
 
 class Mover:
     """One open file of /dev/krdma_mover: it has sessions, regions, buffers and exports, and ends them.
 
     Operations can be done in three ways: do() and submit() wait; start() and reap() do not, for programs that
-    poll fileno(); run() is a coroutine of asyncio. While run() is in use, reap() belongs to its event loop.
+    poll fileno(); run() is a coroutine of asyncio. While run() or connect_async() is in use, reap() and close()
+    belong to its event loop's thread.
     """
 
     def __init__(self) -> None:
@@ -51,7 +68,8 @@ class Mover:
         self._handle: Optional[CData] = ffi.gc(handle[0], lib.krdma_free)
         self._numbers = itertools.count(1)
         self._under_way: Dict[int, Operation[Any]] = {}
-        self._kept: List[Any] = []
+        self._reaped: List[Operation[Any]] = []
+        self._connecting: Set["asyncio.Future[None]"] = set()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._runs = 0
         self._room: List["asyncio.Future[None]"] = []
@@ -77,9 +95,15 @@ class Mover:
         return int(lib.krdma_fd(self.handle))
 
     def close(self) -> None:
-        """End all that the Mover has. Operations under way are cancelled, and waited for."""
+        """End all that the Mover has. Operations under way are cancelled, and waited for.
+
+        connect_async() raises ValueError. To be called in the thread of the event loop if there is one.
+        """
         if self._handle is None:
             return
+        for decided in self._connecting:
+            if not decided.done() and not decided.get_loop().is_closed():
+                decided.set_exception(ValueError("the Mover is closed"))
         while self._under_way:
             self.cancel()
             self.reap(None)
@@ -97,10 +121,6 @@ class Mover:
         if getattr(self, "_handle", None) is not None:
             self.close()
 
-    def keep(self, memory: Any) -> None:
-        """Hold a reference as long as the Mover is there."""
-        self._kept.append(memory)
-
     def query(self) -> Dict[str, Any]:
         """Features and limits of the module, as in struct krdma_ioc_query."""
         query = ffi.new("struct krdma_ioc_query *")
@@ -111,7 +131,7 @@ class Mover:
     def list(self, kind: str, session: Optional[Session] = None) -> List[Dict[str, Any]]:
         """Objects of a kind: "sessions", "devices", "exports", ...: the keys of krdma.mover.LISTS.
 
-        session: for "peer_exports"
+        session: for "peer_exports" and "addresses", which wait for the peer
         """
         number, struct = LISTS[kind]
         iterator = ffi.new("struct krdma_iter **")
@@ -120,7 +140,7 @@ class Mover:
         try:
             entry = lib.krdma_iter_next(iterator[0])
             while entry:
-                found.append(as_dict(ffi.cast(struct, entry)[0]))
+                found.append(_listed(ffi.cast(struct, entry)[0]))
                 entry = lib.krdma_iter_next(iterator[0])
         finally:
             failed = lib.krdma_iter_free(iterator[0])
@@ -153,23 +173,29 @@ class Mover:
     async def connect_async(self, host: str, *, messages: bool = False, private: bool = False,
                             fail_fast: bool = False, resume: int = 0, keepalive: int = 0,
                             paths: Sequence[str] = (), policy: int = 0) -> Session:
-        """connect() as a coroutine: the event loop goes on. To give up, cancel it: asyncio.wait_for()."""
+        """connect() as a coroutine: the event loop goes on. To give up, cancel it: asyncio.wait_for().
+
+        A Mover may have 64 of them under way.
+        """
         loop = asyncio.get_running_loop()
-        failure: Optional[Error] = None
-        for address in await loop.run_in_executor(None, resolve, host):
-            with self._options(messages, private, fail_fast, resume, keepalive, paths, policy) as options:
+        addresses = await loop.run_in_executor(None, resolve, host)
+        with self._options(messages, private, fail_fast, resume, keepalive, paths, policy) as options:
+            while True:
                 try:
-                    return await self._connect_to(loop, address, options)
-                except Error as error_of_address:
-                    failure = error_of_address
-        assert failure is not None
-        raise failure
+                    return await self._connect_to(loop, addresses[0], options)
+                except Error as failure:
+                    # A session was shared whose peer was restarted meanwhile: the next one is new.
+                    if failure.errno != errno.ESTALE:
+                        del addresses[0]
+                    if not addresses:
+                        raise
 
     async def _connect_to(self, loop: asyncio.AbstractEventLoop, address: str, options: CData) -> Session:
         number, peer = ffi.new("uint32_t *"), parse_address(address)
         peer.port = peer.port or lib.KRDMA_DEFAULT_PORT
         event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # type: ignore[attr-defined]
-        decided = loop.create_future()
+        decided: "asyncio.Future[None]" = loop.create_future()
+        self._connecting.add(decided)
         try:
             check(lib.krdma_connect_start(self.handle, peer, options, event, number))
             session = Session(self, number[0], format_address(peer[0]))
@@ -182,6 +208,7 @@ class Mover:
                 raise
             return session
         finally:
+            self._connecting.discard(decided)
             loop.remove_reader(event)
             os.close(event)
 
@@ -264,17 +291,18 @@ class Mover:
         Return: how many were started, from the first one on: 0 if there is no room before reap().
         """
         with self._begun(operations) as ops:
-            # ORDER: another thread may reap them before the call returns.
-            self._under_way.update((operation._op.user_data, operation) for operation in operations)
-            count = 0
+            counts: List[int] = []
             try:
-                count = lib.krdma_submit_async(self.handle, ops, len(operations))
-                if count != -errno.EAGAIN:
-                    check(count)
+                # ORDER: another thread may reap them before the call returns.
+                self._under_way.update((operation._op.user_data, operation) for operation in operations)
+                # In one go: an exception of a signal's handler comes before the call, or when its result is there.
+                counts.extend(map(lib.krdma_submit_async, [self.handle], [ops], [len(operations)]))
+                if counts[0] != -errno.EAGAIN:
+                    check(counts[0])
             finally:
-                count = max(count, 0)
+                count = max([0, *counts])
                 for operation in operations[count:]:
-                    del self._under_way[operation._op.user_data]
+                    self._under_way.pop(operation._op.user_data, None)
                     operation._withdraw()
         return count
 
@@ -283,12 +311,15 @@ class Mover:
 
         timeout: seconds to wait for one, None for as long as it takes. There is no wait if none is under way.
         """
+        until = math.inf if timeout is None else time.monotonic() + timeout
         ended = self._reap_ready()
-        if not ended and self._under_way and timeout != 0:
+        left = until - time.monotonic()
+        while not ended and self._under_way and left > 0:
             poll = select.poll()
             poll.register(self.fileno(), select.POLLIN)
-            poll.poll(None if timeout is None else timeout * 1000)
+            poll.poll(math.ceil(min(left, _LOOK_AGAIN) * 1000))
             ended = self._reap_ready()
+            left = until - time.monotonic()
         return ended
 
     def cancel(self, operation: Optional[Operation[Any]] = None) -> int:
@@ -299,7 +330,7 @@ class Mover:
 
     @contextlib.contextmanager
     def _begun(self, operations: Sequence[Operation[Any]]) -> Iterator[CData]:
-        """Operations as an array of C; if the call fails, none was started."""
+        """Operations as an array of C; after a failure those that are not under way can be used again."""
         begun: List[Operation[Any]] = []
         try:
             for operation in operations:
@@ -310,24 +341,37 @@ class Mover:
             yield ffi.new("struct krdma_op[]", [operation._op[0] for operation in operations])
         except BaseException:
             for operation in begun:
-                operation._withdraw()
+                if operation._op.user_data not in self._under_way:
+                    operation._withdraw()
             raise
 
     def _reap_ready(self) -> List[Operation[Any]]:
-        completion = ffi.new("struct krdma_completion *")
-        ended = []
         # One at a time: each then has its own error text.
-        count = lib.krdma_reap(self.handle, completion, 1)
+        count = self._reap_one()
         while count > 0:
-            operation = self._under_way.pop(completion.user_data)
-            operation._end(completion.result, last_error() if completion.status else None)
-            ended.append(operation)
-            count = lib.krdma_reap(self.handle, completion, 1)
+            count = self._reap_one()
         if count != -errno.EAGAIN:
             check(count)
+        # Also those of a call that an exception of a signal's handler has ended.
+        ended, self._reaped = self._reaped, []
         if ended:
             self._wake()
         return ended
+
+    def _reap_one(self) -> int:
+        completion = ffi.new("struct krdma_completion *")
+        counts: List[int] = []
+        try:
+            # In one go, as in start().
+            counts.extend(map(lib.krdma_reap, [self.handle], [completion], [1]))
+        finally:
+            if counts and counts[0] > 0:
+                # ORDER: it is under way until all else is done.
+                operation = self._under_way[completion.user_data]
+                self._reaped.append(operation)
+                operation._end(completion.result, last_error() if completion.status else None)
+                del self._under_way[completion.user_data]
+        return counts[0]
 
     # ---- asyncio ----
 
@@ -338,9 +382,19 @@ class Mover:
         the task is cancelled, so are the operations: until they have ended, their memory is the kernel's.
         """
         loop = asyncio.get_running_loop()
+        self._read_in(loop)
+        try:
+            for operation in operations:
+                if operation._under_way or operation._ended:
+                    raise ValueError("the operation is under way")
+            return await self._run(loop, operations)
+        finally:
+            self._stop_run()
+
+    async def _run(self, loop: asyncio.AbstractEventLoop, operations: Sequence[Operation[Any]]) -> List[Any]:
         interrupted: Optional[BaseException] = None
         started = 0
-        ended = loop.create_future()
+        ended: "asyncio.Future[None]" = loop.create_future()
         left = len(operations)
 
         def one_ended() -> None:
@@ -349,10 +403,9 @@ class Mover:
             if not left and not ended.done():
                 ended.set_result(None)
 
-        for operation in operations:
-            operation._ended = one_ended
-        self._read_in(loop)
         try:
+            for operation in operations:
+                operation._ended = one_ended
             try:
                 while started < len(operations):
                     count = self.start(*operations[started:started + lib.KRDMA_SUBMIT_MAX])
@@ -361,11 +414,12 @@ class Mover:
                         await self._wait_for_room(loop)
             except BaseException as failure:
                 interrupted = failure
-                left -= len(operations) - started
+                # start() may have been interrupted when some were under way.
+                left = sum(operation._under_way for operation in operations)
             while left:
                 if interrupted:
-                    for operation in operations[:started]:
-                        if not operation.done:
+                    for operation in operations:
+                        if operation._under_way:
                             self.cancel(operation)
                 try:
                     await asyncio.wait([ended])
@@ -374,7 +428,6 @@ class Mover:
         finally:
             for operation in operations:
                 operation._ended = None
-            self._stop_run()
         if interrupted:
             raise interrupted
         return [operation.result() for operation in operations]
@@ -394,8 +447,8 @@ class Mover:
         if self._loop not in (None, loop):
             raise RuntimeError("the Mover is in use by another event loop")
         if not self._runs:
-            self._loop = loop
             loop.add_reader(self.fileno(), self._reap_ready)
+            self._loop = loop
         self._runs += 1
 
     def _stop_run(self) -> None:

@@ -2,11 +2,12 @@
 """What a Mover has: sessions, regions, registered memory, and exports."""
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Type, TypeVar, Union
 
-from ._base import CData, Right, as_dict, check, ffi, lib, milliseconds
+from ._base import CData, Error, Right, as_dict, check, ffi, lib, milliseconds
 from .message import MessageQueue
 from .operation import CompareSwap, Digest, FetchAdd, Memory, Read, Send, Where, Write
 
@@ -102,6 +103,12 @@ class Buffer(Object):
         return self, 0, len(self)
 
 
+# Exported memory that is not the module's own, by number. Peers may use it some seconds longer than the export
+# lives, and longer than the Mover: it never becomes free memory, where other objects would be.
+_exported: Dict[int, CData] = {}
+_numbers = itertools.count()
+
+
 class Export(Object):
     """Memory of this host under a name, for peers. Mover.export() makes it."""
 
@@ -136,10 +143,15 @@ class Export(Object):
 
     def _export_memory(self, mover: "Mover", memory: Any, rights: Right, max_segments: int) -> None:
         data = ffi.from_buffer("char[]", memory, require_writable=bool(rights & ~(Right.READ | Right.MESSAGE)))
-        check(lib.krdma_export_memory(mover.handle, self.name.encode(), data, len(data), rights, max_segments,
-                                      self._number))
-        # Peers may use it some seconds longer than the export lives.
-        mover.keep(data)
+        number = next(_numbers)
+        # ORDER: held before peers may use it. An exception of a signal's handler may come at once afterwards.
+        _exported[number] = data
+        try:
+            check(lib.krdma_export_memory(mover.handle, self.name.encode(), data, len(data), rights, max_segments,
+                                          self._number))
+        except Error:
+            del _exported[number]
+            raise
         self.memory = memoryview(memory).cast("B")
 
     def messages(self) -> MessageQueue:
