@@ -15,6 +15,8 @@
  *   KRDMA_FAKE_ACCEPT=N             no more of them are taken by one call
  *   KRDMA_FAKE_NO_URING=1           the kernel refuses io_uring
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
+ *   KRDMA_FAKE_STALE=N              the first N connects that are not waited for end with ESTALE
+ *   KRDMA_FAKE_SIGNAL=submit|reap   SIGUSR1 comes while an asynchronous submit, or a read of completions, is made
  *   KRDMA_FAKE_CUT=1                a session ends with operations under way
  *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
  *   KRDMA_FAKE_FLIP=LENGTH          of a READ or WRITE of more bytes, the last one is changed on the way
@@ -31,6 +33,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -93,6 +96,7 @@ static int device_fd = -1;
 static unsigned long operations;
 static unsigned int submits, submits_max;
 static bool refused;
+static int stale;
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct pending pending[OPS];
@@ -217,6 +221,14 @@ static void take_apart(const struct __kernel_sockaddr_storage *addr, char *text,
 	*scope = v6 ? in6->sin6_scope_id : 0;
 }
 
+/* Of a connect that is not waited for: how it ends. */
+static int async_end(void)
+{
+	const char *n = getenv("KRDMA_FAKE_STALE");
+
+	return n && stale++ < atoi(n) ? ESTALE : 0;
+}
+
 static int do_connect(struct krdma_ioc_connect *arg)
 {
 	const uint64_t one = 1;
@@ -240,6 +252,8 @@ static int do_connect(struct krdma_ioc_connect *arg)
 		objects[arg->id].length = ECONNREFUSED;
 	} else {
 		arg->id = object_new(SESSION);
+		objects[arg->id].length = arg->flags & KRDMA_CONNECT_ASYNC ? (uint64_t)async_end() :
+									     0;
 	}
 	objects[arg->id].rights = arg->flags;
 	if (arg->flags & KRDMA_CONNECT_ASYNC && arg->eventfd >= 0 && !getenv("KRDMA_FAKE_HANG") &&
@@ -763,6 +777,15 @@ static int do_submit_async(struct krdma_ioc_submit *arg)
 	return 0;
 }
 
+/* As if it came while the call is made. */
+static void come_between(const char *call)
+{
+	const char *when = getenv("KRDMA_FAKE_SIGNAL");
+
+	if (when && !strcmp(when, call))
+		raise(SIGUSR1);
+}
+
 static int do_submit(struct krdma_ioc_submit *arg)
 {
 	const struct krdma_op *ops = (const void *)(uintptr_t)arg->ops;
@@ -775,7 +798,10 @@ static int do_submit(struct krdma_ioc_submit *arg)
 	for (i = 0; i < arg->count; i++)
 		if (check_op(&ops[i]))
 			return -1;
-	return (arg->flags & KRDMA_SUBMIT_ASYNC) ? do_submit_async(arg) : do_submit_sync(arg);
+	if (!(arg->flags & KRDMA_SUBMIT_ASYNC))
+		return do_submit_sync(arg);
+	come_between("submit");
+	return do_submit_async(arg);
 }
 
 static int do_cancel(struct krdma_ioc_cancel *arg)
@@ -819,6 +845,7 @@ static ssize_t do_read(void *to, size_t size)
 	if (!ended_count && real_read(device_fd, &value, sizeof(value)) < 0)
 		abort();
 	pthread_cond_broadcast(&changed);
+	come_between("reap");
 	return (ssize_t)(count * sizeof(ended[0]));
 }
 

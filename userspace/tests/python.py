@@ -10,10 +10,14 @@ import mmap
 import os
 import select
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import traceback
-from typing import Iterator, List, Type
+import weakref
+from types import FrameType
+from typing import Iterator, List, Optional, Type
 
 import krdma
 from krdma import Right
@@ -117,6 +121,10 @@ def test_connects_in_asyncio() -> None:
             assert "keepalive 2\ndestroy kind 1\n" in log.read()
         with raises(krdma.Error, errno.EINVAL):
             await mover.connect_async("[::1")
+        with environment(KRDMA_FAKE_STALE="2"), tempfile.NamedTemporaryFile("r") as log:
+            with environment(KRDMA_FAKE_LOG=log.name):
+                (await mover.connect_async("h")).close()
+            assert log.read().count("connect 10.0.0.2") == 3
 
     asyncio.run(main())
 
@@ -333,6 +341,74 @@ def test_a_cancelled_task_waits_for_its_memory() -> None:
         asyncio.run(main(region))
 
 
+def test_an_operation_is_run_once_at_a_time() -> None:
+    async def main(region: krdma.Region) -> None:
+        op = krdma.Read(region, bytearray(4))
+        first = asyncio.ensure_future(mover.run(op))
+        await asyncio.sleep(0)
+        with raises(ValueError, text="under way"):
+            await mover.run(krdma.Read(region, bytearray(4)), op)
+        mover.cancel()
+        with raises(krdma.Error, errno.ECANCELED):
+            await first
+        with raises(ValueError, text="under way"):
+            await mover.run(op, op)
+
+    with peer_export("e", bytes(64)), session.open("e") as region, environment(KRDMA_FAKE_HANG="1"):
+        asyncio.run(main(region))
+
+
+class Interrupt(Exception):
+    """Of a signal's handler."""
+
+
+def interrupt(_number: int, _frame: Optional[FrameType]) -> None:
+    raise Interrupt
+
+
+def test_a_signal_between_call_and_result_loses_no_operation() -> None:
+    async def run(op: krdma.Read) -> None:
+        with environment(KRDMA_FAKE_SIGNAL="submit"):
+            task = asyncio.ensure_future(mover.run(op))
+            await asyncio.sleep(0)
+        with raises(Interrupt):
+            await task
+        assert op.done
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    with peer_export("e", bytes(64)), session.open("e") as region:
+        memory = bytearray(4)
+        with environment(KRDMA_FAKE_HANG="1"):
+            with environment(KRDMA_FAKE_SIGNAL="submit"), raises(Interrupt):
+                mover.start(krdma.Read(region, memory))
+            gc.collect()
+            with raises(BufferError):
+                memory.extend(b"more")
+            assert mover.cancel() == 1
+            assert [op.done for op in mover.reap(None)] == [True]
+            op = krdma.Read(region, memory)
+            assert mover.start(op) == 1 and mover.cancel(op) == 1
+            with environment(KRDMA_FAKE_SIGNAL="reap"), raises(Interrupt):
+                mover.reap(None)
+            assert op.done and mover.reap(None) == [op] and mover.reap(None) == []
+            asyncio.run(run(op))
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_threads_that_wait_for_the_same_operation() -> None:
+    with peer_export("e", bytes(64)), session.open("e") as region, environment(KRDMA_FAKE_HANG="1"):
+        found: List[krdma.Operation[int]] = []
+        threads = [threading.Thread(target=lambda: found.extend(mover.reap(None)), daemon=True) for _ in range(2)]
+        op = krdma.Read(region, bytearray(4))
+        mover.start(op)
+        for thread in threads:
+            thread.start()
+        mover.cancel()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads) and found == [op]
+
+
 def test_exports() -> None:
     with mover.export("mine", 8192, Right.READ) as export:
         assert len(export.memory or b"") == 8192
@@ -345,6 +421,17 @@ def test_exports() -> None:
     memory[:3] = b"abc"
     with mover.export("mapped", memory), session.open("mapped") as region:
         assert region.read(3) == b"abc"
+    with mover.export("mapped", 4096), raises(FileExistsError, errno.EEXIST):
+        mover.export("mapped", memory)
+    gc.collect()
+    # Held for the peers; memory whose export has failed is not.
+    with raises(BufferError):
+        memory.close()
+    other = mmap.mmap(-1, 4096)
+    with mover.export("mapped", 4096), raises(FileExistsError, errno.EEXIST):
+        mover.export("mapped", other)
+    gc.collect()
+    other.close()
     with raises(krdma.Error, errno.EINVAL, "not aligned"):
         mover.export("odd", memoryview(memory)[1:])
     with open(__file__, "rb") as file, mover.export("file", file, Right.READ, length=4096) as export:
@@ -379,6 +466,27 @@ def test_messages() -> None:
                         export.close()
                 return found
 
+            async def closed() -> None:
+                one = export.messages()
+                tasks = [asyncio.ensure_future(anext(aiter(one))) for _ in range(2)]
+                await asyncio.sleep(0)
+                with raises(RuntimeError, text="another task"):
+                    await tasks[1]
+                one.close()
+                # The number of the file is another's now.
+                reader, writer = os.pipe()
+                loop = asyncio.get_running_loop()
+                told = asyncio.Event()
+                loop.add_reader(reader, told.set)
+                with raises(ValueError, text="closed"):
+                    await tasks[0]
+                os.write(writer, b"1")
+                assert await asyncio.wait_for(told.wait(), 10)
+                loop.remove_reader(reader)
+                os.close(reader)
+                os.close(writer)
+
+            asyncio.run(closed())
             assert asyncio.run(three()) == [0, 1, 2]
             assert list(queue) == [] and queue.receive() is None
         with raises(ValueError):
@@ -391,6 +499,9 @@ def test_lists_and_numbers_of_the_module() -> None:
     assert mover.list("devices")[0]["name"] == "rxe0"
     assert session.info()["peer"] == "[fd00::2]:7471" and session.info()["serial"] == 3
     assert len(mover.list("transfers")) == 150
+    assert mover.list("addresses", session)[0] == {"address": "10.0.0.3:7471"}
+    assert mover.list("latencies")[0]["counts"][2:4] == [50, 49]
+    assert mover.list("grants")[0]["read_bytes"] == 5000000
     assert 0 < session.ping(8) < 1
     assert isinstance(krdma.counters(), dict)
     with tempfile.NamedTemporaryFile("r") as log, environment(KRDMA_FAKE_LOG=log.name):
@@ -417,11 +528,24 @@ def test_what_is_closed() -> None:
 
 def test_closing_waits_for_operations() -> None:
     """The last one: the fake has one device."""
+    global mover, session
+    memory = mmap.mmap(-1, 4096)
+    mover.export("mapped", memory)
+    gone = weakref.ref(mover)
     with peer_export("e", bytes(64)), environment(KRDMA_FAKE_HANG="1"):
         region = session.open("e")
         op = krdma.Read(region, bytearray(4))
         mover.start(op)
-        mover.close()
+
+        async def connects() -> None:
+            connect = asyncio.ensure_future(mover.connect_async("h"))
+            while not mover._connecting:
+                await asyncio.sleep(0.001)
+            mover.close()
+            with raises(ValueError, text="closed"):
+                await connect
+
+        asyncio.run(connects())
         assert op.done and mover.closed
     mover.close()
     region.close()
@@ -431,10 +555,18 @@ def test_closing_waits_for_operations() -> None:
         region.read(1)
     with raises(ValueError, text="closed"):
         mover.connect("h")
+    # Peers may use its memory for some seconds more.
+    del mover, session, region, op
+    gc.collect()
+    assert not gone()
+    with raises(BufferError):
+        memory.close()
 
 
 def main() -> int:
     global mover, session
+    # What waits for ever has failed.
+    signal.alarm(300)
     os.environ["KRDMA_FAKE_DIR"] = directory
     mover = krdma.Mover()
     session = mover.connect("h")
