@@ -925,10 +925,10 @@ static void step_connect(void)
 	struct head head = any_head();
 	struct krdma_ioc_connect *cmd;
 	union call c = { 0 };
-	uint8_t to = byte();
+	uint8_t to = byte(), flags = byte();
 
 	cmd = &c.connect;
-	cmd->flags = byte() & KRDMA_CONNECT_MESSAGES;
+	cmd->flags = flags & KRDMA_CONNECT_MESSAGES;
 	if (to >= 248 && nlisteners)
 		cmd->dst = kst_ipv4(self_address, port_of(&listeners[to % nlisteners]));
 	else if (to >= 240)
@@ -956,6 +956,11 @@ static void step_connect(void)
 		cmd->timeout_ms = 1 + cmd->timeout_ms % (20 * slow);
 	} else {
 		cmd->size = sizeof(*cmd);
+	}
+	if (flags >= 224) {
+		cmd->flags |= KRDMA_CONNECT_ASYNC;
+		cmd->timeout_ms = 0;
+		cmd->eventfd = flags & 1 ? event_fd : -1;
 	}
 	go(&head, STEP_CONNECT, &c);
 }
