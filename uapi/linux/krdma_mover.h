@@ -832,8 +832,8 @@ struct krdma_message {
  * @reserved: must be 0
  * @fd: out: the file, close-on-exec
  *
- * Each read(2) returns as many whole events as there are and fit, each a struct krdma_monitor_event, in
- * order. It waits for one event; EMSGSIZE means that the first does not fit. poll(2) reports
+ * Each read(2) returns as many whole events as there are and fit, each a struct
+ * krdma_monitor_event, in order. It waits for one event; EMSGSIZE means that the first does not fit. poll(2) reports
  * POLLIN when there is an event, and io_uring reads the file like any other. Events are those
  * from this call on.
  *
