@@ -35,7 +35,7 @@ static bool krdma_monitor_sees(const struct krdma_monitor *monitor,
 	if (scope->ib)
 		return rdma_dev_access_netns(scope->ib, monitor->net);
 	return scope->net == monitor->net &&
-	       (monitor->admin || !uid_valid(scope->uid) || uid_eq(scope->uid, monitor->uid));
+	       (scope->all || monitor->admin || uid_eq(scope->uid, monitor->uid));
 }
 
 /**
@@ -56,7 +56,7 @@ void krdma_event_post(struct krdma_monitor_event *event, const struct krdma_even
 		if (!krdma_monitor_sees(monitor, scope))
 			continue;
 		if (monitor->next - monitor->first == KRDMA_EVENTS_MAX) {
-			monitor->first++;
+			WRITE_ONCE(monitor->first, monitor->first + 1);
 			monitor->lost++;
 		}
 		monitor->events[monitor->next % KRDMA_EVENTS_MAX] = *event;
@@ -76,14 +76,16 @@ void krdma_event_post(struct krdma_monitor_event *event, const struct krdma_even
 int krdma_monitor_add(struct krdma_monitor *monitor)
 {
 	struct krdma_monitor *other;
-	u32 mine = 1;
+	u32 mine = 1, all = 1;
 	bool ok;
 
 	spin_lock_bh(&krdma_monitors_lock);
-	list_for_each_entry(other, &krdma_monitors, node)
+	list_for_each_entry(other, &krdma_monitors, node) {
 		mine += uid_eq(other->uid, monitor->uid);
-	ok = uid_eq(monitor->uid, GLOBAL_ROOT_UID) ||
-	     krdma_share_ok(mine, krdma_nmonitors + 1, KRDMA_MONITORS_MAX);
+		all += !uid_eq(other->uid, GLOBAL_ROOT_UID);
+	}
+	/* Root's do not count. */
+	ok = uid_eq(monitor->uid, GLOBAL_ROOT_UID) || krdma_share_ok(mine, all, KRDMA_MONITORS_MAX);
 	if (ok) {
 		list_add_tail(&monitor->node, &krdma_monitors);
 		WRITE_ONCE(krdma_nmonitors, krdma_nmonitors + 1);

@@ -22,7 +22,8 @@ struct net;
 /* Who may see an event: the same who may see the object in a list. */
 struct krdma_event_scope {
 	const struct net *net;
-	kuid_t uid;           /* and administrators; INVALID_UID: all in the namespace */
+	bool all; /* of the namespace; or an administrator, or */
+	kuid_t uid;
 	struct ib_device *ib; /* instead of both: who may see the device */
 };
 

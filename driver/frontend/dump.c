@@ -145,9 +145,11 @@ static int krdma_list_latencies(struct krdma_emit *e)
 		if (!rdma_dev_access_netns(dev->ib, e->ctx->net))
 			continue;
 		for (opcode = 1; opcode <= KRDMA_LATENCY_OPCODES; opcode++)
-			for (size = 0; size < KRDMA_LATENCY_SIZES; size++)
+			for (size = 0; size < KRDMA_LATENCY_SIZES && !e->more; size++) {
 				if (krdma_device_latency(dev, opcode, size, &info))
 					krdma_emit(e, &info);
+				cond_resched();
+			}
 	}
 	return 0;
 }

@@ -304,7 +304,7 @@ int krdma_reopen(struct krdma_region_handle *handle, struct krdma_session_handle
 	struct krdma_error error = {};
 
 	might_sleep();
-	if (!READ_ONCE(old->err))
+	if (!READ_ONCE(old->err) && !krdma_session_over(left))
 		return -EBUSY;
 	region = krdma_region_open(session->sess, old->name, old->wanted, old->flags, timeout_ms,
 				   &error);

@@ -341,11 +341,11 @@ struct krdma_region {
 	struct list_head node;    /* session->regions */
 	u32 users;                /* handles; 0: closing, found by nobody */
 	int err;                  /* -ESTALE and the like: no more transfers; read without it */
-	bool replied;             /* the OPEN has its reply */
-	bool revoked;             /* the target closed the grant itself */
+	bool replied, revoked;    /* the OPEN has its reply; the target closed the grant itself */
 	bool aborted;             /* what failed may arrive as long as the target has the grant */
 	bool closing;             /* ->grace has begun, and may be over */
 	struct krdma_used told;   /* to the target, of what it was used for */
+	u32 usage_round;          /* in which that was */
 	struct list_head watches; /* krdma_watch.node */
 
 	struct krdma_region_path paths[KRDMA_PATHS_MAX];    /* by the index of the path */

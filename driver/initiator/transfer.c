@@ -610,6 +610,9 @@ static int krdma_transfers_setup(struct krdma_channel *ch)
 {
 	int rc = krdma_wrs_setup(ch);
 
+	/* Not when it is connected again: memory may be short until then. */
+	if (!ch->connections)
+		krdma_device_measure(ch->dev);
 	if (!rc && ch->messages && !ch->sends)
 		rc = krdma_sends_setup(ch);
 	if (rc)

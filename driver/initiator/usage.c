@@ -102,29 +102,34 @@ static bool krdma_usage_due(struct krdma_session *sess)
 	return true;
 }
 
-/* Entries for the regions that have changed; those that are told go behind the others. */
+/* Entries for the regions that have changed: each has one in a round, before any has the next. */
 static u32 krdma_usage_fill(struct krdma_session *sess, struct krdma_wire_usage *msg)
 {
-	struct krdma_region *region, *next;
-	u32 left = sess->nregions, n = 0;
+	struct krdma_region *region;
+	u32 n = 0;
 
 	lockdep_assert_held(&sess->lock);
-	list_for_each_entry_safe(region, next, &sess->regions, node) {
-		struct krdma_used now = krdma_region_used(region);
+	if (!sess->usage.more)
+		sess->usage.round++;
+	sess->usage.more = false;
+	list_for_each_entry(region, &sess->regions, node) {
+		struct krdma_used now;
 
-		if (!left--)
-			break;
-		if (region->closing || krdma_used_same(&now, &region->told))
+		if (region->closing || region->usage_round == sess->usage.round)
+			continue;
+		now = krdma_region_used(region);
+		if (krdma_used_same(&now, &region->told))
 			continue;
 		if (n == KRDMA_WIRE_USAGE_MAX) {
+			sess->usage.more = true;
 			sess->usage.again = true;
 			break;
 		}
+		region->usage_round = sess->usage.round;
 		msg->entry[n].grant = cpu_to_le32(region->grant);
 		msg->entry[n].generation = cpu_to_le32(region->generation);
 		krdma_used_tell(&now, &msg->entry[n++].used);
 		region->told = now;
-		list_move_tail(&region->node, &sess->regions);
 	}
 	return n;
 }

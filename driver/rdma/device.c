@@ -57,10 +57,7 @@ static int krdma_device_add(struct ib_device *ib)
 	struct krdma_device *dev;
 
 	dev = krdma_inject(kzalloc(sizeof(*dev), GFP_KERNEL), NULL);
-	if (dev)
-		dev->latencies = krdma_inject(alloc_percpu(struct krdma_latencies), NULL);
-	if (!dev || !dev->latencies) {
-		kfree(dev);
+	if (!dev) {
 		/* ib_core says nothing. */
 		pr_err("krdma_mover: no memory for %s: it is not used\n", dev_name(&ib->dev));
 		return -ENOMEM;
@@ -224,6 +221,32 @@ static void krdma_latency_add(struct krdma_latency_info *info, const struct krdm
 }
 
 /**
+ * krdma_device_measure - begin to count how long operations on a device take
+ * @dev: the device, with a reference
+ *
+ * Without memory they are not counted, until this is called again.
+ *
+ * Context: process; nothing that frees memory waits for it.
+ */
+void krdma_device_measure(struct krdma_device *dev)
+{
+	struct krdma_latencies __percpu *latencies;
+
+	BUILD_BUG_ON(sizeof(struct krdma_latencies) > PCPU_MIN_UNIT_SIZE);
+	if (READ_ONCE(dev->latencies))
+		return;
+	latencies = krdma_inject(alloc_percpu(struct krdma_latencies), NULL);
+	mutex_lock(&krdma_devices_lock);
+	/* ORDER: whoever sees the pointer sees zeroes. */
+	if (!dev->latencies) {
+		smp_store_release(&dev->latencies, latencies);
+		latencies = NULL;
+	}
+	mutex_unlock(&krdma_devices_lock);
+	free_percpu(latencies);
+}
+
+/**
  * krdma_device_latency - how long operations of one size took on a device
  * @dev: the device
  * @opcode: enum krdma_opcode
@@ -236,17 +259,20 @@ static void krdma_latency_add(struct krdma_latency_info *info, const struct krdm
 bool krdma_device_latency(const struct krdma_device *dev, u32 opcode, u32 size,
 			  struct krdma_latency_info *info)
 {
+	struct krdma_latencies __percpu *latencies = READ_ONCE(dev->latencies);
 	bool last = size == KRDMA_LATENCY_SIZES - 1;
 	u64 all = 0;
 	int cpu, i;
 
+	if (!latencies)
+		return false;
 	*info = (struct krdma_latency_info){
 		.opcode = opcode,
 		.length_max = last ? 0 : 1ULL << (KRDMA_LATENCY_SIZE_LOW + size),
 	};
 	strscpy(info->device, dev_name(&dev->ib->dev), sizeof(info->device));
 	for_each_possible_cpu(cpu)
-		krdma_latency_add(info, &per_cpu_ptr(dev->latencies, cpu)->of[opcode - 1][size]);
+		krdma_latency_add(info, &per_cpu_ptr(latencies, cpu)->of[opcode - 1][size]);
 	for (i = 0; i < KRDMA_LATENCY_BUCKETS; i++)
 		all += info->counts[i];
 	return all;

@@ -41,7 +41,7 @@ struct krdma_device {
 	struct krdma_policy policy;
 	u32 segment_shift;
 	struct krdma_dma_device dma;
-	struct krdma_latencies __percpu *latencies;
+	struct krdma_latencies __percpu *latencies; /* NULL: not counted so far */
 };
 
 /* Devices come and go: what the floor above does then; process context. */
@@ -68,9 +68,12 @@ static inline void krdma_latency_count(struct krdma_device *dev, u8 opcode, u64 
 			 KRDMA_LATENCY_SIZE_LOW + KRDMA_LATENCY_SIZES - 1);
 	u32 time = clamp(fls64(took_ns - 1), KRDMA_LATENCY_SHIFT,
 			 KRDMA_LATENCY_SHIFT + KRDMA_LATENCY_BUCKETS - 1);
-	struct krdma_latency __percpu *l =
-		&dev->latencies->of[opcode - 1][size - KRDMA_LATENCY_SIZE_LOW];
+	struct krdma_latencies __percpu *latencies = READ_ONCE(dev->latencies);
+	struct krdma_latency __percpu *l;
 
+	if (unlikely(!latencies))
+		return;
+	l = &latencies->of[opcode - 1][size - KRDMA_LATENCY_SIZE_LOW];
 	this_cpu_add(l->sum_ns, took_ns);
 	this_cpu_inc(l->counts[time - KRDMA_LATENCY_SHIFT]);
 }
@@ -85,6 +88,7 @@ struct krdma_device *krdma_device_next(struct krdma_device *dev);
 void krdma_device_put(struct krdma_device *dev);
 u64 krdma_devices_segment(void);
 const char *krdma_device_unusable(struct krdma_device *dev, u32 port, struct ib_port_attr *attr);
+void krdma_device_measure(struct krdma_device *dev);
 bool krdma_device_latency(const struct krdma_device *dev, u32 opcode, u32 size,
 			  struct krdma_latency_info *info);
 

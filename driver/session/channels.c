@@ -137,7 +137,8 @@ static void krdma_session_away(struct krdma_session *sess)
 		krdma_channel_unlock_later(ch);
 	}
 	sess->lost_at = jiffies;
-	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMING, NULL, 0, sess->ch->lost_cause);
+	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMING, NULL, 0,
+			    READ_ONCE(sess->ch->lost_cause));
 	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
 
@@ -175,7 +176,7 @@ void krdma_channels_lost(struct krdma_channel *ch)
 	if (noted)
 		ch->path->losses++;
 	if (sess->state == KRDMA_SESSION_UP) {
-		krdma_path_event(sess, ch->path, READ_ONCE(ch->lost_cause));
+		krdma_paths_event(sess, READ_ONCE(ch->lost_cause));
 		/* It may be up again by now. */
 		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
 			krdma_session_away(sess);

@@ -40,23 +40,29 @@ void krdma_session_event(struct krdma_session *sess, u32 type, const struct krdm
 }
 
 /**
- * krdma_path_event - tell of a path, if it has become another
- * @sess: session
- * @path: path of it, on which a channel has come up or was lost
- * @cause: why, if it is lost
+ * krdma_paths_event - tell of the paths that have become up, or are lost
+ * @sess: session, of which a channel has come up or was lost
+ * @cause: why, if it was lost
+ *
+ * All of them: a channel may be up again on another path when its loss is handled.
  *
  * Context: session->lock held.
  */
-void krdma_path_event(struct krdma_session *sess, struct krdma_path *path, const char *cause)
+void krdma_paths_event(struct krdma_session *sess, const char *cause)
 {
-	bool up = krdma_path_up(sess, path);
+	u32 i;
 
 	lockdep_assert_held(&sess->lock);
-	if (up == path->told_up)
-		return;
-	path->told_up = up;
-	krdma_session_event(sess, up ? KRDMA_EVENT_PATH_UP : KRDMA_EVENT_PATH_LOST, path, 0,
-			    up ? NULL : cause);
+	for (i = 0; i < sess->npaths; i++) {
+		struct krdma_path *path = &sess->paths[i];
+		bool up = krdma_path_up(sess, path);
+
+		if (up == path->told_up)
+			continue;
+		path->told_up = up;
+		krdma_session_event(sess, up ? KRDMA_EVENT_PATH_UP : KRDMA_EVENT_PATH_LOST, path, 0,
+				    up ? NULL : cause);
+	}
 }
 
 /**
@@ -68,7 +74,7 @@ void krdma_path_event(struct krdma_session *sess, struct krdma_path *path, const
  */
 void krdma_listener_event(const struct krdma_listener *l, u32 type)
 {
-	const struct krdma_event_scope scope = { .net = l->net, .uid = INVALID_UID };
+	const struct krdma_event_scope scope = { .net = l->net, .all = true };
 	struct krdma_monitor_event event = { .type = type };
 
 	krdma_addr_to_user(&l->addr, &event.local);

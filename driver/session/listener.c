@@ -306,7 +306,8 @@ static int krdma_listener_start(struct krdma_listener *l, const char **what)
 		rc = -ENODEV;
 	} else {
 		l->id = id;
-		krdma_listener_event(l, KRDMA_EVENT_LISTENER_UP);
+		if (!l->closed)
+			krdma_listener_event(l, KRDMA_EVENT_LISTENER_UP);
 	}
 	mutex_unlock(&krdma_listeners_lock);
 out:

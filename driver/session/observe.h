@@ -19,9 +19,11 @@ struct krdma_used {
 
 /* What an initiator reports of its regions (USAGE); session->lock. */
 struct krdma_usage {
-	bool wanted;      /* the peer knows the feature; does not change when the session is up */
-	bool busy;        /* a report is under way */
-	bool again;       /* there was no room for all, or one has failed */
+	bool wanted; /* the peer knows the feature; does not change when the session is up */
+	bool busy;   /* a report is under way */
+	bool again;  /* there was no room for all, or one has failed */
+	bool more;   /* there was no room for all: the round goes on */
+	u32 round;
 	u64 transfers;    /* of the session, when it was looked at last */
 	unsigned long at; /* jiffies: the same */
 };
@@ -29,7 +31,7 @@ struct krdma_usage {
 /* event.c */
 void krdma_session_event(struct krdma_session *sess, u32 type, const struct krdma_path *path,
 			 int err, const char *cause);
-void krdma_path_event(struct krdma_session *sess, struct krdma_path *path, const char *cause);
+void krdma_paths_event(struct krdma_session *sess, const char *cause);
 void krdma_listener_event(const struct krdma_listener *l, u32 type);
 
 #endif /* KRDMA_OBSERVE_H */

@@ -125,7 +125,7 @@ void krdma_session_up(struct krdma_channel *ch)
 		krdma_session_resumed(sess);
 	}
 	if (up)
-		krdma_path_event(sess, ch->path, NULL);
+		krdma_paths_event(sess, NULL);
 	/* The peer's first message may be here already. */
 	if (up && !ch->first)
 		queue_work(krdma_wq, &sess->rx_work);

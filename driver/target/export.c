@@ -271,8 +271,10 @@ void krdma_export_unpublish(struct krdma_export *export)
 
 	mutex_lock(&krdma_exports_lock);
 	WRITE_ONCE(export->dead, true);
+	/* Its name may be another's, if it was never published. */
+	if (!list_empty(&export->node))
+		krdma_export_event(export, KRDMA_EVENT_EXPORT_ENDED, NULL, NULL);
 	list_del_init(&export->node);
-	krdma_export_event(export, KRDMA_EVENT_EXPORT_ENDED, NULL, NULL);
 	list_for_each_entry(grant, &export->grants, export_node)
 		krdma_grant_over(grant, "the export has ended");
 	mutex_unlock(&krdma_exports_lock);

@@ -321,7 +321,8 @@ void krdma_close(struct krdma_region_handle *region);
  * The kernel's log has the error text of a failed call.
  *
  * Context: process, may sleep; a fatal signal ends the wait; neither in a ->done nor in the
- * @event of this region; not beside krdma_close().
+ * @event of this region; not beside krdma_close(), krdma_region_limits(),
+ * krdma_region_cancel() or krdma_region_abort() of it.
  * Return: 0; -EBUSY if the region has not ended; or as krdma_open(), and it stays as it was
  */
 int krdma_reopen(struct krdma_region_handle *region, struct krdma_session_handle *session,

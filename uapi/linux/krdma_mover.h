@@ -843,7 +843,7 @@ struct krdma_message {
  * A file tells of what KRDMA_IOC_LIST shows to its opener at this call: with CAP_NET_ADMIN in the
  * network namespace of sessions and exports of all users.
  *
- * EDQUOT: all users together may have 64 such files, and none more than are free.
+ * EDQUOT: all users but root together may have 64 such files, and none more than are free.
  */
 struct krdma_ioc_monitor {
 	__u32 size;
@@ -1367,7 +1367,7 @@ struct krdma_peer_export_info {
  * @name: of the export
  *
  * Shown to those who see the export. The processors of this host see no READ and no WRITE: the
- * peer reports them every 2 s, and when it closes the export.
+ * peer reports them every 2 s at best, and when it closes the export.
  */
 struct krdma_grant_info {
 	__aligned_u64 session;
