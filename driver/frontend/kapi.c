@@ -250,7 +250,9 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
 	handle = krdma_inject(kzalloc(sizeof(*handle), GFP_KERNEL), NULL);
 	if (!handle)
 		return ERR_PTR(-ENOMEM);
-	if (krdma_inject(percpu_ref_init(&handle->ios, krdma_region_handle_idle, 0, GFP_KERNEL),
+	/* krdma_reopen() begins with it anew. */
+	if (krdma_inject(percpu_ref_init(&handle->ios, krdma_region_handle_idle,
+					 PERCPU_REF_ALLOW_REINIT, GFP_KERNEL),
 			 -ENOMEM)) {
 		kfree(handle);
 		return ERR_PTR(-ENOMEM);
