@@ -833,9 +833,9 @@ struct krdma_message {
  * @fd: out: the file, close-on-exec
  *
  * Each read(2) returns as many whole events as there are and fit, each a struct
- * krdma_monitor_event, in order. It waits for one event; EMSGSIZE means that the first does not fit. poll(2) reports
- * POLLIN when there is an event, and io_uring reads the file like any other. Events are those
- * from this call on.
+ * krdma_monitor_event, in order. It waits for one event; EMSGSIZE means that the first does not
+ * fit. poll(2) reports POLLIN when there is an event, and io_uring reads the file like any
+ * other. Events are those from this call on.
  *
  * The file keeps the latest 256 events that were not read; @lost of an event says how many were
  * lost before it.
