@@ -237,8 +237,8 @@ void krdma_device_measure(struct krdma_device *dev)
 		return;
 	latencies = krdma_inject(alloc_percpu(struct krdma_latencies), NULL);
 	mutex_lock(&krdma_devices_lock);
-	/* ORDER: whoever sees the pointer sees zeroes. */
 	if (!dev->latencies) {
+		/* ORDER: whoever sees the pointer sees zeroes. */
 		smp_store_release(&dev->latencies, latencies);
 		latencies = NULL;
 	}
