@@ -296,20 +296,21 @@ static int pull(const struct cp_options *opts, struct cp_job *jobs, size_t count
 {
 	struct copy c = { .opts = opts, .jobs = jobs, .count = count, .began_ns = now_ns() };
 	bool into = count > 1 || ends_with_slash(to);
+	char *tops[OPERANDS_MAX];
 	size_t i;
-	char *top;
 	int rc;
 
 	for (i = 0; i < count; i++) {
-		top = top_of(jobs[i].path);
-		if (!top)
+		tops[i] = top_of(jobs[i].path);
+		if (!tops[i])
 			return fail(ENOMEM, "no memory");
-		into |= !*top;
-		free(top);
+		into |= !*tops[i];
 	}
 	for (i = 0; i < count; i++) {
 		job_options(&jobs[i], opts, false, into);
-		jobs[i].receiver = files_receiver_new(AT_FDCWD, to, 0, into, opts->sync);
+		jobs[i].receiver = files_receiver_new(AT_FDCWD, to, 0,
+						      share_receiver_flags(jobs[i].flags), tops[i]);
+		free(tops[i]);
 		if (!jobs[i].receiver)
 			return fail(errno, "%s: %s", to, strerror(errno));
 	}

@@ -261,12 +261,19 @@ struct files_counts files_sender_counts(struct files_sender *sender);
 
 struct files_receiver;
 
+/* The path is a directory, made if it is not there. */
+#define FILES_INTO 4
+/* A file gets its name when its bytes are on the disk. */
+#define FILES_SYNC 8
+
 /*
- * @dir: where @path is relative to; @resolve: RESOLVE_* for it. @into: it is a directory, made if it
- * is not there. Return: the receiver, or NULL with errno.
+ * @dir: where @path is relative to; @resolve: RESOLVE_* for it. @flags: FILES_INTO, FILES_SYNC, and
+ * FILES_RECURSIVE, without which one file is taken and no directory. @expected: the first name of
+ * each path, "" for the contents of a directory; NULL: the sender chooses the names. Return: the
+ * receiver, or NULL with errno.
  */
-struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve, bool into,
-					  bool sync);
+struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve,
+					  unsigned int flags, const char *expected);
 void files_receiver_free(struct files_receiver *receiver);
 /*
  * Unpack a chunk. Any thread. @reply: FILES_CHUNK bytes, which may be those of the chunk;

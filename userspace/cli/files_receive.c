@@ -35,7 +35,8 @@ struct open_file {
 struct files_receiver {
 	pthread_mutex_t lock;
 	int base;
-	bool sync;
+	unsigned int flags;
+	char *expected;               /* the first name of each path; NULL: any */
 	char top[FILES_NAME_MAX + 1]; /* takes the place of the first name of each path */
 	struct open_file files[FILES_OPEN_MAX];
 	struct files_counts counts;
@@ -99,16 +100,20 @@ static int base_open(int dir, const char *path, uint64_t resolve, bool into, cha
 	return -1;
 }
 
-struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve, bool into,
-					  bool sync)
+struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve,
+					  unsigned int flags, const char *expected)
 {
 	struct files_receiver *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
-	r->sync = sync;
-	r->base = base_open(dir, path, resolve, into, r->top);
+	r->flags = flags;
+	r->expected = expected ? strdup(expected) : NULL;
+	r->base = expected && !r->expected ?
+			  -1 :
+			  base_open(dir, path, resolve, flags & FILES_INTO, r->top);
 	if (r->base < 0) {
+		free(r->expected);
 		free(r);
 		return NULL;
 	}
@@ -136,6 +141,7 @@ void files_receiver_free(struct files_receiver *r)
 		if (r->files[i].taken)
 			close_file(&r->files[i]);
 	close(r->base);
+	free(r->expected);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
@@ -174,17 +180,31 @@ static void complain(struct unpack *u, uint32_t id, int error, const char *what,
 
 /* ---- Where a record's path leads ---- */
 
+/* Is a path what was asked for? The sender may know of files here that it was not asked for. */
+static bool asked_for(const struct files_receiver *r, uint16_t type, const char *path)
+{
+	const size_t first = strcspn(path, "/");
+
+	if (!(r->flags & FILES_RECURSIVE) && (type == FILES_DIR || type == FILES_DIR_END ||
+					      path[first] || (r->expected && !*r->expected)))
+		return false;
+	return !r->expected || !*r->expected ||
+	       (strlen(r->expected) == first && !memcmp(r->expected, path, first));
+}
+
 /* Return: 0 or EPROTO. */
 static int take_path(struct unpack *u)
 {
+	const struct files_receiver *r = u->receiver;
+	const uint16_t type = u->reader.record.type;
 	const char *path = u->reader.path, *rest;
 
 	/* The directory itself, for what is in it. */
-	if (u->reader.record.type == FILES_DIR && !u->reader.record.path_length) {
+	if (type == FILES_DIR && !u->reader.record.path_length) {
 		*u->path = '\0';
-		return 0;
+		return !*r->top && asked_for(r, type, "") ? 0 : EPROTO;
 	}
-	if (!files_path_ok(path, u->reader.record.path_length))
+	if (!files_path_ok(path, u->reader.record.path_length) || !asked_for(r, type, path))
 		return EPROTO;
 	if (*u->receiver->top) {
 		rest = strchr(path, '/');
@@ -251,7 +271,7 @@ static int file_name(const struct files_receiver *r, int fd, int dir, const char
 	char temp[FILES_TEMP];
 
 	files_temp_name(name, temp);
-	if (fchmod(fd, mode) || futimens(fd, times) || (r->sync && fdatasync(fd)) ||
+	if (fchmod(fd, mode) || futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)) ||
 	    renameat(dir, temp, dir, name))
 		return errno;
 	return 0;

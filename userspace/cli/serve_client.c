@@ -100,7 +100,7 @@ static const char *begin_push(struct serve_client *c, unsigned int flags)
 		return "the share is read-only";
 	}
 	c->receiver = files_receiver_new(c->share->dir, c->path, RESOLVE_BENEATH,
-					 flags & SHARE_INTO, flags & SHARE_SYNC);
+					 share_receiver_flags(flags) | FILES_RECURSIVE, NULL);
 	return c->receiver ? NULL : path_error();
 }
 

@@ -90,6 +90,12 @@ static inline unsigned int share_sender_flags(unsigned int flags)
 	       (flags & SHARE_ALL ? FILES_ALL : 0);
 }
 
+static inline unsigned int share_receiver_flags(unsigned int flags)
+{
+	return (flags & SHARE_RECURSIVE ? FILES_RECURSIVE : 0) |
+	       (flags & SHARE_INTO ? FILES_INTO : 0) | (flags & SHARE_SYNC ? FILES_SYNC : 0);
+}
+
 enum share_code {
 	SHARE_OK = 0,    /* a chunk, or a reply */
 	SHARE_END = 1,   /* there are no more chunks */

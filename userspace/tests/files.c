@@ -68,7 +68,8 @@ static int copy(const char *from, const char *top, const char *to, bool into,
 {
 	const struct files_operand operand = { .dir = AT_FDCWD, .path = from, .top = top };
 	struct files_sender *s = files_sender_new(&operand, 1, FILES_RECURSIVE, complain, NULL);
-	struct files_receiver *r = files_receiver_new(AT_FDCWD, to, 0, into, false);
+	struct files_receiver *r =
+		files_receiver_new(AT_FDCWD, to, 0, FILES_RECURSIVE | (into ? FILES_INTO : 0), top);
 	int rc = -1;
 
 	if (s && r) {
@@ -228,6 +229,56 @@ static void test_names(struct files_receiver *r)
 	add(file(1), text, "x");
 	check(unpack(r) == EPROTO, "a path that is too deep is refused");
 	check(shell("[ -z \"$(ls -A evil)\" ] && [ ! -e x ]"), "nothing is there");
+}
+
+/* Return: what the receiver of @expected says of a record of @path. */
+static int asked(const char *to, const char *expected, unsigned int flags, enum files_type type,
+		 const char *path)
+{
+	struct files_receiver *r = files_receiver_new(AT_FDCWD, to, 0, flags, expected);
+	const bool data = type == FILES_FILE || type == FILES_SYMLINK;
+	int rc;
+
+	begin();
+	add((struct files_record){ .type = (uint16_t)type, .mode = 0755, .id = 1, .size = data },
+	    path, data ? "x" : NULL);
+	rc = r ? unpack(r) : -1;
+	files_receiver_free(r);
+	return rc;
+}
+
+/* A sender that lies about names: a pull of one file writes no other one. */
+static void test_asked(void)
+{
+	const unsigned int into = FILES_INTO, tree = FILES_INTO | FILES_RECURSIVE;
+
+	check(asked("asked", "a", into, FILES_FILE, ".bashrc") == EPROTO &&
+		      asked("asked", "a", into, FILES_FILE, "ab") == EPROTO &&
+		      asked("asked", "ab", into, FILES_FILE, "a") == EPROTO &&
+		      asked("asked", "a", into, FILES_SYMLINK, "b") == EPROTO &&
+		      asked("asked", "a", into, FILES_OPEN, "b") == EPROTO,
+	      "another file than was asked for");
+	check(asked("asked", "a", into, FILES_FILE, "a/b") == EPROTO &&
+		      asked("asked", "a", into, FILES_DIR, "a") == EPROTO &&
+		      asked("asked", "a", into, FILES_DIR, "") == EPROTO &&
+		      asked("asked", "", into, FILES_FILE, "a") == EPROTO &&
+		      asked("asked", NULL, into, FILES_FILE, "a/b") == EPROTO,
+	      "a directory in the place of a file");
+	check(asked("asked", "a", tree, FILES_DIR, "b") == EPROTO &&
+		      asked("asked", "a", tree, FILES_DIR, "") == EPROTO &&
+		      asked("asked", "a", tree, FILES_DIR_END, ".ssh") == EPROTO &&
+		      asked("asked", "a", tree, FILES_FILE, "b/a") == EPROTO &&
+		      asked("asked/new", "", FILES_RECURSIVE, FILES_DIR, "") == EPROTO,
+	      "another directory than was asked for");
+	check(shell("[ -z \"$(ls -A asked)\" ]"), "leave nothing");
+	check(!asked("asked", "a", into, FILES_FILE, "a") &&
+		      !asked("asked", "d", tree, FILES_FILE, "d/x") &&
+		      !asked("asked", "", tree, FILES_FILE, "y/z") &&
+		      !asked("asked", "", tree, FILES_DIR, "") &&
+		      !asked("asked/other", "c", 0, FILES_FILE, "c") &&
+		      shell("cd asked && [ -e a ] && [ -e d/x ] && [ -e y/z ] && [ -e other ]"),
+	      "what was asked for comes");
+	shell("rm -r asked");
 }
 
 static void test_links(struct files_receiver *r)
@@ -405,7 +456,8 @@ int main(void)
 	test_resume();
 	test_replies();
 	shell("rm -rf ./* && mkdir evil");
-	r = files_receiver_new(AT_FDCWD, "evil", 0, true, false);
+	test_asked();
+	r = files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, NULL);
 	test_names(r);
 	test_links(r);
 	test_ranges(r);
