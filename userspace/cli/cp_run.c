@@ -27,11 +27,15 @@ void cp_report_unlock(void)
 /* A failure at this host. */
 static void here(void *arg, int error, const char *text)
 {
+	char printable[FILES_TEXT_MAX + 512];
 	struct cp_job *job = arg;
 
+	/* Names are the peer's, or those of whoever has made the files. */
+	snprintf(printable, sizeof(printable), "%s", text);
+	files_printable(printable);
 	cp_report_lock();
 	progress_clear(&cp_progress);
-	fail(error, "%s", text);
+	fail(error, "%s", printable);
 	cp_report_unlock();
 	job->failed = true;
 }
@@ -247,6 +251,8 @@ static void copy(struct cp_job *job)
 		job->sender = sender;
 		pthread_mutex_unlock(&counts_lock);
 		run_workers(job);
+		if (job->receiver && !job->link.stopped)
+			files_receiver_end(job->receiver, here, job);
 		cp_counts(job);
 	}
 	pthread_mutex_lock(&counts_lock);

@@ -121,8 +121,8 @@ char *files_chunk_add(struct files_writer *writer, const struct files_record *re
 		      const char *path);
 /* Room for data beside a record with such a path. */
 uint32_t files_chunk_room(const struct files_writer *writer, size_t path_length);
-/* An error as a record; @id: of the file that is not open for it, or 0. */
-void files_chunk_error(struct files_writer *writer, uint32_t id, int error, const char *text);
+/* An error as a record; @id: of the file that is not open for it, or 0. Return: whether it fits. */
+bool files_chunk_error(struct files_writer *writer, uint32_t id, int error, const char *text);
 /* Return: length of the finished chunk; 0 if nothing is in it. */
 uint32_t files_chunk_end(struct files_writer *writer);
 
@@ -150,10 +150,17 @@ int files_chunk_open(struct files_reader *reader, const char *at, uint32_t lengt
 int files_chunk_next(struct files_reader *reader);
 /* The errno and the text of FILES_ERROR, which is safe to print. */
 int files_chunk_text(const struct files_reader *reader, char text[FILES_TEXT_MAX]);
+/* Put '?' for what is no printable character of UTF-8: a terminal would obey it. */
+void files_printable(char *text);
 
 /* files_path.c */
 
-/* Names of a path that stays inside of a directory, whatever is there: "a/b", not "", "../a", "/a". */
+/*
+ * Names of a path that stays inside of a directory, whatever is there: "a/b", not "", "../a", "/a";
+ * and not those of temporary files.
+ */
+bool files_names_ok(const char *path, size_t length);
+/* And not too many or too long. */
 bool files_path_ok(const char *path, size_t length);
 /* A name that files_temp_name() makes. */
 bool files_is_temp(const char *name);
@@ -253,7 +260,9 @@ enum files_next files_sender_pack(struct files_sender *sender, char *chunk, uint
  */
 int files_sender_reply(struct files_sender *sender, const char *reply, uint32_t length,
 		       void (*report)(void *arg, int error, const char *text), void *arg);
-/* Wake those who wait, for good. */
+/* Pack no more. Never sleeps, and wakes nobody who waits for replies. */
+void files_sender_cancel(struct files_sender *sender);
+/* The same; wake those who wait, for good. */
 void files_sender_stop(struct files_sender *sender);
 struct files_counts files_sender_counts(struct files_sender *sender);
 
@@ -283,6 +292,9 @@ void files_receiver_free(struct files_receiver *receiver);
 int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uint32_t length,
 			 char *reply, uint32_t *reply_length,
 			 void (*report)(void *arg, int error, const char *text), void *arg);
+/* When the sender has ended: report the files that it has not. */
+void files_receiver_end(struct files_receiver *receiver,
+			void (*report)(void *arg, int error, const char *text), void *arg);
 struct files_counts files_receiver_counts(struct files_receiver *receiver);
 
 #endif /* FILES_H */

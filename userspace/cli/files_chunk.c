@@ -49,7 +49,7 @@ char *files_chunk_add(struct files_writer *writer, const struct files_record *re
 	return at + head;
 }
 
-void files_chunk_error(struct files_writer *writer, uint32_t id, int error, const char *text)
+bool files_chunk_error(struct files_writer *writer, uint32_t id, int error, const char *text)
 {
 	const struct files_record record = {
 		.type = FILES_ERROR,
@@ -61,6 +61,7 @@ void files_chunk_error(struct files_writer *writer, uint32_t id, int error, cons
 
 	if (to)
 		memcpy(to, text, record.data_length);
+	return to;
 }
 
 uint32_t files_chunk_end(struct files_writer *writer)
@@ -117,17 +118,49 @@ int files_chunk_next(struct files_reader *reader)
 	return 1;
 }
 
+/* Bytes of the UTF-8 character at the beginning of a text that may be printed; 0: there is none. */
+static size_t printable(const unsigned char *at)
+{
+	const size_t length = *at < 0x80 ? 1 :
+			      *at < 0xc2 ? 0 :
+			      *at < 0xe0 ? 2 :
+			      *at < 0xf0 ? 3 :
+			      *at < 0xf5 ? 4 :
+					   0;
+	size_t i;
+
+	/* U+0080 to U+009f are control characters, too. */
+	if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0) ||
+	    (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xf0 && at[1] < 0x90))
+		return 0;
+	for (i = 1; i < length; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return length;
+}
+
+void files_printable(char *text)
+{
+	size_t n;
+
+	for (; *text; text += n) {
+		n = printable((const unsigned char *)text);
+		if (!n) {
+			*text = '?';
+			n = 1;
+		}
+	}
+}
+
 int files_chunk_text(const struct files_reader *reader, char text[FILES_TEXT_MAX])
 {
-	uint32_t length = reader->record.data_length, i;
+	uint32_t length = reader->record.data_length;
 	const int error = reader->record.mode;
 
 	if (length > FILES_TEXT_MAX - 1)
 		length = FILES_TEXT_MAX - 1;
 	memcpy(text, reader->data, length);
 	text[length] = '\0';
-	for (i = 0; i < length; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-			text[i] = '?';
+	files_printable(text);
 	return strerrorname_np(error) && error ? error : EIO;
 }

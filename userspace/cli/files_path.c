@@ -15,23 +15,40 @@
 
 #define TEMP_PREFIX ".krdma-"
 
+static bool is_temp(const char *name, size_t length)
+{
+	const size_t prefix = strlen(TEMP_PREFIX);
+
+	return length == prefix + 16 && !memcmp(name, TEMP_PREFIX, prefix) &&
+	       strspn(name + prefix, "0123456789abcdef") >= 16;
+}
+
 static bool name_ok(const char *name, size_t length)
 {
 	return length && length <= FILES_NAME_MAX && !(length == 1 && name[0] == '.') &&
-	       !(length == 2 && name[0] == '.' && name[1] == '.');
+	       !(length == 2 && name[0] == '.' && name[1] == '.') && !is_temp(name, length);
 }
 
 bool files_path_ok(const char *path, size_t length)
 {
-	const char *slash;
-	size_t depth = 0;
+	size_t depth = 1, i;
 
-	if (length > FILES_PATH_MAX || memchr(path, '\0', length))
+	if (length > FILES_PATH_MAX || !files_names_ok(path, length))
+		return false;
+	for (i = 0; i < length; i++)
+		depth += path[i] == '/';
+	return depth <= FILES_DEPTH_MAX;
+}
+
+bool files_names_ok(const char *path, size_t length)
+{
+	const char *slash;
+
+	if (memchr(path, '\0', length))
 		return false;
 	for (;;) {
 		slash = memchr(path, '/', length);
-		if (!name_ok(path, slash ? (size_t)(slash - path) : length) ||
-		    ++depth > FILES_DEPTH_MAX)
+		if (!name_ok(path, slash ? (size_t)(slash - path) : length))
 			return false;
 		if (!slash)
 			return true;
@@ -53,10 +70,7 @@ void files_temp_name(const char *name, char temp[FILES_TEMP])
 
 bool files_is_temp(const char *name)
 {
-	const size_t prefix = strlen(TEMP_PREFIX);
-
-	return !strncmp(name, TEMP_PREFIX, prefix) &&
-	       strspn(name + prefix, "0123456789abcdef") == 16 && !name[prefix + 16];
+	return is_temp(name, strlen(name));
 }
 
 int files_open_at(int dir, const char *path, int flags, uint64_t resolve)

@@ -27,6 +27,7 @@ struct open_file {
 	bool failed;
 	unsigned int users;
 	uint64_t size, counted, expected;
+	size_t blocks; /* that the sender has digests of */
 	struct timespec mtime;
 	mode_t mode;
 	char name[FILES_NAME_MAX + 1];
@@ -192,7 +193,7 @@ static bool asked_for(const struct files_receiver *r, uint16_t type, const char 
 	       (strlen(r->expected) == first && !memcmp(r->expected, path, first));
 }
 
-/* Return: 0 or EPROTO. */
+/* Return: 0, EPROTO, or ENAMETOOLONG. */
 static int take_path(struct unpack *u)
 {
 	const struct files_receiver *r = u->receiver;
@@ -204,17 +205,28 @@ static int take_path(struct unpack *u)
 		*u->path = '\0';
 		return !*r->top && asked_for(r, type, "") ? 0 : EPROTO;
 	}
-	if (!files_path_ok(path, u->reader.record.path_length) || !asked_for(r, type, path))
+	if (!files_names_ok(path, u->reader.record.path_length) || !asked_for(r, type, path))
 		return EPROTO;
-	if (*u->receiver->top) {
+	if (*r->top) {
 		rest = strchr(path, '/');
-		snprintf(u->path, sizeof(u->path), "%s%s", u->receiver->top, rest ? rest : "");
+		snprintf(u->path, sizeof(u->path), "%s%s", r->top, rest ? rest : "");
 	} else {
 		strcpy(u->path, path);
 	}
 	u->name = strrchr(u->path, '/');
 	u->name = u->name ? u->name + 1 : u->path;
-	return strlen(u->path) > FILES_PATH_MAX ? EPROTO : 0;
+	return files_path_ok(u->path, strlen(u->path)) ? 0 : ENAMETOOLONG;
+}
+
+/* Only this one is not copied. */
+static int too_long(struct unpack *u)
+{
+	const struct files_record *record = &u->reader.record;
+	const bool asks = record->type == FILES_OPEN ||
+			  (record->type == FILES_DIR && record->flags & FILES_ASK);
+
+	complain(u, asks ? record->id : 0, ENAMETOOLONG, "can't be made", u->path);
+	return 0;
 }
 
 /* The directory of the path. Return: a descriptor that stays this unpack's, or -1. */
@@ -459,15 +471,32 @@ static struct open_file *file_get(struct files_receiver *r, uint32_t id)
 	return f;
 }
 
+/* Count a range in advance. Return: false if there is none, or more of them than the file has bytes. */
+static bool range_take(struct files_receiver *r, struct open_file *f,
+		       const struct files_record *record, uint64_t size)
+{
+	bool good = record->offset <= f->size && size <= f->size - record->offset;
+
+	/* What takes no bytes of a chunk takes time here: it is within one block that is compared. */
+	if (record->type != FILES_DATA)
+		good = good && record->offset / FILES_BLOCK < f->blocks &&
+		       size <= FILES_BLOCK - record->offset % FILES_BLOCK;
+	pthread_mutex_lock(&r->lock);
+	good = good && size <= f->size - f->counted;
+	if (good)
+		f->counted += size;
+	pthread_mutex_unlock(&r->lock);
+	return good;
+}
+
 /* The last thread that uses a file that is complete, or was given up, finishes it. */
-static void file_put(struct unpack *u, struct open_file *f, uint64_t done, bool failed)
+static void file_put(struct unpack *u, struct open_file *f, bool failed)
 {
 	struct files_receiver *r = u->receiver;
 	bool last;
 	int error;
 
 	pthread_mutex_lock(&r->lock);
-	f->counted += done;
 	f->failed |= failed;
 	last = !--f->users && f->expected != NOT_YET && (f->counted >= f->expected || f->failed);
 	if (last)
@@ -515,6 +544,7 @@ static int file_have(struct open_file *f, uint64_t *digests, size_t *blocks)
 	if (have > (uint64_t)DIGESTS_MAX * FILES_BLOCK)
 		have = (uint64_t)DIGESTS_MAX * FILES_BLOCK;
 	*blocks = from < 0 ? 0 : (size_t)((have + FILES_BLOCK - 1) / FILES_BLOCK);
+	f->blocks = *blocks;
 	if (f->basis < 0 && have && have < (uint64_t)st.st_size && ftruncate(f->fd, (off_t)have))
 		return errno;
 	if (ftruncate(f->fd, (off_t)f->size))
@@ -622,8 +652,8 @@ static int unpack_range(struct unpack *u)
 	/* It was reported when it could not be written, and given up. */
 	if (!f)
 		return 0;
-	if (record->offset > f->size || size > f->size - record->offset) {
-		file_put(u, f, 0, true);
+	if (!range_take(u->receiver, f, record, size)) {
+		file_put(u, f, true);
 		return EPROTO;
 	}
 	if (f->failed)
@@ -638,21 +668,43 @@ static int unpack_range(struct unpack *u)
 		complain(u, 0, error, "can't be written", f->name);
 	count(u->receiver, 0, record->type == FILES_ZERO ? 0 : size,
 	      record->type == FILES_DATA ? size : 0);
-	file_put(u, f, size, error != 0);
+	file_put(u, f, error != 0);
 	return 0;
 }
 
 static int unpack_close(struct unpack *u)
 {
 	struct open_file *f = file_get(u->receiver, u->reader.record.id);
+	const bool give_up = u->reader.record.type == FILES_GIVE_UP;
 
 	if (!f)
 		return 0;
+	if (u->reader.record.size > f->size) {
+		file_put(u, f, true);
+		return EPROTO;
+	}
+	/* The sender of a push has reported it where the user is. */
+	if (give_up && !f->failed && u->report)
+		complain(u, 0, EIO, "is not copied: the sender gives up", f->name);
 	pthread_mutex_lock(&u->receiver->lock);
 	f->expected = u->reader.record.size;
 	pthread_mutex_unlock(&u->receiver->lock);
-	file_put(u, f, 0, u->reader.record.type == FILES_GIVE_UP);
+	file_put(u, f, give_up);
 	return 0;
+}
+
+void files_receiver_end(struct files_receiver *r,
+			void (*report)(void *arg, int error, const char *text), void *arg)
+{
+	char text[FILES_TEXT_MAX];
+	size_t i;
+
+	for (i = 0; i < FILES_OPEN_MAX; i++) {
+		if (!r->files[i].taken)
+			continue;
+		snprintf(text, sizeof(text), "%s is not whole", r->files[i].name);
+		report(arg, EPROTO, text);
+	}
 }
 
 static int unpack_error(struct unpack *u)
@@ -669,6 +721,7 @@ static int unpack_error(struct unpack *u)
 static int unpack_record(struct unpack *u)
 {
 	const uint16_t type = u->reader.record.type;
+	int error;
 	int (*const named[])(struct unpack * u) = {
 		[FILES_FILE] = unpack_short,    [FILES_SYMLINK] = unpack_link,
 		[FILES_DIR] = unpack_directory, [FILES_DIR_END] = unpack_directory_end,
@@ -684,7 +737,8 @@ static int unpack_record(struct unpack *u)
 	case FILES_DIR:
 	case FILES_DIR_END:
 	case FILES_OPEN:
-		return take_path(u) ? EPROTO : named[type](u);
+		error = take_path(u);
+		return error == ENAMETOOLONG ? too_long(u) : error ? error : named[type](u);
 	case FILES_DATA:
 	case FILES_ZERO:
 	case FILES_SAME:

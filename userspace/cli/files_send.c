@@ -50,12 +50,13 @@ struct files_sender {
 	const struct files_operand *operands;
 	size_t count, next;
 	unsigned int flags;
-	bool stopped, broken;
+	_Atomic bool stopped; /* also without the lock, which is held while a disk is read */
+	bool broken;
 	void (*report)(void *arg, int error, const char *text);
 	void *arg;
 
 	/* The walk: an entry that did not fit into the last chunk stays for the next one. */
-	struct level levels[FILES_DEPTH_MAX + 1];
+	struct level levels[FILES_DEPTH_MAX + 1]; /* one for "", and for each name of a path */
 	size_t depth;
 	char path[FILES_PATH_MAX + 1];
 	bool again; /* the same name once more */
@@ -67,6 +68,8 @@ struct files_sender {
 	uint32_t ids;
 	uint64_t under_way;         /* chunks without a reply */
 	struct files_writer writer; /* of the chunk that is being packed */
+	int pending;                /* an error that did not fit into it, or 0 */
+	char pending_text[FILES_TEXT_MAX];
 	struct files_counts counts;
 };
 
@@ -122,6 +125,13 @@ void files_sender_free(struct files_sender *s)
 	free(s);
 }
 
+/* For the next chunk, as this one is full: packing ends here. */
+static void pend(struct files_sender *s, int error, const char *text)
+{
+	s->pending = error;
+	snprintf(s->pending_text, sizeof(s->pending_text), "%s", text);
+}
+
 /* What can't be sent is told, and left out. */
 static __attribute__((format(printf, 3, 4))) void complain(struct files_sender *s, int error,
 							   const char *fmt, ...)
@@ -134,8 +144,8 @@ static __attribute__((format(printf, 3, 4))) void complain(struct files_sender *
 	va_end(args);
 	if (s->report)
 		s->report(s->arg, error, text);
-	else
-		files_chunk_error(&s->writer, 0, error, text);
+	else if (!files_chunk_error(&s->writer, 0, error, text))
+		pend(s, error, text);
 }
 
 static struct files_record record_of(enum files_type type, const char *path, const struct stat *st)
@@ -215,6 +225,7 @@ static bool file_data(struct files_sender *s, uint64_t end, int *error)
 	struct long_file *f = &s->file;
 	const uint32_t room = files_chunk_room(&s->writer, 0) & ~7U;
 	struct files_record record = range_of(f, FILES_DATA, 0);
+	const uint32_t before = s->writer.used;
 	char *to;
 
 	if (room < DATA_MIN && room < end - f->at)
@@ -222,11 +233,16 @@ static bool file_data(struct files_sender *s, uint64_t end, int *error)
 	record.data_length = end - f->at < room ? (uint32_t)(end - f->at) : room;
 	to = files_chunk_add(&s->writer, &record, "");
 	*error = files_read(f->fd, to, record.data_length, f->at);
+	if (*error) {
+		/* The next call fails as well, and gives up when there is room for it. */
+		s->writer.used = before;
+		return false;
+	}
 	f->at += record.data_length;
 	f->counted += record.data_length;
 	s->counts.bytes += record.data_length;
 	s->counts.sent += record.data_length;
-	return !*error;
+	return true;
 }
 
 /* Is this block of the file what the receiver has? */
@@ -374,16 +390,15 @@ static bool pack_directory(struct files_sender *s, int fd)
 		record.flags = FILES_ASK;
 		record.id = s->ids + 1;
 	}
-	if ((*s->path || record.flags) && !files_chunk_add(&s->writer, &record, s->path)) {
-		close(fd);
-		return false;
-	}
-	level->dir = s->depth < FILES_DEPTH_MAX ? fdopendir(fd) : NULL;
+	level->dir = fdopendir(fd);
 	if (!level->dir) {
-		complain(s, s->depth < FILES_DEPTH_MAX ? errno : ENAMETOOLONG,
-			 "%s can't be read: it is too deep, or there is no memory", s->path);
+		complain(s, errno, "%s can't be read: %s", s->path, strerror(errno));
 		close(fd);
 		return true;
+	}
+	if ((*s->path || record.flags) && !files_chunk_add(&s->writer, &record, s->path)) {
+		closedir(level->dir);
+		return false;
 	}
 	level->path_length = strlen(s->path);
 	level->fresh = fresh;
@@ -420,6 +435,12 @@ static bool pack_entry(struct files_sender *s, int dir, const char *name, uint64
 {
 	int fd;
 
+	if (*s->path && !files_path_ok(s->path, strlen(s->path))) {
+		complain(s, ENAMETOOLONG,
+			 "%s can't be copied: its name is reserved or too long, or it is too deep",
+			 s->path);
+		return true;
+	}
 	if (nofollow && fstatat(dir, name, &s->entry_st, AT_SYMLINK_NOFOLLOW)) {
 		complain(s, errno, "%s can't be read: %s", s->path, strerror(errno));
 		return true;
@@ -540,7 +561,7 @@ static bool pack_next(struct files_sender *s)
 
 static bool all_walked(const struct files_sender *s)
 {
-	return s->file.fd < 0 && s->entry < 0 && !s->depth && s->next == s->count;
+	return s->file.fd < 0 && s->entry < 0 && !s->depth && s->next == s->count && !s->pending;
 }
 
 /* With the lock held. */
@@ -551,6 +572,20 @@ static bool must_wait(const struct files_sender *s)
 	if (s->depth && s->levels[s->depth - 1].asked)
 		return true;
 	return all_walked(s) && s->visited && s->under_way;
+}
+
+/* With the lock held. */
+static void pack_chunk(struct files_sender *s, char *chunk)
+{
+	unsigned int n;
+
+	files_chunk_begin(&s->writer, chunk);
+	if (s->pending)
+		files_chunk_error(&s->writer, 0, s->pending, s->pending_text);
+	s->pending = 0;
+	for (n = 0; n < FILES_PER_CHUNK && !s->pending && !s->stopped; n++)
+		if (must_wait(s) || (all_walked(s) && !s->visited) || !pack_next(s))
+			break;
 }
 
 enum files_next files_sender_pack(struct files_sender *s, char *chunk, uint32_t *length, bool block)
@@ -564,13 +599,10 @@ enum files_next files_sender_pack(struct files_sender *s, char *chunk, uint32_t 
 		*length = 0;
 		if (must_wait(s) || s->stopped)
 			break;
-		files_chunk_begin(&s->writer, chunk);
-		for (n = 0; n < FILES_PER_CHUNK; n++)
-			if (must_wait(s) || (all_walked(s) && !s->visited) || !pack_next(s))
-				break;
+		pack_chunk(s, chunk);
 		*length = files_chunk_end(&s->writer);
 		s->under_way += *length != 0;
-	} while (!*length && (!all_walked(s) || s->visited));
+	} while (!*length && !s->stopped && (!all_walked(s) || s->visited));
 	if (!*length && !s->stopped && !must_wait(s))
 		pthread_cond_broadcast(&s->replied);
 	n = *length      ? FILES_CHUNK_READY :
@@ -582,7 +614,7 @@ enum files_next files_sender_pack(struct files_sender *s, char *chunk, uint32_t 
 	return n;
 }
 
-/* With the lock held: what the receiver has of the long file. Return: 0 or EPROTO. */
+/* With the lock held: what the receiver has of the long file. Return: 0 or an errno. */
 static int take_digests(struct files_sender *s, const struct files_reader *reader)
 {
 	const struct files_record *record = &reader->record;
@@ -595,10 +627,11 @@ static int take_digests(struct files_sender *s, const struct files_reader *reade
 		return EPROTO;
 	if (record->data_length) {
 		f->digests = malloc(record->data_length);
-		if (f->digests) {
-			memcpy(f->digests, reader->data, record->data_length);
-			f->blocks = record->data_length / sizeof(uint64_t);
-		}
+		/* Without them, what the receiver has would stay where there are holes here. */
+		if (!f->digests)
+			return ENOMEM;
+		memcpy(f->digests, reader->data, record->data_length);
+		f->blocks = record->data_length / sizeof(uint64_t);
 	}
 	f->known = true;
 	return 0;
@@ -684,10 +717,15 @@ int files_sender_reply(struct files_sender *s, const char *reply, uint32_t lengt
 	return rc;
 }
 
+void files_sender_cancel(struct files_sender *s)
+{
+	s->stopped = true;
+}
+
 void files_sender_stop(struct files_sender *s)
 {
+	files_sender_cancel(s);
 	pthread_mutex_lock(&s->lock);
-	s->stopped = true;
 	pthread_cond_broadcast(&s->replied);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "files.h"
@@ -31,12 +32,29 @@ static void complain(void *arg, int error, const char *text)
 	printf("# %d %s\n", error, text);
 }
 
+/* Reads of bytes from here to there fail, and so do those of this length at 0. */
+static off_t broken_from, broken_to;
+static size_t broken_length;
+
+ssize_t pread(int fd, void *to, size_t length, off_t offset)
+{
+	if ((offset < broken_to && offset + (off_t)length > broken_from) ||
+	    (!offset && length == broken_length)) {
+		errno = EIO;
+		return -1;
+	}
+	return syscall(SYS_pread64, fd, to, length, offset);
+}
+
 static bool shell(const char *command)
 {
 	return system(command) == 0;
 }
 
 /* ---- From one end to the other ---- */
+
+/* The user is at the receiver. */
+static bool pulls;
 
 /* All chunks, the last of each batch first. Return: 0, or what the receiver or the sender says. */
 static int move(struct files_sender *s, struct files_receiver *r)
@@ -54,7 +72,7 @@ static int move(struct files_sender *s, struct files_receiver *r)
 		}
 		while (!rc && n--) {
 			rc = files_receiver_chunk(r, chunks[n], length[n], reply, &reply_length,
-						  NULL, NULL);
+						  pulls ? complain : NULL, NULL);
 			if (!rc)
 				rc = files_sender_reply(s, reply, reply_length, complain, NULL);
 		}
@@ -67,7 +85,8 @@ static int copy(const char *from, const char *top, const char *to, bool into,
 		struct files_counts *counts)
 {
 	const struct files_operand operand = { .dir = AT_FDCWD, .path = from, .top = top };
-	struct files_sender *s = files_sender_new(&operand, 1, FILES_RECURSIVE, complain, NULL);
+	struct files_sender *s =
+		files_sender_new(&operand, 1, FILES_RECURSIVE, pulls ? NULL : complain, NULL);
 	struct files_receiver *r =
 		files_receiver_new(AT_FDCWD, to, 0, FILES_RECURSIVE | (into ? FILES_INTO : 0), top);
 	int rc = -1;
@@ -159,6 +178,66 @@ static void test_resume(void)
 	check(!sends(0) && complaints, "not in the place of a directory");
 }
 
+/* What can't be read is told, wherever the chunk ends, and has no name at the receiver. */
+static void test_read_errors(void)
+{
+	/* The third one fits into the first chunk, but no error about it. */
+	const struct files_operand operands[] = { { AT_FDCWD, "a", "a", 0 },
+						  { AT_FDCWD, "b", "b", 0 },
+						  { AT_FDCWD, "c", "c", 0 } };
+	struct files_counts counts;
+	struct files_receiver *r;
+	struct files_sender *s;
+
+	shell("rm -rf dest long; head -c 3150728 /dev/urandom >long");
+	broken_from = FILES_BLOCK + 8192;
+	broken_to = broken_from + 1;
+	complaints = 0;
+	check(!copy("long", "long", "dest/", true, &counts) && complaints == 1 && !counts.files &&
+		      shell("[ ! -e dest/long ]"),
+	      "a long file with a byte that can't be read");
+	pulls = true;
+	complaints = 0;
+	check(!copy("long", "long", "dest/", true, &counts) && complaints == 2 &&
+		      shell("[ ! -e dest/long ]"),
+	      "which the receiver reports as well");
+	broken_to = 0;
+	shell("head -c 1048576 /dev/zero >a; head -c 65360 /dev/zero >b; echo -n x >c");
+	broken_length = 1;
+	complaints = 0;
+	s = files_sender_new(operands, 3, 0, NULL, NULL);
+	r = files_receiver_new(AT_FDCWD, "dest", 0, FILES_INTO, NULL);
+	check(!move(s, r) && complaints == 1 && shell("[ -e dest/b ] && [ ! -e dest/c ]"),
+	      "an error that does not fit into the chunk");
+	files_sender_free(s);
+	files_receiver_free(r);
+	broken_length = 0;
+	pulls = false;
+	shell("rm -r dest a b c");
+}
+
+static void test_deep(void)
+{
+	struct files_counts counts;
+
+	shell("n=deep; for i in $(seq 99); do n=$n/d; done; mkdir -p $n/last && echo x >$n/last/no; "
+	      "echo x >$n/yes; echo y >deep/z");
+	complaints = 0;
+	check(!copy("deep", "deep", "dest/", true, &counts) && complaints == 2 &&
+		      shell("[ -e dest/deep/z ] && [ $(find dest/deep -type d | wc -l) = 100 ]"),
+	      "a tree that is too deep, of which the rest is copied");
+	shell("rm -r deep dest");
+}
+
+static void test_printable(void)
+{
+	char text[] = "\033[2Jx\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\x9b\xc2\x9b\xc3 \x7f\xe2\x82";
+
+	files_printable(text);
+	check(!strcmp(text, "?[2Jx\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80???? ???"),
+	      "no text has control characters");
+}
+
 /* ---- Chunks that lie ---- */
 
 static struct files_writer writer;
@@ -227,7 +306,15 @@ static void test_names(struct files_receiver *r)
 		strcat(text, i ? "/a" : "a");
 	begin();
 	add(file(1), text, "x");
-	check(unpack(r) == EPROTO, "a path that is too deep is refused");
+	complaints = 0;
+	check(!unpack(r) && complaints == 1, "a path that is too deep is left out");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 8, .size = 1 }, text, NULL);
+	add((struct files_record){ .type = FILES_CLOSE, .id = 8 }, "", NULL);
+	check(!unpack(r) && complaints == 2, "and so is a long file there");
+	begin();
+	add(file(1), "a/.krdma-0123456789abcdef/b", "x");
+	check(unpack(r) == EPROTO, "a name of temporary files is refused");
 	check(shell("[ -z \"$(ls -A evil)\" ] && [ ! -e x ]"), "nothing is there");
 }
 
@@ -300,6 +387,25 @@ static void test_links(struct files_receiver *r)
 	      "nothing outside has changed");
 }
 
+/* Is a record about bytes that the receiver has refused? */
+static bool lies_of_same(struct files_receiver *r, uint32_t id, uint64_t offset, uint64_t size)
+{
+	int rc;
+
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = id, .size = 8 * FILES_BLOCK }, "basis",
+	    NULL);
+	if (unpack(r))
+		return false;
+	begin();
+	add((struct files_record){ .type = FILES_SAME, .id = id, .offset = offset, .size = size },
+	    "", NULL);
+	rc = unpack(r);
+	begin();
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = id }, "", NULL);
+	return rc == EPROTO && !unpack(r);
+}
+
 static void test_ranges(struct files_receiver *r)
 {
 	const struct files_record open_record = { .type = FILES_OPEN, .id = 1, .size = 100 };
@@ -323,6 +429,35 @@ static void test_ranges(struct files_receiver *r)
 	add((struct files_record){ .type = FILES_ZERO, .id = 1, .offset = 1, .size = UINT64_MAX },
 	    "", NULL);
 	check(unpack(r) == EPROTO, "no hole is outside");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 3, .size = 100 }, "count", NULL);
+	add((struct files_record){ .type = FILES_ZERO, .id = 3, .size = 100 }, "", NULL);
+	check(unpack(r) == EPROTO, "or where nothing was compared");
+	shell("head -c 3000000 /dev/zero >evil/basis");
+	check(lies_of_same(r, 4, 3 * FILES_BLOCK, 1) && lies_of_same(r, 5, FILES_BLOCK - 1, 2) &&
+		      lies_of_same(r, 6, 0, FILES_BLOCK + 1),
+	      "nothing is the same but within a block that was compared");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 10, .size = 6 }, "twice", NULL);
+	add((struct files_record){ .type = FILES_DATA, .id = 10 }, "", "four");
+	add((struct files_record){ .type = FILES_DATA, .id = 10 }, "", "four");
+	check(unpack(r) == EPROTO, "no more bytes come than the file has");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 11, .size = 6 }, "closed", NULL);
+	add((struct files_record){ .type = FILES_CLOSE, .id = 11, .size = 7 }, "", NULL);
+	check(unpack(r) == EPROTO, "not even at the end");
+	begin();
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 1 }, "", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 3 }, "", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 10 }, "", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 11 }, "", NULL);
+	check(!unpack(r), "what has failed can be given up");
+	complaints = 0;
+	begin();
+	add(open_record, "range", NULL);
+	check(!unpack(r) && !complaints, "and be opened again");
+	files_receiver_end(r, complain, NULL);
+	check(complaints == 1, "a file that was not finished is told in the end");
 	begin();
 	add((struct files_record){ .type = FILES_DATA, .id = 77 }, "", "xxxx");
 	check(!unpack(r), "bytes of a file that is not open are dropped");
@@ -454,6 +589,9 @@ int main(void)
 	check(shell("mkdir to"), "a directory to work in");
 	test_trees();
 	test_resume();
+	test_read_errors();
+	test_deep();
+	test_printable();
 	test_replies();
 	shell("rm -rf ./* && mkdir evil");
 	test_asked();
