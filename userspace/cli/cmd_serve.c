@@ -18,8 +18,6 @@
 
 #define CLIENTS_DEFAULT 16
 #define CLIENTS_MAX     256
-/* A client whose session is there, and that asks for nothing, is one no more. */
-#define IDLE_NS (600 * NSEC_PER_SEC)
 /* Between two looks at the sessions, while there are clients. */
 #define LOOK_MS 1000
 /* Hellos read at a time. */
@@ -109,7 +107,6 @@ static void look_at_sessions(struct server *s)
 {
 	bool there[CLIENTS_MAX] = { false };
 	const struct krdma_session_info *info;
-	const uint64_t now = now_ns();
 	struct krdma_iter *iter;
 	size_t i;
 
@@ -121,8 +118,7 @@ static void look_at_sessions(struct server *s)
 	if (krdma_iter_free(iter))
 		return;
 	for (i = 0; i < s->count; i++)
-		if (!there[i] || (now > serve_client_heard(s->clients[i]) &&
-				  now - serve_client_heard(s->clients[i]) > IDLE_NS))
+		if (serve_client_is_gone(s->clients[i], there[i]))
 			serve_client_end(s->clients[i]);
 }
 

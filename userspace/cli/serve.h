@@ -34,8 +34,11 @@ struct serve_client *serve_client_new(const struct serve_share *share,
 				      const uint8_t token[SHARE_TOKEN],
 				      const struct krdma_message *hello);
 uint64_t serve_client_session(const struct serve_client *client);
-/* When it was heard of last; now_ns(). */
-uint64_t serve_client_heard(const struct serve_client *client);
+/*
+ * Has its session ended, or has it asked for nothing for long? @listed: its session is in the list
+ * of sessions, which need not have those of other users.
+ */
+bool serve_client_is_gone(struct serve_client *client, bool listed);
 /* It has said bye. */
 bool serve_client_is_over(const struct serve_client *client);
 /* End its export: its threads end when they have done what they are at. */

@@ -13,6 +13,9 @@
 
 #include "serve.h"
 
+/* A client that asks for nothing is one no more. */
+#define IDLE_NS (600 * NSEC_PER_SEC)
+
 struct serve_client {
 	const struct serve_share *share;
 	uint64_t session;
@@ -20,6 +23,8 @@ struct serve_client {
 	int queue;
 	char *memory;
 	_Atomic uint64_t heard_ns;
+	atomic_uint busy; /* threads at a request */
+	bool seen;        /* its session was in the list: sessions of other users need not be */
 	_Atomic bool over;
 	bool ended;
 	atomic_uint running;
@@ -28,8 +33,8 @@ struct serve_client {
 
 	/* What is copied: set once, by SHARE_PUSH or SHARE_PULL. */
 	pthread_mutex_t lock;
-	struct files_sender *sender;
-	struct files_receiver *receiver;
+	_Atomic(struct files_sender *) sender;
+	_Atomic(struct files_receiver *) receiver;
 	struct files_operand operand;
 	char path[FILES_PATH_MAX + 1];
 	uint64_t bytes;  /* of the file; 0: it is not known how many will be sent */
@@ -214,17 +219,13 @@ static void give_chunk(struct serve_client *c, uint32_t slot, uint32_t length)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Return: false if this client is over. */
+/* A request of the client. Return: false if it is over. */
 static bool handle(struct serve_client *c, const struct krdma_message *message, char *reply)
 {
 	const enum share_op op = (enum share_op)(message->value >> 56);
 	const uint32_t slot = message->value >> 48 & 0xff;
 	const uint32_t length = (uint32_t)message->value;
 
-	/* Others can open the export as well: they are not the client. */
-	if (message->session != c->session)
-		return true;
-	c->heard_ns = now_ns();
 	if (op == SHARE_BYE || message->length || slot >= SHARE_SLOTS || length > FILES_CHUNK)
 		return false;
 	switch (op) {
@@ -243,19 +244,42 @@ static bool handle(struct serve_client *c, const struct krdma_message *message, 
 	}
 }
 
+/* Return: false if this client is over. */
+static bool handle_all(struct serve_client *c, const char *buf, size_t bytes, char *reply)
+{
+	const struct krdma_message *m = NULL;
+	bool good = true;
+
+	while (good && (m = krdma_message_next(buf, bytes, m))) {
+		/* Others can open the export as well: they are not the client. */
+		if (m->session != c->session)
+			continue;
+		c->busy++;
+		c->heard_ns = now_ns();
+		good = handle(c, m, reply);
+		c->heard_ns = now_ns();
+		c->busy--;
+	}
+	return good;
+}
+
 static void *work(void *arg)
 {
+	_Alignas(8) char buf[sizeof(struct krdma_message) + KRDMA_MESSAGE_MAX];
 	/* One message at a time: the others are for the other threads. */
-	_Alignas(8) char buf[sizeof(struct krdma_message)];
+	const size_t one = sizeof(struct krdma_message);
 	struct serve_client *c = arg;
 	char *reply = malloc(FILES_CHUNK);
 	ssize_t bytes;
 
 	while (reply) {
-		bytes = read(c->queue, buf, sizeof(buf));
+		bytes = read(c->queue, buf, one);
+		/* With bytes, as those of the client have none. */
+		if (bytes < 0 && errno == EMSGSIZE)
+			bytes = read(c->queue, buf, sizeof(buf));
 		if (bytes < 0 && errno == EINTR)
 			continue;
-		if (bytes <= 0 || !handle(c, (const void *)buf, reply))
+		if (bytes <= 0 || !handle_all(c, buf, (size_t)bytes, reply))
 			break;
 	}
 	free(reply);
@@ -345,9 +369,14 @@ uint64_t serve_client_session(const struct serve_client *c)
 	return c->session;
 }
 
-uint64_t serve_client_heard(const struct serve_client *c)
+bool serve_client_is_gone(struct serve_client *c, bool listed)
 {
-	return c->heard_ns;
+	const uint64_t now = now_ns(), heard = c->heard_ns;
+	const bool ended = c->seen && !listed;
+
+	c->seen |= listed;
+	/* What a thread is at may last as long as it takes a disk. */
+	return ended || (!c->busy && now > heard && now - heard > IDLE_NS);
 }
 
 bool serve_client_is_over(const struct serve_client *c)
@@ -361,10 +390,9 @@ void serve_client_end(struct serve_client *c)
 		return;
 	c->ended = true;
 	krdma_destroy(c->share->krdma, c->export);
-	pthread_mutex_lock(&c->lock);
+	/* The lock may be held by a thread that waits for a disk; none waits for replies. */
 	if (c->sender)
-		files_sender_stop(c->sender);
-	pthread_mutex_unlock(&c->lock);
+		files_sender_cancel(c->sender);
 }
 
 bool serve_client_free(struct serve_client *c)

@@ -1366,6 +1366,19 @@ check "cp within this host" fails 2 'HOST[:PORT]/SHARE:PATH' cp tree/one ./a/b:c
 check "cp from share to share" fails 2 'HOST[:PORT]/SHARE:PATH' cp h/served:a h/served:b
 check "cp with a source behind a destination" fails 2 "'x' is no destination" cp a h/served: x h/served:
 check "cp of one operand" fails 2 'two operands' cp tree
+not_listed() { KRDMA_FAKE_SESSION=4 run 0 cp -q tree/model h/served:unlisted && cmp model3 served/unlisted; }
+check "cp in a session that serve may not see" not_listed
+others_say()
+{
+	local first export
+
+	rm -f served/d && KRDMA_FAKE_DELAY_MS=100 LD_PRELOAD=$fake "$krdma" cp -q tree/model h/served:d &
+	first=$!
+	until export=$(cd exports && compgen -G 'served:*') || ! kill -0 $first; do sleep 0.01; done
+	KRDMA_FAKE_SESSION=4 run 0 send h/"$export" 'longer than a message without bytes' &&
+		wait $first && cmp model3 served/d
+}
+check "cp while another one sends messages to its export" others_say
 check "SIGTERM ends serve" serve_ends
 read_only() { serving --name fixed --read-only && fails 6 'the share is read-only' cp tree/one h/fixed: &&
 	run 0 cp -q h/fixed:a/one copy2 && serve_ends fixed; }

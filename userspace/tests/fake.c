@@ -17,6 +17,7 @@
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
  *   KRDMA_FAKE_STALE=N              the first N connects that are not waited for end with ESTALE
  *   KRDMA_FAKE_SIGNAL=submit|reap   SIGUSR1 comes while an asynchronous submit, or a read of completions, is made
+ *   KRDMA_FAKE_SESSION=N            messages are of this session; 3 is listed
  *   KRDMA_FAKE_CUT=1                a session ends with operations under way
  *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
  *   KRDMA_FAKE_FLIP=LENGTH          of a READ or WRITE of more bytes, the last one is changed on the way
@@ -556,7 +557,7 @@ static int run_message(const struct object *region, const struct krdma_op *op, c
 	message->size = (uint32_t)(sizeof(*message) + length + 7) / 8 * 8;
 	message->length = length;
 	message->value = op->operand;
-	message->session = 3;
+	message->session = number("KRDMA_FAKE_SESSION", 3);
 	message->uid = getuid();
 	message->flags = op->opcode == KRDMA_OP_WRITE ? KRDMA_MESSAGE_WRITTEN : 0;
 	message->peer = (struct krdma_sockaddr){ .family = AF_INET, .addr = { 10, 0, 0, 1 } };
@@ -892,6 +893,11 @@ static ssize_t read_queue(int fd, char *to, size_t size)
 	size_t used = 0;
 	ssize_t got;
 
+	got = recv(fd, to, 0, MSG_PEEK | MSG_TRUNC);
+	if (got > (ssize_t)size) {
+		errno = EMSGSIZE;
+		return -1;
+	}
 	while (!used || size - used >= MESSAGE_BYTES) {
 		got = recv(fd, to + used, size - used, used ? MSG_DONTWAIT : 0);
 		if (got <= 0)
