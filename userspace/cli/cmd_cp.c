@@ -332,6 +332,7 @@ static int cp_run_command(int argc, char **argv)
 	rc = cp_options(argc, argv, &opts);
 	if (rc >= 0)
 		return rc;
+	files_process();
 	argv += optind;
 	count = (size_t)(argc - optind);
 	first = parse_remote(argv[0], &jobs[0]);

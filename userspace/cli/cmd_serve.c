@@ -266,6 +266,7 @@ static int serve_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("serve %s", opts.name);
+	files_process();
 	s.clients_max = opts.clients;
 	s.share = (struct serve_share){ .name = opts.name, .read_only = opts.read_only };
 	s.share.dir = open(opts.dir, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -260,8 +260,10 @@ static int temp_open(int dir, const char *temp)
 		if (fd < 0)
 			return -1;
 		if (flock(fd, LOCK_EX | LOCK_NB)) {
+			const int error = errno == EWOULDBLOCK ? EBUSY : errno;
+
 			close(fd);
-			errno = EBUSY;
+			errno = error;
 			return -1;
 		}
 		/* It may have got its own name before it was locked here. */
@@ -280,13 +282,21 @@ static int file_name(const struct files_receiver *r, int fd, int dir, const char
 		     struct timespec mtime)
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
+	struct stat ours, theirs;
 	char temp[FILES_TEMP];
+	int copy;
 
 	files_temp_name(name, temp);
-	if (fchmod(fd, mode) || futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)) ||
-	    renameat(dir, temp, dir, name))
+	if (fchmod(fd, mode) || futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)))
 		return errno;
-	return 0;
+	/* Some file systems tell only here that bytes could not be written. The lock stays. */
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0 || close(copy) || fstat(fd, &ours) ||
+	    fstatat(dir, temp, &theirs, AT_SYMLINK_NOFOLLOW))
+		return errno;
+	if (ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev)
+		return EBUSY;
+	return renameat(dir, temp, dir, name) ? errno : 0;
 }
 
 static struct timespec time_of(const struct files_record *record)

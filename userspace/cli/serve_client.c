@@ -82,10 +82,19 @@ static const char *begin_pull(struct serve_client *c, unsigned int flags)
 	fd = files_open_at(c->share->dir, *c->path ? c->path : ".", O_PATH, RESOLVE_BENEATH);
 	if (fd < 0)
 		return path_error();
-	/* For the client's progress. */
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		c->bytes = files_allocated(&st);
+	if (fstat(fd, &st)) {
+		close(fd);
+		return "it can't be read";
+	}
 	close(fd);
+	/* To open a device can do something. */
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+		errno = EOPNOTSUPP;
+		return "it is no file or directory";
+	}
+	/* For the client's progress. */
+	if (S_ISREG(st.st_mode))
+		c->bytes = files_allocated(&st);
 	name = name ? name + 1 : c->path;
 	c->operand = (struct files_operand){
 		.dir = c->share->dir,

@@ -11,7 +11,9 @@
 #ifndef SHARE_H
 #define SHARE_H
 
+#include <signal.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "cli.h"
 #include "files.h"
@@ -125,6 +127,18 @@ static inline void share_export_name(char name[KRDMA_NAME_MAX], const char *shar
 
 	for (i = 0; i < SHARE_TOKEN; i++)
 		used += snprintf(name + used, KRDMA_NAME_MAX - (size_t)used, "%02x", token[i]);
+}
+
+/* What files need of a process: all descriptors it may have, and EFBIG in the place of a signal. */
+static inline void files_process(void)
+{
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
 }
 
 /* share_link.c: the client's side */

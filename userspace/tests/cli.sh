@@ -1366,6 +1366,8 @@ check "cp within this host" fails 2 'HOST[:PORT]/SHARE:PATH' cp tree/one ./a/b:c
 check "cp from share to share" fails 2 'HOST[:PORT]/SHARE:PATH' cp h/served:a h/served:b
 check "cp with a source behind a destination" fails 2 "'x' is no destination" cp a h/served: x h/served:
 check "cp of one operand" fails 2 'two operands' cp tree
+pipe() { mkfifo served/pipe && fails 1 'pipe: it is no file or directory' cp h/served:pipe . && rm served/pipe; }
+check "cp of a pipe from a share" pipe
 not_listed() { KRDMA_FAKE_SESSION=4 run 0 cp -q tree/model h/served:unlisted && cmp model3 served/unlisted; }
 check "cp in a session that serve may not see" not_listed
 others_say()
