@@ -1372,12 +1372,12 @@ not_listed() { KRDMA_FAKE_SESSION=4 run 0 cp -q tree/model h/served:unlisted && 
 check "cp in a session that serve may not see" not_listed
 others_say()
 {
-	local first export
+	local first place
 
 	rm -f served/d && KRDMA_FAKE_DELAY_MS=100 LD_PRELOAD=$fake "$krdma" cp -q tree/model h/served:d &
 	first=$!
-	until export=$(cd exports && compgen -G 'served:*') || ! kill -0 $first; do sleep 0.01; done
-	KRDMA_FAKE_SESSION=4 run 0 send h/"$export" 'longer than a message without bytes' &&
+	until place=$(cd exports && compgen -G 'served:*') || ! kill -0 $first; do sleep 0.01; done
+	KRDMA_FAKE_SESSION=4 run 0 send h/"$place" 'longer than a message without bytes' &&
 		wait $first && cmp model3 served/d
 }
 check "cp while another one sends messages to its export" others_say

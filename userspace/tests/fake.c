@@ -253,8 +253,8 @@ static int do_connect(struct krdma_ioc_connect *arg)
 		objects[arg->id].length = ECONNREFUSED;
 	} else {
 		arg->id = object_new(SESSION);
-		objects[arg->id].length = arg->flags & KRDMA_CONNECT_ASYNC ? (uint64_t)async_end() :
-									     0;
+		if (arg->flags & KRDMA_CONNECT_ASYNC)
+			objects[arg->id].length = (uint64_t)async_end();
 	}
 	objects[arg->id].rights = arg->flags;
 	if (arg->flags & KRDMA_CONNECT_ASYNC && arg->eventfd >= 0 && !getenv("KRDMA_FAKE_HANG") &&
