@@ -244,7 +244,7 @@ static int connect_auto(struct krdma *krdma, const struct krdma_sockaddr *dst,
 	struct krdma_path_addr paths[KRDMA_PATHS_MAX - 1] = { 0 };
 	const struct krdma_sockaddr *addr;
 	struct krdma_iter *iter = NULL;
-	uint32_t first, second;
+	uint32_t first = 0, second = 0;
 	int rc;
 
 	options.npaths = 0;

@@ -227,7 +227,7 @@ static int async_end(void)
 {
 	const char *n = getenv("KRDMA_FAKE_STALE");
 
-	return n && stale++ < atoi(n) ? ESTALE : 0;
+	return n && stale++ < (int)strtol(n, NULL, 10) ? ESTALE : 0;
 }
 
 static int do_connect(struct krdma_ioc_connect *arg)

@@ -393,8 +393,8 @@ static bool lies_of_same(struct files_receiver *r, uint32_t id, uint64_t offset,
 	int rc;
 
 	begin();
-	add((struct files_record){ .type = FILES_OPEN, .id = id, .size = 8 * FILES_BLOCK }, "basis",
-	    NULL);
+	add((struct files_record){ .type = FILES_OPEN, .id = id, .size = 8ULL * FILES_BLOCK },
+	    "basis", NULL);
 	if (unpack(r))
 		return false;
 	begin();
@@ -434,7 +434,7 @@ static void test_ranges(struct files_receiver *r)
 	add((struct files_record){ .type = FILES_ZERO, .id = 3, .size = 100 }, "", NULL);
 	check(unpack(r) == EPROTO, "or where nothing was compared");
 	shell("head -c 3000000 /dev/zero >evil/basis");
-	check(lies_of_same(r, 4, 3 * FILES_BLOCK, 1) && lies_of_same(r, 5, FILES_BLOCK - 1, 2) &&
+	check(lies_of_same(r, 4, 3ULL * FILES_BLOCK, 1) && lies_of_same(r, 5, FILES_BLOCK - 1, 2) &&
 		      lies_of_same(r, 6, 0, FILES_BLOCK + 1),
 	      "nothing is the same but within a block that was compared");
 	begin();
