@@ -170,7 +170,7 @@ check "a killed exporter is a revocation" wait_for "$LIMIT" told 1 0
 is "and the transfers' status says so" "$(result status)" -116
 # reopen: the errno's text if it fails.
 reopen() {
-	/bin/echo 1 2>&1 >/sys/module/krdma_kapi_test/parameters/reopen
+	{ /bin/echo 1 >/sys/module/krdma_kapi_test/parameters/reopen; } 2>&1
 }
 like "it can't be opened again while the export is away" "$(reopen)" 'No such file'
 export_on B scratch --size 16M
