@@ -155,7 +155,7 @@ bool krdma_monitor_peek(struct krdma_monitor *monitor, struct krdma_monitor_even
 void krdma_monitor_read(struct krdma_monitor *monitor, u64 at, u64 lost)
 {
 	spin_lock_bh(&krdma_monitors_lock);
-	/* Of those that are lost by now, one was read. */
+	/* One of the events that are lost by now was read. */
 	monitor->lost -= lost + (monitor->first != at);
 	if (monitor->first == at)
 		WRITE_ONCE(monitor->first, at + 1);

@@ -19,7 +19,7 @@ struct net;
 /* Events that wait for a reader: the latest. */
 #define KRDMA_EVENTS_MAX 256
 
-/* Who may see an event: the same who may see the object in a list. */
+/* A reader sees an event of an object that it would see in a list. */
 struct krdma_event_scope {
 	const struct net *net;
 	bool all; /* of the namespace; or an administrator, or */

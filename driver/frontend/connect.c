@@ -79,7 +79,7 @@ out:
 }
 
 /**
- * krdma_connecting_begin - from now on the eventfd is told
+ * krdma_connecting_begin - begin to wait for a session
  * @c: from krdma_connecting_new
  * @sess: session, which is held until krdma_connecting_end
  *
@@ -96,7 +96,7 @@ void krdma_connecting_begin(struct krdma_connecting *c, struct krdma_session *se
 }
 
 /**
- * krdma_connecting_end - the eventfd is not told any more
+ * krdma_connecting_end - signal the eventfd no more
  * @c: from krdma_connecting_new
  *
  * Context: process.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the target is told of its exports' use, as its processors see no READ and no WRITE. The
+ * Reports of what the target's exports are used for: its processors see no READ and no WRITE. The
  * session's tick sends a report of what has changed, if credits are to spare; the CLOSE of a
- * region has its last one.
+ * region has the last report of it.
  */
 #include <linux/slab.h>
 

@@ -317,7 +317,7 @@ static inline u32 krdma_split_short(u32 bytes, u64 at)
 	return rest < KRDMA_SHORT ? min(bytes, rest) : bytes;
 }
 
-/* usage.c: what the target is told */
+/* usage.c: reports to the target */
 bool krdma_usage_last(struct krdma_region *region, struct krdma_wire_used *used);
 void krdma_usage_tick(struct krdma_session *sess);
 

@@ -15,7 +15,7 @@
 
 struct krdma_channel;
 
-/* Powers of two that operations are told apart by: their bytes, and their nanoseconds. */
+/* Operations are counted by powers of two of their bytes, and of their nanoseconds. */
 #define KRDMA_LATENCY_SIZES    20
 #define KRDMA_LATENCY_SIZE_LOW 6
 #define KRDMA_LATENCY_OPCODES  KRDMA_OP_DIGEST

@@ -7,7 +7,7 @@
  * krdma_session_event - tell of a session
  * @sess: session
  * @type: enum krdma_event_type
- * @path: of it, that it is about; NULL: that of the first channel
+ * @path: a path of the session; NULL: the path of the first channel
  * @err: negative errno, or 0
  * @cause: a phrase, or NULL
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What operators are told of sessions; part of session.h. */
+/* What operators see of sessions; part of session.h. */
 #ifndef KRDMA_OBSERVE_H
 #define KRDMA_OBSERVE_H
 

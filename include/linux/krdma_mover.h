@@ -310,7 +310,7 @@ void krdma_close(struct krdma_region_handle *region);
 /**
  * krdma_reopen - have a region again that has ended, when its export is back
  * @region: region that has ended, to which no operation is submitted until this returns
- * @session: session with the host that has the export; that of the region, if it goes on
+ * @session: session with the host that has the export: the same as before, if it goes on
  * @timeout_ms: as of struct krdma_open_param
  *
  * The export has the name, and the region the rights, flags and @event that krdma_open() was

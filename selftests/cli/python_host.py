@@ -67,7 +67,7 @@ def in_asyncio(region: krdma.Region) -> None:
             session.close()
         # Nobody has that address.
         waiting = asyncio.ensure_future(region.mover.connect_async("10.77.0.98", private=True))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
         assert waiting.cancelled()

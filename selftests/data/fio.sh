@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The ioengine of fio, userspace/fio: jobs on an export of the other node, whose blocks have checksums
-# that fio verifies; the bytes as the target has them; and what fio is told when something fails.
+# that fio verifies; the bytes as the target has them; and the errors that fio gets.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 engine=${KRDMA_FIO_ENGINE:-$TOP/userspace/build/libkrdma-fio.so}

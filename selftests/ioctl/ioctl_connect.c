@@ -73,7 +73,7 @@ TEST_F(async, up)
 	ASSERT_NOT(begin(KST_B, KST_PORT, KRDMA_CONNECT_PRIVATE, &first), "CONNECT: %s",
 		   kst_last_error(fd, NULL));
 	/* rxe may lose what belongs to a connect; nobody knows how long the rest takes. */
-	EXPECT_IS(1, told(-1), "the eventfd is told, once");
+	EXPECT_IS(1, told(-1), "the eventfd is signalled once");
 	EXPECT_IS(0, connected(first), "the session is up: %s", kst_last_error(fd, NULL));
 	EXPECT_IS(0, ping(first), "and can be used");
 	EXPECT_FAILS(fd, kst_open_region(fd, first, "nosuch", 0, &region, NULL), -ENOENT, "nosuch",
@@ -83,9 +83,9 @@ TEST_F(async, up)
 	ASSERT_NOT(kst_connect(fd, 0, &first), "CONNECT: %s", kst_last_error(fd, NULL));
 	rc = begin(KST_B, KST_PORT, 0, &second);
 	EXPECT_THAT(!rc && told(0) == 1 && !connected(second),
-		    "one that is shared, and up already: the eventfd is told at once");
+		    "a shared session that is up: the eventfd is signalled at once");
 	EXPECT_THAT(!kst_destroy(fd, first) && !kst_destroy(fd, second), "both ids end");
-	EXPECT_IS(0, told(0), "and nothing is told of that");
+	EXPECT_IS(0, told(0), "and the eventfd is not signalled");
 }
 
 TEST_F(async, undecided)
@@ -116,7 +116,7 @@ TEST_F(async, undecided)
 
 	ASSERT_NOT(begin(KST_B, REFUSED, KRDMA_CONNECT_PRIVATE, &id), "CONNECT: %s",
 		   kst_last_error(fd, NULL));
-	EXPECT_IS(1, told(-1), "where nobody listens, the eventfd is told of the failure");
+	EXPECT_IS(1, told(-1), "without a listener the eventfd is signalled");
 	rc = connected(id);
 	EXPECT_THAT(rc < 0 && rc != -EAGAIN && kst_sentence(fd, rc, "can't connect"),
 		    "and the result is that of a connect: %d, %s", rc, kst_last_error(fd, NULL));
@@ -136,7 +136,7 @@ TEST_F(async, ends)
 			   kst_last_error(fd, NULL));
 	for (i = 0; i < 8; i++)
 		EXPECT_IS(0, kst_destroy(fd, id[i]), "an id ends while it connects");
-	EXPECT_IS(0, told(0), "nothing is told of those");
+	EXPECT_IS(0, told(0), "the eventfd is not signalled");
 	/* The fixture closes the file. */
 	for (i = 0; i < 8; i++)
 		ASSERT_NOT(begin(i & 1 ? NOBODY : KST_B, KST_PORT, KRDMA_CONNECT_PRIVATE, &id[i]),

@@ -98,7 +98,7 @@ struct matrix {
 /* The value of --sizes, --depths. Return: the exit status. */
 int matrix_sizes(struct matrix *matrix, const char *text);
 int matrix_depths(struct matrix *matrix, const char *text);
-/* The options are those of each benchmark, but for the operation, its size and its depth. */
+/* Each benchmark has these options, except the operation, its size and its depth. */
 int matrix_run(struct matrix *matrix, const struct bench_options *opts, const char *region);
 
 /* bench_draw.c */

@@ -237,7 +237,7 @@ struct files_sender;
 /* Of a directory that the receiver has, also files with the same length, time and mode. */
 #define FILES_ALL 2
 
-/* @report: is told of what can't be read; NULL: the receiver is told. */
+/* @report: called with what can't be read; NULL: the receiver gets the error. */
 struct files_sender *files_sender_new(const struct files_operand *operands, size_t count,
 				      unsigned int flags,
 				      void (*report)(void *arg, int error, const char *text),
@@ -255,12 +255,12 @@ enum files_next {
 enum files_next files_sender_pack(struct files_sender *sender, char *chunk, uint32_t *length,
 				  bool block);
 /*
- * The reply to a chunk, @length 0 if it is empty. @report is told of the receiver's errors.
+ * The reply to a chunk, @length 0 if it is empty. @report is called with the receiver's errors.
  * Return: 0, EPROTO or EILSEQ; or an error of the receiver that makes going on useless.
  */
 int files_sender_reply(struct files_sender *sender, const char *reply, uint32_t length,
 		       void (*report)(void *arg, int error, const char *text), void *arg);
-/* Pack no more. Never sleeps, and wakes nobody who waits for replies. */
+/* Pack no more. Does not sleep, and does not wake threads that wait for replies. */
 void files_sender_cancel(struct files_sender *sender);
 /* The same; wake those who wait, for good. */
 void files_sender_stop(struct files_sender *sender);
@@ -286,7 +286,7 @@ struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t re
 void files_receiver_free(struct files_receiver *receiver);
 /*
  * Unpack a chunk. Any thread. @reply: FILES_CHUNK bytes, which may be those of the chunk;
- * @reply_length: 0 if the reply is empty. @report is told of errors; NULL: the sender is told.
+ * @reply_length: 0 if the reply is empty. @report is called with errors; NULL: the sender gets them.
  * Return: 0; EPROTO if the chunk is malformed, EILSEQ if its bytes are not those that were sent.
  */
 int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uint32_t length,

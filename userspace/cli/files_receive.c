@@ -246,7 +246,7 @@ static int parent_of(struct unpack *u)
 }
 
 /*
- * Open a file under its temporary name, alone: who has another one of this name is told so. Return:
+ * Open a file under its temporary name, alone: another client that copies this name is an error. Return:
  * a descriptor, or -1.
  */
 static int temp_open(int dir, const char *temp)

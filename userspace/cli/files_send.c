@@ -132,7 +132,7 @@ static void pend(struct files_sender *s, int error, const char *text)
 	snprintf(s->pending_text, sizeof(s->pending_text), "%s", text);
 }
 
-/* What can't be sent is told, and left out. */
+/* What can't be sent is reported, and left out. */
 static __attribute__((format(printf, 3, 4))) void complain(struct files_sender *s, int error,
 							   const char *fmt, ...)
 {

@@ -1309,10 +1309,10 @@ check "bench -n -D" fails 2 'exclude each other' bench read h/small -n 1 -D 1
 serving()
 {
 	# That of the one before.
-	rm -f serve.out
+	rm -f serve.out && mkfifo serve.out
 	LD_PRELOAD=$fake "$krdma" serve served "$@" > serve.out 2> serve.err &
 	server=$!
-	until [ -s serve.out ] || ! kill -0 $server; do sleep 0.01; done
+	read -r published < serve.out
 }
 serve_ends()
 {
@@ -1322,7 +1322,7 @@ tree()
 {
 	mkdir -p served tree/void && echo one > tree/one && ln -s one tree/link && : > tree/empty &&
 		head -c 3000000 /dev/urandom > model3 && cp model3 tree/model && truncate -s 1G tree/sparse && chmod 640 tree/one &&
-		serving && [ "$(cat serve.out)" = 'serving served as served' ]
+		serving && [ "$published" = 'serving served as served' ]
 }
 check "serve" tree
 to_share()

@@ -178,7 +178,7 @@ static void test_resume(void)
 	check(!sends(0) && complaints, "not in the place of a directory");
 }
 
-/* What can't be read is told, wherever the chunk ends, and has no name at the receiver. */
+/* What can't be read is reported, wherever the chunk ends, and has no name at the receiver. */
 static void test_read_errors(void)
 {
 	/* The third one fits into the first chunk, but no error about it. */
@@ -457,7 +457,7 @@ static void test_ranges(struct files_receiver *r)
 	add(open_record, "range", NULL);
 	check(!unpack(r) && !complaints, "and be opened again");
 	files_receiver_end(r, complain, NULL);
-	check(complaints == 1, "a file that was not finished is told in the end");
+	check(complaints == 1, "a file that was not finished is reported in the end");
 	begin();
 	add((struct files_record){ .type = FILES_DATA, .id = 77 }, "", "xxxx");
 	check(!unpack(r), "bytes of a file that is not open are dropped");

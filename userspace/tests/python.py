@@ -540,7 +540,7 @@ def test_closing_waits_for_operations() -> None:
         async def connects() -> None:
             connect = asyncio.ensure_future(mover.connect_async("h"))
             while not mover._connecting:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
             mover.close()
             with raises(ValueError, text="closed"):
                 await connect

@@ -94,7 +94,7 @@ struct raw_pair {
 	u32 goal;  /* complete raw.done at so many */
 };
 
-/* Written before and after a run alone, but for @err and @done. */
+/* Written before and after a run only, except @err and @done. */
 struct raw_state {
 	enum raw_side side;
 	struct rdma_cm_id *listener;
