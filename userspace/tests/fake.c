@@ -357,9 +357,21 @@ static int share_memory(struct object *export, int fd, mode_t mode)
 	return symlink(text, export->path) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-static int do_export(struct krdma_ioc_export *arg)
+/* Before peers see the export, whose messages it takes. Return: 0, or -1 if the name is taken. */
+static int open_socket(struct object *export)
 {
 	struct sockaddr_un addr;
+
+	export->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socket_path(&addr, export->path);
+	if (!bind(export->fd, (struct sockaddr *)&addr, sizeof(addr)))
+		return 0;
+	close(export->fd);
+	return -1;
+}
+
+static int do_export(struct krdma_ioc_export *arg)
+{
 	mode_t mode;
 	struct object *export;
 	int seals = 0, fd;
@@ -379,8 +391,11 @@ static int do_export(struct krdma_ioc_export *arg)
 	mode = ((arg->rights & KRDMA_RIGHT_READ) ? 0400 : 0) |
 	       ((arg->rights & KRDMA_RIGHT_WRITE) ? 0200 : 0) |
 	       ((arg->rights & KRDMA_RIGHT_MESSAGE) ? 0100 : 0);
-	if (seals & F_SEAL_SHRINK && arg->rights & KRDMA_RIGHT_READ &&
-	    arg->rights & KRDMA_RIGHT_MESSAGE)
+	if (!access(export->path, F_OK) ||
+	    (arg->rights & KRDMA_RIGHT_MESSAGE && open_socket(export)))
+		fd = -1;
+	else if (seals & F_SEAL_SHRINK && arg->rights & KRDMA_RIGHT_READ &&
+		 arg->rights & KRDMA_RIGHT_MESSAGE)
 		fd = share_memory(export, arg->fd, mode);
 	else
 		fd = openat(AT_FDCWD, export->path, O_RDWR | O_CREAT | O_EXCL, mode);
@@ -396,12 +411,6 @@ static int do_export(struct krdma_ioc_export *arg)
 		abort();
 	close(fd);
 	export->rights = arg->rights;
-	if (arg->rights & KRDMA_RIGHT_MESSAGE) {
-		export->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		socket_path(&addr, export->path);
-		if (bind(export->fd, (struct sockaddr *)&addr, sizeof(addr)))
-			abort();
-	}
 	say("export %s length %llu rights %u flags %u seals %d max_segments %u\n", arg->name,
 	    (unsigned long long)arg->length, arg->rights, arg->flags, seals, arg->max_segments);
 	return 0;
