@@ -76,18 +76,18 @@ check "umount" umount "$dir/mnt"
 check "fsck finds nothing" fsck.ext4 -fn "$device"
 check "detach" krdma blk detach "$device"
 check_fails "the device is gone" test -b "$device"
+queues=$(($(nproc) > 1 ? 2 : 1))
 is "attach again" "$(krdma blk attach --block-size 4096 --queues 2 --depth 16 --timeout 45 \
 	--resume always --keepalive 7 nodeB/scratch)" /dev/krdmab0
 like "its options are shown" "$(krdma show --config)" "\[disk 10.77.0.2:7471/scratch\]
 block-size = 4096
-queues = 2
+queues = $queues
 depth = 16
 timeout = 45
 resume = always
 keepalive = 7"
 is "with other blocks" "$(blockdev --getss "$device")" 4096
-is "and queues" "$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" \
-	$(($(nproc) > 1 ? 2 : 1))
+is "and queues" "$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" "$queues"
 check "mount" mount -o ro "$device" "$dir/mnt"
 check "the file is there" cmp "$dir/data" "$dir/mnt/one"
 is "and the others" "$(cat "$dir"/mnt/many/* | sort -n | md5sum)" "$(seq 0 99 | md5sum)"
