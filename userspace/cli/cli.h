@@ -39,6 +39,7 @@ enum {
 /**
  * struct command - one command
  * @name: its name
+ * @alias: another name, or NULL
  * @usage: operands and options, one or more lines
  * @summary: what it does, one line
  * @help: the options, for 'krdma help NAME'
@@ -46,6 +47,7 @@ enum {
  */
 struct command {
 	const char *name;
+	const char *alias;
 	const char *usage;
 	const char *summary;
 	const char *help;

@@ -82,6 +82,8 @@ static int ls_run(int argc, char **argv)
 
 const struct command cmd_ls = {
 	.name = "ls",
+	/* Else 'list HOST' would be short for 'listen', which opens this host to peers. */
+	.alias = "list",
 	.usage = "krdma ls [OPTIONS] HOST[:PORT]",
 	.summary = "show what a peer publishes",
 	.help = "  --timeout SECONDS give up connecting after this time (default 10)\n",

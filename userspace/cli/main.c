@@ -15,6 +15,11 @@ const struct command *const commands[] = {
 	&cmd_show,   &cmd_help,    &cmd_version,    NULL,
 };
 
+static bool begins(const char *word, const char *name)
+{
+	return word && !strncmp(word, name, strlen(name));
+}
+
 /* The command of that name, or the only one that begins so. */
 const struct command *command_find(const char *name)
 {
@@ -24,9 +29,10 @@ const struct command *command_find(const char *name)
 	int i, hits = 0;
 
 	for (i = 0; commands[i]; i++) {
-		if (strncmp(commands[i]->name, name, strlen(name)) != 0)
+		if (!begins(commands[i]->name, name) && !begins(commands[i]->alias, name))
 			continue;
-		if (!strcmp(commands[i]->name, name))
+		if (!strcmp(commands[i]->name, name) ||
+		    (commands[i]->alias && !strcmp(commands[i]->alias, name)))
 			return commands[i];
 		found = commands[i];
 		hits++;

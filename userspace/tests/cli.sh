@@ -1408,6 +1408,8 @@ check "no command" fails 2 'no command given'
 check "no such command" fails 2 "'frob' is not a command" frob
 check "an empty command" fails 2 "'' is not a command" ''
 check "an ambiguous abbreviation" fails 2 "'l' is ambiguous: listen, ls" l
+check "'list' is no short 'listen'" fails 2 "'lis' is ambiguous: listen, ls" lis
+check "but 'ls'" fails 2 "ls: one host is needed" list
 check "an abbreviation" run 0 dev
 check "global options" eval 'run 0 -j dev && json "d[\"devices\"]"'
 check "help" eval 'run 0 help && grep -q "^  bench " out'
