@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* libkrdma's asynchronous half and its messages, over tests/fake.c: no kernel module. */
+/* libkrdma's asynchronous half and its messages, over tests/fake: no kernel module. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The krdma command over tests/fake.c: no kernel module, no network. Prints TAP.
+# The krdma command over tests/fake: no kernel module, no network. Prints TAP.
 
 cd "$(dirname "$0")/.." || exit 1
 krdma=$PWD/krdma

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module krdma of Python over tests/fake.c: no kernel module. Each function test_* is a test; prints TAP."""
+"""The module krdma of Python over tests/fake: no kernel module. Each function test_* is a test; prints TAP."""
 import array
 import asyncio
 import contextlib

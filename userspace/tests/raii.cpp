@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* <krdma/krdma.hpp> over tests/fake.c: no kernel module. */
+/* <krdma/krdma.hpp> over tests/fake: no kernel module. */
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
