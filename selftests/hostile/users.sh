@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Two users of one host, with the device node's group and no capabilities. Neither user can see,
 # use, exhaust or delay the objects of the other. A file that is passed on, inherited or used with
-# another user id belongs to the user that Documentation/uapi.rst names. users.c is the test.
+# another user id belongs to the user that Documentation/uapi.rst names. users*.c is the test.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_nodes 2
