@@ -11,6 +11,7 @@
  * peer_crowd.c		an initiator with many connections
  * peer_withhold.c	an initiator that takes no replies
  * peer_target.c		a target
+ * peer_cases.c		what a target does that it may not
  */
 #ifndef PEER_H
 #define PEER_H
