@@ -6,6 +6,8 @@
  * peer.c		connections, messages, results
  * peer_initiator.c	an initiator
  * peer_attack.c	an initiator that violates the protocol
+ * peer_request.c	an initiator whose requests fail, or come when they may not
+ * peer_access.c	an initiator that reads and writes what it may not
  * peer_join.c		an initiator with several channels, and one that resumes
  * peer_message.c		an initiator that sends messages
  * peer_crowd.c		an initiator with many connections
@@ -250,6 +252,8 @@ const char *within(s64 since, int least, int most);
 const char *kill_exporter(const char *name);
 const char *verify_data(struct conn *c, const void *arg);
 void misbehave(void);
+void try_requests(void);
+void try_accesses(void);
 void messages(void);
 
 /* What each connection of a crowd does. */
