@@ -3,7 +3,9 @@
  * A peer in userspace, written from Documentation/wire.rst alone: it shares no code with the
  * module, and takes no number from driver/wire/wire.h.
  *
- * peer.c		connections, messages, results
+ * peer.c		the program, results
+ * peer_wire.c		messages as bytes
+ * peer_conn.c		connections, and what is said on them
  * peer_initiator.c	an initiator
  * peer_attack.c	an initiator that violates the protocol
  * peer_request.c	an initiator whose requests fail, or come when they may not
@@ -187,6 +189,7 @@ typedef const char *(*attempt_fn)(struct conn *c, const void *arg);
 __attribute__((format(printf, 1, 2))) const char *bad(const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void result(const char *why, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void skip(const char *reason, const char *fmt, ...);
+void not_sane(const char *why);
 int results_end(void);
 s64 now_ms(void);
 
@@ -201,6 +204,7 @@ void recall_grant(struct conn *c, struct msg *m);
 bool whole_grant(const struct msg *m);
 void open_request(struct conn *c, struct msg *m, const char *name, u32 rights);
 void apply(struct msg *m, const struct patch *patch);
+const char *sane(const struct msg *m);
 
 /* ---- connections ---- */
 #define REJECTED "rejected by the transport"
