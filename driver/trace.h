@@ -31,7 +31,8 @@ struct krdma_transfer;
 #define krdma_show_opcode(o) \
 	__print_symbolic(o, { KRDMA_OP_READ, "READ" }, { KRDMA_OP_WRITE, "WRITE" }, \
 			 { KRDMA_OP_FETCH_ADD, "FETCH_ADD" }, { KRDMA_OP_CMP_SWAP, "CMP_SWAP" }, \
-			 { KRDMA_OP_DIGEST, "DIGEST" }, { KRDMA_OP_SEND, "SEND" })
+			 { KRDMA_OP_DIGEST, "DIGEST" }, { KRDMA_OP_SEND, "SEND" }, \
+			 { KRDMA_OP_FLUSH, "FLUSH" })
 
 TRACE_EVENT(krdma_session_state,
 	TP_PROTO(u64 session, int old, int state, int err),

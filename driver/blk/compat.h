@@ -32,11 +32,16 @@ static inline struct gendisk *krdma_blk_opened_disk(struct block_device *bdev)
 }
 #endif
 
-/* What a disk can take; of struct queue_limits, which 6.1 has, but does not take. */
+/*
+ * What a disk can take; of struct queue_limits, which 6.1 has, but does not take. With @cache it
+ * has a write cache, and the block layer flushes behind a write that is to be durable.
+ */
 static inline struct gendisk *krdma_blk_alloc(struct blk_mq_tag_set *tags,
-					      struct queue_limits *limits, void *data)
+					      struct queue_limits *limits, bool cache, void *data)
 {
 #ifdef HAVE_BLK_MQ_ALLOC_DISK_LIMITS
+	if (cache)
+		limits->features |= BLK_FEAT_WRITE_CACHE;
 	return blk_mq_alloc_disk(tags, limits, data);
 #else
 	struct gendisk *disk = blk_mq_alloc_disk(tags, data);
@@ -52,6 +57,7 @@ static inline struct gendisk *krdma_blk_alloc(struct blk_mq_tag_set *tags,
 	blk_queue_chunk_sectors(q, limits->chunk_sectors);
 	blk_queue_dma_alignment(q, limits->dma_alignment);
 	blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	blk_queue_write_cache(q, cache, false);
 	return disk;
 #endif
 }

@@ -4,7 +4,8 @@
  * that host has a part in it.
  *
  * A request is done when its bytes are in the memory, which has no cache to flush; and memory is
- * volatile, as the peer's is. While its session resumes, requests wait in krdma_mover, with their
+ * volatile, as the peer's is. Durable memory has a cache: the caches of the peer's processors
+ * (flush.c). While its session resumes, requests wait in krdma_mover, with their
  * deadlines. When the session has ended, or the export, all requests fail, as of a disk that was
  * pulled out: the memory of an export that comes back under the same name may be another one.
  */
@@ -55,6 +56,7 @@ struct krdma_disk {
 	struct krdma_session_handle *session;
 	struct krdma_region_handle *region;
 	struct krdma_limits limits;
+	struct krdma_flusher *flusher; /* NULL: the memory is volatile, or not written */
 	ktime_t timeout;
 	struct sockaddr_storage dst;
 	struct krdma_blk_attach param;
@@ -110,9 +112,12 @@ static void krdma_disk_keep_pages(struct request *rq)
 static void krdma_disk_done(struct krdma_io *io)
 {
 	struct request *rq = blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io));
+	struct krdma_disk *kd = rq->q->queuedata;
 
 	if (unlikely(io->pages_lost))
 		krdma_disk_keep_pages(rq);
+	if (kd->flusher && io->op == KRDMA_OP_WRITE)
+		krdma_flusher_written(kd->flusher, io->offset, io->length);
 	blk_mq_complete_request(rq);
 }
 
@@ -157,6 +162,19 @@ static void krdma_disk_commit_rqs(struct blk_mq_hw_ctx *hctx)
 	krdma_disk_submit(hctx->driver_data);
 }
 
+static bool krdma_disk_can(const struct krdma_disk *kd, const struct request *rq)
+{
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+		return true;
+	case REQ_OP_FLUSH:
+		return kd->flusher;
+	default:
+		return false;
+	}
+}
+
 static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 					const struct blk_mq_queue_data *bd)
 {
@@ -166,10 +184,18 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
 	struct krdma_io *io = &dio->io;
 
-	if (READ_ONCE(kd->dead) || (req_op(rq) != REQ_OP_READ && req_op(rq) != REQ_OP_WRITE)) {
+	if (READ_ONCE(kd->dead) || !krdma_disk_can(kd, rq)) {
 		/* Nobody else submits what is before it in a batch. */
 		krdma_disk_submit(q);
 		return READ_ONCE(kd->dead) ? BLK_STS_OFFLINE : BLK_STS_NOTSUPP;
+	}
+	io->done = krdma_disk_done;
+	if (req_op(rq) == REQ_OP_FLUSH) {
+		io->op = KRDMA_OP_FLUSH;
+		blk_mq_start_request(rq);
+		krdma_disk_submit(q);
+		krdma_flusher_flush(kd->flusher, io);
+		return BLK_STS_OK;
 	}
 	krdma_disk_pages(rq, dio);
 	io->region = kd->region;
@@ -178,7 +204,6 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
 	io->length = blk_rq_bytes(rq);
 	io->timeout = kd->timeout;
-	io->done = krdma_disk_done;
 	blk_mq_start_request(rq);
 	spin_lock_bh(&q->lock);
 	list_add_tail(&io->node, &q->batch);
@@ -417,9 +442,15 @@ static int krdma_disk_add(struct krdma_disk *kd)
 		/* Registrations have no other alignment. */
 		.dma_alignment = 3,
 	};
+	u64 bytes = round_down(kd->limits.length, param->block_size);
 	struct gendisk *disk;
 	int rc;
 
+	if ((kd->limits.rights & KRDMA_RIGHT_DURABLE) && !(param->flags & KRDMA_BLK_READ_ONLY)) {
+		kd->flusher = krdma_flusher_new(kd->region, bytes, kd->timeout);
+		if (!kd->flusher)
+			return -ENOMEM;
+	}
 	kd->tags.ops = &krdma_disk_mq_ops;
 	kd->tags.nr_hw_queues = param->queues;
 	kd->tags.queue_depth = param->depth;
@@ -433,7 +464,7 @@ static int krdma_disk_add(struct krdma_disk *kd)
 	/* Not more than there are processors. */
 	kd->param.queues = kd->tags.nr_hw_queues;
 	kd->param.depth = kd->tags.queue_depth;
-	disk = krdma_blk_alloc(&kd->tags, &limits, kd);
+	disk = krdma_blk_alloc(&kd->tags, &limits, kd->flusher, kd);
 	if (IS_ERR(disk)) {
 		blk_mq_free_tag_set(&kd->tags);
 		return PTR_ERR(disk);
@@ -442,7 +473,7 @@ static int krdma_disk_add(struct krdma_disk *kd)
 	disk->fops = &krdma_disk_fops;
 	disk->private_data = kd;
 	snprintf(disk->disk_name, sizeof(disk->disk_name), "krdmab%u", kd->index);
-	set_capacity(disk, round_down(kd->limits.length, param->block_size) >> SECTOR_SHIFT);
+	set_capacity(disk, bytes >> SECTOR_SHIFT);
 	set_disk_ro(disk, param->flags & KRDMA_BLK_READ_ONLY);
 	/* From here on somebody can end its requests: it reads a partition table. */
 	krdma_disk_insert(kd);
@@ -463,6 +494,7 @@ static void krdma_disk_free(struct krdma_disk *kd)
 		put_disk(kd->disk);
 		blk_mq_free_tag_set(&kd->tags);
 	}
+	krdma_flusher_free(kd->flusher);
 	ida_free(&krdma_disk_ids, kd->index);
 	kfree(kd);
 }
@@ -474,7 +506,9 @@ static void krdma_disk_kill(struct krdma_disk *kd)
 
 	lockdep_assert_held(&krdma_disks_lock);
 	WRITE_ONCE(kd->dead, true);
-	/* ORDER: a request that was let pass before ->dead is submitted, then cancelled. */
+	if (kd->flusher)
+		krdma_flusher_kill(kd->flusher);
+	/* ORDER: what was let pass before it was dead is submitted, then cancelled. */
 	blk_mq_quiesce_queue(kd->disk->queue);
 	for (i = 0; i < kd->tags.nr_hw_queues; i++)
 		krdma_disk_submit(&kd->queues[i]);

@@ -200,7 +200,8 @@ static int krdma_ioc_query(struct krdma_call *call)
 		.features = KRDMA_FEATURE_RDMA | KRDMA_FEATURE_ASYNC | KRDMA_FEATURE_VECTORS |
 			    KRDMA_FEATURE_AFTER | KRDMA_FEATURE_ATOMIC | KRDMA_FEATURE_DIGEST |
 			    KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | KRDMA_FEATURE_PLACED |
-			    KRDMA_FEATURE_CONNECT | KRDMA_FEATURE_MONITOR | krdma_uring_features(),
+			    KRDMA_FEATURE_CONNECT | KRDMA_FEATURE_MONITOR | KRDMA_FEATURE_FLUSH |
+			    krdma_uring_features(),
 		.incarnation = krdma_incarnation,
 		.pinned_bytes = (u64)atomic64_read(&payer->pinned) << PAGE_SHIFT,
 		.pinned_limit = payer->limit << PAGE_SHIFT,
@@ -626,7 +627,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(PING, ping, rtt_ns, 0),
 	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),
-	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD),
+	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD | KRDMA_EXPORT_DURABLE),
 	KRDMA_IOC(OPEN, open, name, KRDMA_OPEN_FLAGS),
 	KRDMA_IOC(CANCEL, cancel, reserved, KRDMA_CANCEL_ALL),
 	KRDMA_IOC(MESSAGE_QUEUE, message_queue, fd, KRDMA_MESSAGE_QUEUE_NONBLOCK),

@@ -461,6 +461,30 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 	       (io->length == KRDMA_NUMBER_BYTES && IS_ALIGNED(io->offset, KRDMA_NUMBER_BYTES));
 }
 
+/* Of a flush, which has ranges, and no pages. */
+static int krdma_io_check_flush(const struct krdma_io *io, struct krdma_transfer *x)
+{
+	const struct krdma_region *region = x->region;
+	u64 sum = 0;
+	u32 i;
+
+	if (io->flags || io->timeout < 0)
+		return -EINVAL;
+	if (io->ranges) {
+		x->range = io->ranges;
+		x->nrange = io->nr_ranges;
+	}
+	for (i = 0; i < x->nrange; i++) {
+		if (!x->range[i].length || check_add_overflow(sum, x->range[i].length, &sum))
+			return -EINVAL;
+		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
+			return -ERANGE;
+	}
+	if (!sum || sum != io->length)
+		return -EINVAL;
+	return region->rights & KRDMA_RIGHT_DURABLE ? 0 : -EOPNOTSUPP;
+}
+
 /* More than a READ or WRITE is. Return: the rights that it needs beside its own, or an errno. */
 static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer *x)
 {
@@ -489,8 +513,10 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
 		return -EOPNOTSUPP;
 	x->opcode = io->op;
 	x->local.fills = krdma_opcode_fills(io->op);
-	x->local.n = krdma_io_bvecs(io);
 	krdma_transfer_flags(x, 0);
+	if (unlikely(io->op == KRDMA_OP_FLUSH))
+		return krdma_io_check_flush(io, x);
+	x->local.n = krdma_io_bvecs(io);
 	if (io->timeout < 0)
 		return -EINVAL;
 	if (unlikely(io->op == KRDMA_OP_SEND)) {

@@ -51,9 +51,20 @@ static int krdma_op_send(const struct krdma_op *op, struct krdma_error *error)
 	return 0;
 }
 
+/* What a flush has not. */
+static int krdma_op_flush(const struct krdma_op *op, bool fixed, struct krdma_error *error)
+{
+	if (op->addr || fixed ||
+	    (op->flags & (KRDMA_OPF_BUFFER | KRDMA_OPF_VECTOR | KRDMA_OPF_VERIFY)))
+		return krdma_explain(error, -EINVAL, "a flush has no local memory");
+	return 0;
+}
+
 /* Bytes of local memory. */
 static u64 krdma_op_local(const struct krdma_op *op)
 {
+	if (op->opcode == KRDMA_OP_FLUSH)
+		return 0;
 	return krdma_opcode_number(op->opcode) ? KRDMA_NUMBER_BYTES : op->length;
 }
 
@@ -97,6 +108,8 @@ static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_e
 		return krdma_explain(error, -EINVAL, "a WRITE is placed or unplaced, not both");
 	if (send)
 		return krdma_op_send(op, error);
+	if (op->opcode == KRDMA_OP_FLUSH)
+		return krdma_op_flush(op, fixed, error);
 	return krdma_opcode_number(op->opcode) ? krdma_op_number(op, error) : 0;
 }
 
@@ -314,7 +327,7 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 	struct krdma_device *dev;
 	int rc;
 
-	if (x->local.bvec || !x->length)
+	if (x->local.bvec || !x->length || x->opcode == KRDMA_OP_FLUSH)
 		return 0;
 	if (!r->mem) {
 		rc = x->timeout > ns_to_ktime(KRDMA_PIN_SHORT_NS) ? krdma_req_pin_long(r, error) :

@@ -4,6 +4,9 @@
  * arrived. They are on region->digests, and one request of a region is under way at a time, piece
  * after piece, each with the value that the one before came to. What an operation moved is
  * compared: if it differs it is moved again, once.
+ *
+ * KRDMA_OP_FLUSH takes the same way. It goes on the queue pair of the WRITEs that it is about, and
+ * so comes behind all that have ended. To do it again does no harm.
  */
 #include <linux/page-flags.h>
 #include <linux/slab.h>
@@ -43,8 +46,8 @@ static void krdma_digest_want(struct krdma_region *region)
 }
 
 /**
- * krdma_digest_queue - have the peer's digest of what an operation is about
- * @x: KRDMA_OP_DIGEST, or one whose bytes have arrived and are to be verified; on a
+ * krdma_digest_queue - have the peer's digest of what an operation is about, or a flush
+ * @x: KRDMA_OP_DIGEST, KRDMA_OP_FLUSH, or one whose bytes have arrived and are to be verified; on a
  *	list by ->node, or on none
  * @now: the time, or 0
  *
@@ -56,13 +59,13 @@ void krdma_digest_queue(struct krdma_transfer *x, ktime_t now)
 	x->far = (struct krdma_cursor){};
 	x->digested = 0;
 	x->value = KRDMA_DIGEST_SEED;
-	x->counted = x->opcode == KRDMA_OP_DIGEST;
+	x->counted = krdma_opcode_asks(x->opcode);
 	list_move_tail(&x->node, &x->region->digests);
 	krdma_transfer_wait(x, KRDMA_WAIT_DIGEST, now);
 	krdma_digest_want(x->region);
 }
 
-/* All of the peer's is known. */
+/* All of the peer's is known, or all is flushed. */
 static void krdma_digest_end(struct krdma_transfer *x)
 {
 	u64 digest;
@@ -71,6 +74,8 @@ static void krdma_digest_end(struct krdma_transfer *x)
 	if (x->opcode == KRDMA_OP_DIGEST) {
 		digest = (u32)~x->value;
 		krdma_local_store(&x->local, &digest, sizeof(digest));
+		x->moved = x->length;
+	} else if (x->opcode == KRDMA_OP_FLUSH) {
 		x->moved = x->length;
 	} else if (x->value == x->local_value) {
 		x->verify = KRDMA_VERIFY_NONE;
@@ -88,7 +93,7 @@ static void krdma_digest_end(struct krdma_transfer *x)
 	krdma_transfer_advance(x, 0);
 }
 
-/* Reply to DIGEST. */
+/* Reply to DIGEST or FLUSH. */
 static void krdma_digest_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
 {
 	struct krdma_region *region = rpc->arg;
@@ -102,7 +107,8 @@ static void krdma_digest_replied(struct krdma_rpc *rpc, const union krdma_wire_m
 	if (x && err) {
 		krdma_transfer_replied(x, err);
 	} else if (x) {
-		x->value = le32_to_cpu(msg->digest_reply.value);
+		if (x->opcode != KRDMA_OP_FLUSH)
+			x->value = le32_to_cpu(msg->digest_reply.value);
 		krdma_split_step(&x->far, x->range, x->nrange, region->digest_bytes);
 		x->digested += region->digest_bytes;
 		if (x->digested == x->length)
@@ -136,6 +142,32 @@ static void krdma_digest_count(struct krdma_region *region, struct krdma_transfe
 		krdma_transfer_advance(x, 0);
 }
 
+/* As many ranges as a request has. */
+static void krdma_flush_request(struct krdma_region *region, const struct krdma_transfer *x)
+{
+	u32 left = min_t(u64, x->length - x->digested, KRDMA_WIRE_FLUSH_BYTES), len;
+	struct krdma_cursor at = x->far;
+	struct krdma_wire_flush *msg;
+	struct krdma_wire_range *to;
+
+	msg = krdma_credit_build(&region->digest_credit, KRDMA_WIRE_FLUSH, sizeof(*msg), 0);
+	if (!msg)
+		return;
+	msg->grant = cpu_to_le32(region->grant);
+	msg->generation = cpu_to_le32(region->generation);
+	region->digest_bytes = 0;
+	for (to = msg->range; left && to < msg->range + KRDMA_WIRE_FLUSH_MAX; to++, left -= len) {
+		const struct krdma_vec *range = &x->range[at.i];
+
+		len = min_t(u64, range->length - at.in, left);
+		to->offset = cpu_to_le64(range->addr + at.in);
+		to->length = cpu_to_le64(len);
+		krdma_split_step(&at, x->range, x->nrange, len);
+		region->digest_bytes += len;
+	}
+	krdma_wire_end((union krdma_wire_msg *)msg, to);
+}
+
 static void krdma_digest_request(struct krdma_region *region, const struct krdma_transfer *x)
 {
 	const struct krdma_vec *range = &x->range[x->far.i];
@@ -153,7 +185,7 @@ static void krdma_digest_request(struct krdma_region *region, const struct krdma
 }
 
 /**
- * krdma_digest_work - request the next digest
+ * krdma_digest_work - request the next digest or flush
  * @work: of a region; holds a reference on it
  *
  * Context: work.
@@ -179,7 +211,9 @@ void krdma_digest_work(struct work_struct *work)
 		goto out;
 	}
 	region->digest_for = x;
-	if (x && !rc)
+	if (x && !rc && x->opcode == KRDMA_OP_FLUSH)
+		krdma_flush_request(region, x);
+	else if (x && !rc)
 		krdma_digest_request(region, x);
 	krdma_channel_unlock(ch);
 	if (x && !rc)

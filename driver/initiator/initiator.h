@@ -3,10 +3,10 @@
  * initiator/: whoever moves bytes to and from the memory of a peer.
  *
  * A region is an export of the peer, opened here. A transfer is one operation on a region, until
- * its one terminal status: READ, WRITE, an atomic, a digest or a message. Nothing here knows
- * whether it comes from an ioctl, from io_uring or from another module. region.c has regions and
- * their keys, transfer.c decides what a transfer does next, wr.c and sink.c make work requests of
- * it, message.c and digest.c do what is not READ or WRITE. Below are session/, rdma/, mem/ and
+ * its one terminal status: READ, WRITE, an atomic, a digest, a flush or a message. Nothing here
+ * knows whether it comes from an ioctl, from io_uring or from another module. region.c has regions
+ * and their keys, transfer.c decides what a transfer does next, wr.c and sink.c make work requests
+ * of it, message.c and digest.c do what is not READ or WRITE. Below are session/, rdma/, mem/ and
  * wire/; it does not see target/. frontend/ calls this floor.
  */
 #ifndef KRDMA_INITIATOR_H
@@ -17,12 +17,11 @@
 #include <linux/sizes.h>
 #include <linux/string.h>
 
+#include "initiator/opcode.h"
 #include "session/session.h"
 
 /* One work request never carries more. */
 #define KRDMA_WR_MAX SZ_1M
-/* The local memory of an operation that tells a number. */
-#define KRDMA_NUMBER_BYTES 8
 
 /* Is what was moved to be compared with the peer's digest? */
 enum krdma_verify {
@@ -193,70 +192,6 @@ static inline u64 krdma_transfer_at(const struct krdma_transfer *x)
 }
 
 /**
- * krdma_opcode_atomic - is it an atomic operation?
- * @opcode: enum krdma_opcode
- *
- * Return: true if it is.
- */
-static inline bool krdma_opcode_atomic(u8 opcode)
-{
-	return opcode == KRDMA_OP_FETCH_ADD || opcode == KRDMA_OP_CMP_SWAP;
-}
-
-/**
- * krdma_opcode_number - does an operation put a number into local memory?
- * @opcode: enum krdma_opcode
- *
- * Return: true if it does: KRDMA_NUMBER_BYTES, at a multiple of that.
- */
-static inline bool krdma_opcode_number(u8 opcode)
-{
-	return opcode >= KRDMA_OP_FETCH_ADD;
-}
-
-/**
- * krdma_opcode_fills - does an operation put bytes into local memory?
- * @opcode: enum krdma_opcode
- *
- * Return: true if it does.
- */
-static inline bool krdma_opcode_fills(u8 opcode)
-{
-	return opcode != KRDMA_OP_WRITE && opcode != KRDMA_OP_SEND;
-}
-
-/**
- * krdma_opcode_right - the right that an operation needs
- * @opcode: any byte
- *
- * Return: KRDMA_RIGHT_*, 0 if there is no such operation.
- */
-static inline u32 krdma_opcode_right(u8 opcode)
-{
-	/* Eight bits for each: no branches, and no table to look outside of. */
-	const u64 rights = (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_READ |
-			   (u64)KRDMA_RIGHT_WRITE << 8 * KRDMA_OP_WRITE |
-			   (u64)KRDMA_RIGHT_MESSAGE << 8 * KRDMA_OP_SEND |
-			   (u64)KRDMA_RIGHT_ATOMIC << 8 * KRDMA_OP_FETCH_ADD |
-			   (u64)KRDMA_RIGHT_ATOMIC << 8 * KRDMA_OP_CMP_SWAP |
-			   (u64)KRDMA_RIGHT_READ << 8 * KRDMA_OP_DIGEST;
-
-	return opcode < 8 ? rights >> 8 * opcode & 0xff : 0;
-}
-
-/**
- * krdma_flags_right - the rights that flags of an operation need beside its own
- * @flags: KRDMA_OPF_*
- *
- * Return: KRDMA_RIGHT_*
- */
-static inline u32 krdma_flags_right(u32 flags)
-{
-	return (flags & (KRDMA_OPF_VERIFY | KRDMA_OPF_PLACED) ? KRDMA_RIGHT_READ : 0) |
-	       (flags & KRDMA_OPF_MESSAGE ? KRDMA_RIGHT_MESSAGE : 0);
-}
-
-/**
  * krdma_transfer_flags - how a transfer is done
  * @x: transfer with ->opcode
  * @flags: KRDMA_OPF_*, checked; those of local memory and of order are not looked at
@@ -360,7 +295,7 @@ struct krdma_region {
 	u32 nsends;                        /* credits that it has */
 	u32 digest_bytes;                  /* of the DIGEST */
 	struct krdma_transfer *digest_for; /* the one that the DIGEST is for; NULL: it has ended */
-	struct list_head digests;          /* transfers that wait for a digest of the peer */
+	struct list_head digests;          /* transfers that wait for the peer's digest or flush */
 	struct list_head unsent;           /* transfers that wait for a credit for their message */
 	u64 turns;                         /* how many messages have been there */
 	struct list_head sending;          /* channel->sending: some do */

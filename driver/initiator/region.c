@@ -15,6 +15,8 @@ static const char krdma_no_messages[] =
 	"no messages: the session was not made for them (KRDMA_CONNECT_MESSAGES)";
 
 #define KRDMA_RIGHTS_TEXT 64
+/* Rights that nobody requests: the target says that it has them. */
+#define KRDMA_RIGHTS_SAID (KRDMA_RIGHT_ATOMIC_CPU | KRDMA_RIGHT_DURABLE)
 /* Where more than a round trip is needed, the default is so many times as long. */
 #define KRDMA_OPEN_LONG 4
 
@@ -419,7 +421,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
  * @error: explanation
  *
  * Context: process.
- * Return: -EACCES, or -EOPNOTSUPP if the transport has no such operation
+ * Return: -EACCES, or -EOPNOTSUPP if the transport has no such operation, or the memory
  */
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error)
 {
@@ -429,6 +431,9 @@ int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_err
 		return krdma_explain(error, -EOPNOTSUPP, krdma_no_messages);
 	if ((right & KRDMA_RIGHT_ATOMIC) && !region->atomics)
 		return krdma_explain(error, -EOPNOTSUPP, krdma_no_atomics);
+	if (right & KRDMA_RIGHT_DURABLE)
+		return krdma_explain(error, -EOPNOTSUPP,
+				     "'%s' is not durable, or not open for writing", region->name);
 	return krdma_explain(error, -EACCES, "'%s' is not open for %s", region->name,
 			     krdma_rights_text(right, true, text));
 }
@@ -460,7 +465,7 @@ static void krdma_region_opened(struct krdma_rpc *rpc, const union krdma_wire_ms
 		requested = krdma_region_request_rights(sess, region->wanted);
 		if (krdma_region_find(sess, region->grant, 0))
 			wrong = "the same grant twice";
-		else if (requested && region->rights & ~(requested | KRDMA_RIGHT_ATOMIC_CPU))
+		else if (requested && region->rights & ~(requested | KRDMA_RIGHTS_SAID))
 			wrong = "rights that were not requested";
 		if (wrong)
 			err = -ENOTCONN;
@@ -468,12 +473,14 @@ static void krdma_region_opened(struct krdma_rpc *rpc, const union krdma_wire_ms
 				!(region->rights & KRDMA_RIGHT_READ);
 		region->lacks = region->wanted & ~region->rights;
 		/* Atomics: the device at either end must have them. */
-		region->rights &= krdma_session_rights(sess) | KRDMA_RIGHT_ATOMIC_CPU;
+		region->rights &= krdma_session_rights(sess) | KRDMA_RIGHTS_SAID;
 		if (region->wanted)
-			region->rights &= region->wanted | KRDMA_RIGHT_ATOMIC_CPU;
+			region->rights &= region->wanted | KRDMA_RIGHTS_SAID;
 		region->atomics = krdma_session_rights(sess) & KRDMA_RIGHT_ATOMIC;
 		if (!(region->rights & KRDMA_RIGHT_ATOMIC))
 			region->rights &= ~KRDMA_RIGHT_ATOMIC_CPU;
+		if (!(region->rights & (KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC)))
+			region->rights &= ~KRDMA_RIGHT_DURABLE;
 		if (region->lacks)
 			unable = -EACCES;
 		else if (region->blind || !region->rights || region->wanted & ~region->rights)

@@ -10,7 +10,7 @@
  *	channel->unmapped	its memory could not be mapped for DMA: tried again when a
  *				mapping has gone, and by the tick, until the deadline
  *	region->on[].waiters	lacks the key of its next segment
- *	region->digests		the peer's digest of it is not known
+ *	region->digests		the peer's digest of it is not known, or it is a flush
  *	region->unsent		its message waits for a credit
  *	channel->fenced		the first's: a WRITE of a lost channel, to be done again when
  *				nothing of it can arrive any more
@@ -128,6 +128,8 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 		krdma_stat_add(KRDMA_STAT_WRITE_BYTES, x->moved);
 	} else if (x->opcode == KRDMA_OP_DIGEST) {
 		krdma_stat_inc(KRDMA_STAT_DIGESTS);
+	} else if (x->opcode == KRDMA_OP_FLUSH) {
+		krdma_stat_inc(KRDMA_STAT_FLUSHES);
 	} else if (x->opcode == KRDMA_OP_SEND) {
 		krdma_stat_inc(KRDMA_STAT_SENDS);
 	} else {
@@ -155,7 +157,7 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 /* What a transfer does next. */
 enum krdma_step {
 	KRDMA_STEP_DATA,    /* READ, WRITE or an atomic is to be posted, when its key is there */
-	KRDMA_STEP_DIGEST,  /* the target's digest is requested */
+	KRDMA_STEP_DIGEST,  /* the target's digest, or a flush, is requested */
 	KRDMA_STEP_MESSAGE, /* its message is to be sent */
 	KRDMA_STEP_WIRE,    /* what is posted has to complete */
 	KRDMA_STEP_REPLY,   /* its message is sent in turn, and has to be replied to */
@@ -169,7 +171,7 @@ static __always_inline enum krdma_step krdma_transfer_step(const struct krdma_tr
 
 	if (x->status || ((all || x->posted == x->length) && !(x->verify | x->message)))
 		return x->nwrs ? KRDMA_STEP_WIRE : KRDMA_STEP_END;
-	if (x->opcode == KRDMA_OP_DIGEST)
+	if (krdma_opcode_asks(x->opcode))
 		return KRDMA_STEP_DIGEST;
 	if (x->opcode != KRDMA_OP_SEND && x->posted != x->length)
 		return KRDMA_STEP_DATA;
@@ -462,7 +464,8 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
  *
  * The channel of this processor's data. The first channel has messages, whose order is the order of
  * its queue pair; WRITEs of a region that may send messages, as those have to come behind them;
- * digests; and atomics where there are several paths, as a device's are not atomic for another.
+ * what changes durable memory, as flushes have to come behind that; digests and flushes; and
+ * atomics where there are several paths, as a device's are not atomic for another.
  *
  * Context: any.
  */
@@ -471,8 +474,9 @@ void krdma_transfer_route(struct krdma_transfer *x)
 	struct krdma_session *sess = x->region->sess;
 	bool told = x->opcode == KRDMA_OP_WRITE && (x->region->rights & KRDMA_RIGHT_MESSAGE);
 	bool once = sess->npaths > 1 && krdma_opcode_atomic(x->opcode);
+	bool durable = x->opcode != KRDMA_OP_READ && (x->region->rights & KRDMA_RIGHT_DURABLE);
 
-	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told || once ?
+	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told || once || durable ?
 			sess->ch :
 			krdma_session_channel(sess);
 }

@@ -87,6 +87,20 @@ static int krdma_vmas_check(struct mm_struct *mm, unsigned long addr, unsigned l
 	return 0;
 }
 
+/* Is all of it mapped of devdax? A DAX file system was refused before. */
+static bool krdma_vmas_devdax(struct mm_struct *mm, unsigned long addr, unsigned long end)
+{
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+	for (; addr < end; addr = vma->vm_end) {
+		vma = find_vma(mm, addr);
+		if (!vma || !vma_is_dax(vma))
+			return false;
+	}
+	return true;
+}
+
 static int krdma_pin_failed(unsigned long addr, bool writable, long rc, struct krdma_error *error)
 {
 	rc = rc ?: -EFAULT;
@@ -95,7 +109,7 @@ static int krdma_pin_failed(unsigned long addr, bool writable, long rc, struct k
 }
 
 static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, struct page **pages,
-			   struct krdma_error *error)
+			   bool *devdax, struct krdma_error *error)
 {
 	struct mm_struct *mm = current->mm;
 	bool write;
@@ -105,13 +119,16 @@ static long krdma_pin_long(unsigned long addr, unsigned long n, bool writable, s
 		return -EINTR;
 	/* ORDER: check and pin under one hold of the lock. */
 	rc = krdma_vmas_check(mm, addr, addr + (n << PAGE_SHIFT), writable, &write, error);
+	if (!rc && devdax)
+		*devdax = *devdax && krdma_vmas_devdax(mm, addr, addr + (n << PAGE_SHIFT));
 	if (!rc)
 		rc = krdma_pin_user_pages(addr, n, FOLL_LONGTERM | (write ? FOLL_WRITE : 0), pages);
 	mmap_read_unlock(mm);
 	return rc;
 }
 
-static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, struct krdma_error *error)
+static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, bool *devdax,
+			   struct krdma_error *error)
 {
 	unsigned long done = 0;
 	long rc;
@@ -124,7 +141,7 @@ static int krdma_pin_pages(struct krdma_mem *mem, unsigned long start, struct kr
 			rc = -EINTR;
 			goto out;
 		}
-		rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, error);
+		rc = krdma_pin_long(addr, n, mem->writable, mem->pages + done, devdax, error);
 		if (rc <= 0) {
 			rc = krdma_pin_failed(addr, mem->writable, rc, error);
 			goto out;
@@ -150,6 +167,37 @@ static long krdma_user_pages(u64 addr, u64 length, struct krdma_error *error)
 	return krdma_pages(addr, length);
 }
 
+/* Pages of devdax are none of the host's memory: nobody lacks them while they are pinned. */
+static bool krdma_user_devdax(unsigned long start, unsigned long npages)
+{
+	struct mm_struct *mm = current->mm;
+	bool devdax;
+
+	if (mmap_read_lock_killable(mm))
+		return false;
+	devdax = krdma_vmas_devdax(mm, start, start + (npages << PAGE_SHIFT));
+	mmap_read_unlock(mm);
+	return devdax;
+}
+
+static unsigned long krdma_mem_charged(const struct krdma_mem *mem)
+{
+	return mem->devdax ? 0 : mem->npages;
+}
+
+/* Return: 0 or a negative errno, and nothing is pinned */
+static int krdma_mem_fill(struct krdma_mem *mem, unsigned long start, struct krdma_error *error)
+{
+	bool devdax = mem->devdax;
+	int rc = krdma_pin_pages(mem, start, &devdax, error);
+
+	if (rc || mem->devdax == devdax)
+		return rc;
+	/* Not charged for, and not devdax any more. */
+	unpin_user_pages(mem->pages, mem->npages);
+	return krdma_explain(error, -EFAULT, "the mapping at %#lx has changed meanwhile", start);
+}
+
 /**
  * krdma_mem_pin - pin memory of the calling process until its handle ends
  * @payer: the open file
@@ -158,7 +206,7 @@ static long krdma_user_pages(u64 addr, u64 length, struct krdma_error *error)
  * @writable: a device will write it
  * @error: explanation
  *
- * RLIMIT_MEMLOCK applies.
+ * RLIMIT_MEMLOCK and the limits of the file and of the user apply, but not to devdax.
  *
  * Context: process, of the user.
  * Return: the memory with a reference, or an ERR_PTR
@@ -166,8 +214,10 @@ static long krdma_user_pages(u64 addr, u64 length, struct krdma_error *error)
 struct krdma_mem *krdma_mem_pin(struct krdma_payer *payer, u64 addr, u64 length, bool writable,
 				struct krdma_error *error)
 {
+	unsigned long start;
 	struct krdma_mem *mem;
 	long npages;
+	bool devdax;
 	int rc;
 
 	if (!length)
@@ -175,8 +225,10 @@ struct krdma_mem *krdma_mem_pin(struct krdma_payer *payer, u64 addr, u64 length,
 	npages = krdma_user_pages(addr, length, error);
 	if (npages < 0)
 		return ERR_PTR(npages);
+	start = untagged_addr(addr) & PAGE_MASK;
+	devdax = krdma_user_devdax(start, npages);
 	/* More than that can't be there; and the table of pages is not for free. */
-	if (npages > totalram_pages())
+	if (npages > totalram_pages() && !devdax)
 		return ERR_PTR(krdma_explain(error, -ENOMEM,
 					     "%llu KiB are more than the memory of this host",
 					     length >> 10));
@@ -191,21 +243,23 @@ struct krdma_mem *krdma_mem_pin(struct krdma_payer *payer, u64 addr, u64 length,
 	mem->offset = offset_in_page(addr);
 	mem->length = length;
 	mem->writable = writable;
+	mem->devdax = devdax;
 
 	mem->acct = krdma_account_new(payer);
-	rc = PTR_ERR_OR_ZERO(mem->acct) ?: krdma_account_charge(mem->acct, npages, error);
+	rc = PTR_ERR_OR_ZERO(mem->acct) ?:
+		     krdma_account_charge(mem->acct, krdma_mem_charged(mem), error);
 	if (rc)
 		goto out_account;
 
 	mem->pages = krdma_inject(kvmalloc_array(npages, sizeof(*mem->pages),
 						 GFP_KERNEL_ACCOUNT | __GFP_NOWARN),
 				  NULL);
-	rc = mem->pages ? krdma_pin_pages(mem, untagged_addr(addr) & PAGE_MASK, error) : -ENOMEM;
+	rc = mem->pages ? krdma_mem_fill(mem, start, error) : -ENOMEM;
 	if (!rc)
 		return mem;
 
 	kvfree(mem->pages);
-	krdma_account_uncharge(mem->acct, npages);
+	krdma_account_uncharge(mem->acct, krdma_mem_charged(mem));
 out_account:
 	krdma_account_free(mem->acct);
 	kfree(mem);
@@ -264,7 +318,8 @@ static int krdma_pages_pin_one(struct krdma_pins *pins, u64 addr, u64 length, bo
 		if (pins->mm) {
 			n = krdma_pin_anon(addr & PAGE_MASK, want, writable, pages);
 			if (n <= 0)
-				n = krdma_pin_long(addr & PAGE_MASK, want, writable, pages, error);
+				n = krdma_pin_long(addr & PAGE_MASK, want, writable, pages, NULL,
+						   error);
 		} else {
 			n = krdma_inject(pin_user_pages_fast(addr & PAGE_MASK, want,
 							     writable ? FOLL_WRITE : 0, pages),
@@ -495,7 +550,7 @@ static void krdma_mem_release(struct kref *ref)
 		krdma_mapping_free(map);
 	}
 	unpin_user_pages_dirty_lock(mem->pages, mem->npages, mem->writable);
-	krdma_account_uncharge(mem->acct, mem->npages);
+	krdma_account_uncharge(mem->acct, krdma_mem_charged(mem));
 	krdma_account_free(mem->acct);
 	kvfree(mem->pages);
 	kfree(mem);

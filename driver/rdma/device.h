@@ -18,7 +18,7 @@ struct krdma_channel;
 /* Operations are counted by powers of two of their bytes, and of their nanoseconds. */
 #define KRDMA_LATENCY_SIZES    20
 #define KRDMA_LATENCY_SIZE_LOW 6
-#define KRDMA_LATENCY_OPCODES  KRDMA_OP_DIGEST
+#define KRDMA_LATENCY_OPCODES  KRDMA_OP_FLUSH
 
 /* How long operations took, as one processor has counted them: by opcode, less 1, and size. */
 struct krdma_latencies {

@@ -103,6 +103,19 @@ static int krdma_export_fits(struct krdma_payer *payer, const struct krdma_expor
 	return 0;
 }
 
+/* Can what peers write be made durable? */
+static int krdma_export_durable(const struct krdma_export *export, struct krdma_error *error)
+{
+	if (!IS_ENABLED(CONFIG_ARCH_HAS_PMEM_API))
+		return krdma_explain(error, -EOPNOTSUPP,
+				     "this architecture can't write caches back to memory");
+	if (!export->mem || !export->mem->devdax)
+		return krdma_explain(error, -EOPNOTSUPP,
+				     "the memory of '%s' is not persistent: only devdax is",
+				     export->name);
+	return 0;
+}
+
 static int krdma_export_memory(struct krdma_payer *payer, struct krdma_export *export,
 			       const struct krdma_ioc_export *cmd, struct page *const *pages,
 			       struct krdma_error *error)
@@ -205,6 +218,8 @@ struct krdma_export *krdma_export_new(struct net *net, struct krdma_payer *payer
 				   KRDMA_USER_EXPORTS);
 	else
 		rc = krdma_export_memory(payer, export, cmd, pages, error);
+	if (!rc && (cmd->flags & KRDMA_EXPORT_DURABLE))
+		rc = krdma_export_durable(export, error);
 	if (!rc && (cmd->rights & KRDMA_RIGHT_MESSAGE)) {
 		export->message_queue = krdma_message_queue_new(fn, priv);
 		rc = export->message_queue ? 0 : -ENOMEM;

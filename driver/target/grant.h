@@ -144,4 +144,7 @@ int krdma_serve_usage(struct krdma_session *sess, const struct krdma_wire_usage 
 /* digest.c */
 int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value);
 
+/* flush.c */
+int krdma_flush_grant(const struct krdma_grant *grant, u64 offset, u64 length);
+
 #endif /* KRDMA_GRANT_H */

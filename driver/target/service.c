@@ -168,6 +168,8 @@ static int krdma_serve_open(struct krdma_session *sess, const struct krdma_wire_
 	rights = grant->rights;
 	if (rights & KRDMA_RIGHT_ATOMIC)
 		rights |= krdma_session_rights(sess) & KRDMA_RIGHT_ATOMIC_CPU;
+	if ((grant->export->flags & KRDMA_EXPORT_DURABLE) && krdma_rights_change(rights))
+		rights |= KRDMA_RIGHT_DURABLE;
 	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_OPEN, sizeof(*reply), 0);
 	reply->length = cpu_to_le64(grant->export->length);
 	reply->rights = cpu_to_le32(rights);
@@ -287,6 +289,31 @@ static int krdma_serve_digest(struct krdma_grant *grant, const struct krdma_wire
 	return 0;
 }
 
+static int krdma_serve_flush(struct krdma_grant *grant, const struct krdma_wire_flush *msg,
+			     void *buf)
+{
+	u32 i, n = krdma_wire_entries((const union krdma_wire_msg *)msg);
+	const struct krdma_wire_range *range = msg->range;
+	int rc = 0;
+
+	if (!krdma_rights_change(grant->rights))
+		return -EACCES;
+	/* All or nothing. */
+	for (i = 0; i < n; i++)
+		if (!krdma_range_ok(le64_to_cpu(range[i].offset), le64_to_cpu(range[i].length),
+				    grant->export->length))
+			return -ERANGE;
+	if (!(grant->export->flags & KRDMA_EXPORT_DURABLE))
+		return -EOPNOTSUPP;
+	for (i = 0; i < n && !rc; i++)
+		rc = krdma_flush_grant(grant, le64_to_cpu(range[i].offset),
+				       le64_to_cpu(range[i].length));
+	if (rc)
+		return rc;
+	krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_FLUSH, sizeof(msg->hdr), 0);
+	return 0;
+}
+
 /* Build the reply in @buf. Return: 0, or a negative errno, which is replied instead */
 static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *msg, void *buf)
 {
@@ -300,15 +327,18 @@ static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *m
 		return krdma_serve_addresses(sess, buf);
 	if (msg->hdr.type == KRDMA_WIRE_USAGE)
 		return krdma_serve_usage(sess, &msg->usage, buf);
-	/* SEGS and DIGEST begin as CLOSE does. */
+	/* SEGS, DIGEST and FLUSH begin as CLOSE does. */
 	BUILD_BUG_ON(offsetof(struct krdma_wire_segs, first) != sizeof(msg->close));
 	BUILD_BUG_ON(offsetof(struct krdma_wire_digest, offset) != sizeof(msg->close));
+	BUILD_BUG_ON(offsetof(struct krdma_wire_flush, range) != sizeof(msg->close));
 	grant = xa_load(&sess->grants, le32_to_cpu(msg->close.grant));
 	if (!grant || grant->generation != le32_to_cpu(msg->close.generation) ||
 	    READ_ONCE(grant->revoke))
 		return -ESTALE;
 	if (msg->hdr.type == KRDMA_WIRE_SEGS)
 		return krdma_serve_segs(grant, &msg->segs, buf);
+	if (msg->hdr.type == KRDMA_WIRE_FLUSH)
+		return krdma_serve_flush(grant, &msg->flush, buf);
 	if (msg->hdr.type != KRDMA_WIRE_CLOSE)
 		return krdma_serve_digest(grant, &msg->digest, buf);
 	if (krdma_wire_entries(msg))

@@ -69,10 +69,12 @@ static const char *krdma_wire_check_open_reply(const union krdma_wire_msg *msg, 
 
 	if (!length)
 		return "export of no length";
-	if (rights & ~(KRDMA_WIRE_RIGHTS | KRDMA_WIRE_ATOMIC_CPU))
+	if (rights & ~(KRDMA_WIRE_RIGHTS | KRDMA_WIRE_ATOMIC_CPU | KRDMA_WIRE_DURABLE))
 		return "unknown rights";
 	if ((rights & KRDMA_WIRE_ATOMIC_CPU) && !(rights & KRDMA_WIRE_ATOMIC))
 		return "right ATOMIC_CPU without ATOMIC";
+	if ((rights & KRDMA_WIRE_DURABLE) && !(rights & (KRDMA_WIRE_WRITE | KRDMA_WIRE_ATOMIC)))
+		return "right DURABLE without WRITE and ATOMIC";
 	if (shift < KRDMA_WIRE_SHIFT_MIN || shift > KRDMA_WIRE_SHIFT_MAX)
 		return "segment shift outside its limits";
 	/* A key's length has 32 bits, and must cover all of its segment. */
@@ -153,6 +155,22 @@ static const char *krdma_wire_check_digest_reply(const union krdma_wire_msg *msg
 	return msg->digest_reply.reserved ? "reserved bytes of a digest are not zero" : NULL;
 }
 
+static const char *krdma_wire_check_flush(const union krdma_wire_msg *msg, u32 n)
+{
+	const struct krdma_wire_range *range = msg->flush.range;
+	u64 length, left = KRDMA_WIRE_FLUSH_BYTES;
+
+	for (; n--; range++) {
+		length = le64_to_cpu(range->length);
+		if (!length || length > left)
+			return "length of a flush outside its limits";
+		if (!krdma_range_ok(le64_to_cpu(range->offset), length, U64_MAX))
+			return "range of a flush wraps around";
+		left -= length;
+	}
+	return krdma_wire_check_grant(msg->flush.grant, msg->flush.generation);
+}
+
 static const char *krdma_wire_check_message(const union krdma_wire_msg *msg, u32 n)
 {
 	if (msg->message.reserved)
@@ -208,7 +226,7 @@ struct krdma_wire_kind {
 };
 
 /* By type; requests, then replies. */
-static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_USAGE + 1] = {
+static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FLUSH + 1] = {
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
 		[KRDMA_WIRE_LIST] = { sizeof(struct krdma_wire_list) },
@@ -233,6 +251,9 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_USAGE + 1] = 
 		[KRDMA_WIRE_USAGE] = { sizeof(struct krdma_wire_usage),
 				       sizeof(struct krdma_wire_usage_entry), 1,
 				       KRDMA_WIRE_USAGE_MAX, krdma_wire_check_usage },
+		[KRDMA_WIRE_FLUSH] = { sizeof(struct krdma_wire_flush),
+				       sizeof(struct krdma_wire_range), 1, KRDMA_WIRE_FLUSH_MAX,
+				       krdma_wire_check_flush },
 	},
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
@@ -258,6 +279,7 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_USAGE + 1] = 
 					   KRDMA_WIRE_ADDRESS_MAX,
 					   krdma_wire_check_addresses_reply },
 		[KRDMA_WIRE_USAGE] = { sizeof(struct krdma_wire_hdr) },
+		[KRDMA_WIRE_FLUSH] = { sizeof(struct krdma_wire_hdr) },
 	},
 };
 
@@ -272,6 +294,9 @@ static_assert(sizeof(struct krdma_wire_recall) + KRDMA_WIRE_RECALL_MAX * sizeof(
 	      KRDMA_WIRE_MSG_MAX);
 static_assert(sizeof(struct krdma_wire_usage) +
 		      KRDMA_WIRE_USAGE_MAX * sizeof(struct krdma_wire_usage_entry) <=
+	      KRDMA_WIRE_MSG_MAX);
+static_assert(sizeof(struct krdma_wire_flush) +
+		      KRDMA_WIRE_FLUSH_MAX * sizeof(struct krdma_wire_range) <=
 	      KRDMA_WIRE_MSG_MAX);
 static_assert(sizeof(struct krdma_wire_message_reply) +
 		      KRDMA_WIRE_MESSAGE_CREDITS_MAX * sizeof(struct krdma_wire_taken) <=

@@ -43,6 +43,9 @@
 #define KRDMA_WIRE_PING_MAX    512
 #define KRDMA_WIRE_USAGE_MAX   24
 #define KRDMA_WIRE_DIGEST_MAX  (4U << 20)
+/* The ranges of a FLUSH, and their bytes. */
+#define KRDMA_WIRE_FLUSH_MAX   32
+#define KRDMA_WIRE_FLUSH_BYTES (64U << 20)
 /* Channels and paths that a session may have. */
 #define KRDMA_WIRE_CHANNELS_MAX 9
 #define KRDMA_WIRE_PATHS_MAX    4
@@ -56,32 +59,20 @@
 
 /* Rights, the same bits as in the uapi. */
 #define KRDMA_WIRE_RIGHTS 0x17U
+#define KRDMA_WIRE_WRITE  0x2U
 #define KRDMA_WIRE_ATOMIC 0x4U
 /* Only in the reply to OPEN, with ATOMIC: atomic against the target's CPUs, too. */
 #define KRDMA_WIRE_ATOMIC_CPU 0x8U
+/* Only in the reply to OPEN, with a right to change the memory: FLUSH makes changes durable. */
+#define KRDMA_WIRE_DURABLE 0x20U
 
 /* Feature: the initiator may send MESSAGE. */
 #define KRDMA_WIRE_MESSAGES 0x1ULL
 /* Feature: the initiator may send USAGE, and a CLOSE with what its grant was used for. */
 #define KRDMA_WIRE_USAGES 0x2ULL
 
+#include "wire/codes.h"
 #include "wire/hello.h"
-
-/* Why a connection was refused or ended. */
-enum krdma_wire_reason {
-	KRDMA_WIRE_REASON_NONE = 0, /* the session is not needed any more */
-	KRDMA_WIRE_REASON_MALFORMED = 1,
-	KRDMA_WIRE_REASON_VERSION = 2,
-	KRDMA_WIRE_REASON_NOT_ADMITTED = 3,
-	KRDMA_WIRE_REASON_LIMIT = 4,     /* too many sessions, or no memory */
-	KRDMA_WIRE_REASON_SHUTDOWN = 5,  /* module unload, device or listener removed */
-	KRDMA_WIRE_REASON_PROTOCOL = 6,  /* the peer broke the protocol */
-	KRDMA_WIRE_REASON_TIMEOUT = 7,   /* a reply did not come in time */
-	KRDMA_WIRE_REASON_TRANSPORT = 8, /* the queue pair was lost */
-	KRDMA_WIRE_REASON_ADMIN = 9,     /* an administrator ends it */
-};
-
-#define KRDMA_WIRE_REASON_LAST KRDMA_WIRE_REASON_ADMIN
 
 /* ---- messages ---- */
 
@@ -99,26 +90,10 @@ enum krdma_wire_type {
 	KRDMA_WIRE_ACK = 0x0b,       /* initiator, iWARP; has no reply */
 	KRDMA_WIRE_ADDRESSES = 0x0c, /* initiator */
 	KRDMA_WIRE_USAGE = 0x0d,     /* initiator */
+	KRDMA_WIRE_FLUSH = 0x0e,     /* initiator */
 };
 
 #define KRDMA_WIRE_REPLY 0x80 /* set in the type of a reply */
-
-/* Status of a reply; a reply whose status is not OK is a header alone. */
-enum krdma_wire_status {
-	KRDMA_WIRE_OK = 0,
-	KRDMA_WIRE_NOENT = 1,       /* no export of that name */
-	KRDMA_WIRE_ACCES = 2,       /* right not granted */
-	KRDMA_WIRE_STALE = 3,       /* no such grant, or it is over */
-	KRDMA_WIRE_LIMIT = 4,       /* a limit of the target */
-	KRDMA_WIRE_RANGE = 5,       /* outside the export */
-	KRDMA_WIRE_NOMEM = 6,       /* the target lacks memory */
-	KRDMA_WIRE_UNSUPPORTED = 7, /* a right that the session or the device lacks */
-	KRDMA_WIRE_IO = 8,          /* the target's memory can't be reached */
-	KRDMA_WIRE_AWAY = 9,        /* the path is lost there */
-	KRDMA_WIRE_BUSY = 10,       /* a grant of another excludes it */
-};
-
-#define KRDMA_WIRE_STATUS_LAST KRDMA_WIRE_BUSY
 
 struct krdma_wire_hdr {
 	__u8 type; /* enum krdma_wire_type, in replies with KRDMA_WIRE_REPLY */
@@ -319,6 +294,25 @@ struct krdma_wire_digest_reply {
 static_assert(sizeof(struct krdma_wire_digest) == 40);
 static_assert(sizeof(struct krdma_wire_digest_reply) == 24);
 
+/*
+ * FLUSH: carry to the medium what went before it on the same queue pair into these ranges. Its
+ * reply is a header alone.
+ */
+struct krdma_wire_range {
+	__le64 offset;
+	__le64 length; /* at least 1; KRDMA_WIRE_FLUSH_BYTES at most, all together */
+};
+
+struct krdma_wire_flush {
+	struct krdma_wire_hdr hdr;
+	__le32 grant;
+	__le32 generation;
+	struct krdma_wire_range range[]; /* 1 to KRDMA_WIRE_FLUSH_MAX */
+};
+
+static_assert(sizeof(struct krdma_wire_range) == 16);
+static_assert(sizeof(struct krdma_wire_flush) == 24);
+
 /* A WRITE went before the message on the same queue pair. */
 #define KRDMA_WIRE_WRITTEN 0x1U
 
@@ -366,6 +360,7 @@ union krdma_wire_msg {
 	struct krdma_wire_bye bye;
 	struct krdma_wire_digest digest;
 	struct krdma_wire_digest_reply digest_reply;
+	struct krdma_wire_flush flush;
 	struct krdma_wire_message message;
 	struct krdma_wire_message_reply message_reply;
 };

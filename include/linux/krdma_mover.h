@@ -80,7 +80,7 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * @skip: bytes to skip at the start of @bvec, as in a bio that has been advanced
  * @op: the operation. An atomic operation puts the old value of the region into the local
  *	pages: 8 bytes on either side, at multiples of 8, in the byte order of the
- *	target's host. A digest puts a u64 there in the same way
+ *	target's host. A digest puts a u64 there in the same way. A flush has no local pages
  * @flags: KRDMA_OPF_VERIFY of a READ or WRITE; KRDMA_OPF_UNPLACED or KRDMA_OPF_PLACED, and
  *	KRDMA_OPF_MESSAGE with @operand, of a WRITE. The rights that they need are in the
  *	uapi header. Other flags of that header are refused with -EOPNOTSUPP
@@ -88,6 +88,9 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * @compare: with KRDMA_OP_CMP_SWAP
  * @offset: first byte in the region; 0 for KRDMA_OP_SEND
  * @length: bytes, at least 1; 0 to KRDMA_MESSAGE_MAX for KRDMA_OP_SEND
+ * @ranges: of KRDMA_OP_FLUSH: ranges of the region, instead of @offset, whose bytes @length is the
+ *	sum of; or NULL. The array must stay until @done as well. Not looked at otherwise
+ * @nr_ranges: entries of @ranges
  * @timeout: from the submission; 0 for 30 s, KTIME_MAX for no deadline
  * @done: called exactly once for each submission, when the operation has ended
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
@@ -120,6 +123,8 @@ struct krdma_io {
 	u64 compare;
 	u64 offset;
 	u64 length;
+	const struct krdma_vec *ranges;
+	u32 nr_ranges;
 	ktime_t timeout;
 	void (*done)(struct krdma_io *io);
 
@@ -133,7 +138,7 @@ struct krdma_io {
 /**
  * struct krdma_limits - properties of a region that matter for speed
  * @length: bytes of the export
- * @rights: KRDMA_RIGHT_* of the region
+ * @rights: KRDMA_RIGHT_* of the region; KRDMA_RIGHT_DURABLE if KRDMA_OP_FLUSH makes changes durable
  * @segment_size: bytes that one key covers; a transfer is cut at its multiples
  * @wr_bytes: most bytes of one work request; longer transfers are cut
  * @read_bvecs: most entries of @bvec in one work request of a READ; more are cut. On

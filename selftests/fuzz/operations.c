@@ -59,6 +59,13 @@ void any_op(struct file *f, struct krdma_op *op, struct area *area, unsigned int
 		op->length %= KRDMA_MESSAGE_MAX + 2;
 		op->operand = byte();
 		break;
+	case KRDMA_OP_DIGEST:
+		/* Or a flush, which has no local memory. */
+		if (shape & 0x80) {
+			op->opcode = KRDMA_OP_FLUSH;
+			op->addr = 0;
+		}
+		break;
 	case KRDMA_OP_FETCH_ADD:
 	case KRDMA_OP_CMP_SWAP:
 		op->length = 8;

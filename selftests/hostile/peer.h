@@ -59,6 +59,7 @@ enum {
 	ACK,
 	ADDRS,
 	USAGE,
+	FLUSH,
 	REPLY = 0x80
 };
 enum {

@@ -169,6 +169,8 @@ static const char *no_keys(struct conn *c, const void *arg)
 		return why;
 	why = fails(c, &q, ACCES);
 	request(c, &q, DIGEST);
+	why = why ?: fails(c, &q, ACCES);
+	request(c, &q, FLUSH);
 	return why ?: fails(c, &q, ACCES);
 }
 
@@ -305,7 +307,8 @@ void messages(void)
 	result(attempt(good_messages, NULL), "messages are taken, each with one reply");
 	result(attempt(refused_messages, NULL),
 	       "messages of other grants: STALE; without the right: ACCES");
-	result(attempt(no_keys, NULL), "SEGS and DIGEST of a grant for messages alone: ACCES");
+	result(attempt(no_keys, NULL),
+	       "SEGS, DIGEST and FLUSH of a grant for messages alone: ACCES");
 	for (i = 0; i < ARRAY_SIZE(how); i++)
 		result(attempt(filled, &how[i]), "%s", names[i]);
 	for (i = 0; i < ARRAY_SIZE(wrong); i++)

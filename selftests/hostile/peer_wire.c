@@ -40,11 +40,13 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void request(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, requests and replies. */
-	static const u8 sizes[2][14] = { { 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16, 56 },
-					 { 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16, 16 } };
+	static const u8 sizes[2][15] = {
+		{ 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16, 56, 40 },
+		{ 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16, 16, 16 }
+	};
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= USAGE ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= FLUSH ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case REPLY | PING:
@@ -70,9 +72,10 @@ void request(struct conn *c, struct msg *m, u8 type)
 	case DIGEST:
 	case MESSAGE:
 	case USAGE:
+	case FLUSH:
 		put(m, 16, 4, c->grant ?: 1);
 		put(m, 20, 4, c->generation ?: 1);
-		if (type == SEGS || type == DIGEST)
+		if (type == SEGS || type == DIGEST || type == FLUSH)
 			put(m, 32, 4, 1);
 		break;
 	case REPLY | SEGS:
@@ -120,7 +123,7 @@ const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][14] = {
+	} sizes[2][15] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -133,7 +136,8 @@ const char *sane(const struct msg *m)
 		  [FENCE] = { 24 },
 		  [ACK] = { 16 },
 		  [ADDRS] = { 16 },
-		  [USAGE] = { 16, 40, 1, 24 } },
+		  [USAGE] = { 16, 40, 1, 24 },
+		  [FLUSH] = { 24, 16, 1, 32 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -144,7 +148,8 @@ const char *sane(const struct msg *m)
 		  [MESSAGE] = { 16, 8, 1, 64 },
 		  [FENCE] = { 16 },
 		  [ADDRS] = { 16, 20, 0, 16 },
-		  [USAGE] = { 16 } },
+		  [USAGE] = { 16 },
+		  [FLUSH] = { 16 } },
 	};
 	u32 type = m->b[0] & 0x7f, reply = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
 
@@ -152,7 +157,7 @@ const char *sane(const struct msg *m)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 14, 2) || (get(m, 12, 2) && !iwarp))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > USAGE || !sizes[reply][type].fixed)
+	if (type > FLUSH || !sizes[reply][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE || m->b[0] == ACK))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));

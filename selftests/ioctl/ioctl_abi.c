@@ -307,8 +307,8 @@ COMMAND(CONNECTED, connected, 4, 0, MUST_BE_0(connected, reserved), false, true,
 COMMAND(PING, ping, 4, 0, MUST_BE_0(ping, reserved), true, true, good_ping, undo_none);
 COMMAND(BUFFER, buffer, 4, KRDMA_BUFFER_WRITABLE, MUST_BE_0(buffer, reserved), true, false,
 	good_buffer, undo_buffer);
-COMMAND(EXPORT, export, 4, KRDMA_EXPORT_FD, MUST_BE_0(export, fd), true, false, good_export,
-	undo_export);
+COMMAND(EXPORT, export, 4, KRDMA_EXPORT_FD | KRDMA_EXPORT_DURABLE, MUST_BE_0(export, fd), true,
+	false, good_export, undo_export);
 COMMAND(OPEN, open, 4, KRDMA_OPEN_HELD | KRDMA_OPEN_EXCLUSIVE | KRDMA_OPEN_TAKEOVER,
 	MUST_BE_0(open, reserved), true, true, good_open, undo_open);
 COMMAND(SUBMIT, submit, 4, KRDMA_SUBMIT_ASYNC, MUST_BE_0(submit, reserved), true, true, good_submit,

@@ -362,7 +362,19 @@ TEST_F(transfer, all_or_nothing)
 
 	memset(memory, 0x55, 4096);
 	BREAK("opcode 0", EOPNOTSUPP, last->opcode = 0);
-	BREAK("opcode 7", EOPNOTSUPP, last->opcode = 7);
+	BREAK("opcode 8", EOPNOTSUPP, last->opcode = 8);
+	BREAK("a flush with local memory", EINVAL, last->opcode = KRDMA_OP_FLUSH);
+	BREAK("a flush with a buffer", EINVAL, last->opcode = KRDMA_OP_FLUSH, BY_BUFFER);
+	BREAK("a flush of no bytes", EINVAL, last->opcode = KRDMA_OP_FLUSH, last->addr = 0,
+	      last->length = 0);
+	BREAK("a flush that is verified", EINVAL, last->opcode = KRDMA_OP_FLUSH, last->addr = 0,
+	      last->flags = KRDMA_OPF_VERIFY);
+	BREAK("a flush with a message", EINVAL, last->opcode = KRDMA_OP_FLUSH, last->addr = 0,
+	      last->flags = KRDMA_OPF_MESSAGE);
+	BREAK("a flush outside of the region", ERANGE, last->opcode = KRDMA_OP_FLUSH,
+	      last->addr = 0, last->offset = ~0ULL);
+	BREAK("a flush of volatile memory", EOPNOTSUPP, last->opcode = KRDMA_OP_FLUSH,
+	      last->addr = 0);
 	BREAK("opcode 255", EOPNOTSUPP, last->opcode = 255);
 	BREAK("a flag", EOPNOTSUPP, last->flags = KRDMA_OPF_UNPLACED << 1);
 	BREAK("placed and unplaced", EINVAL, last->opcode = KRDMA_OP_WRITE,

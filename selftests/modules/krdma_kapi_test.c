@@ -638,6 +638,45 @@ static bool numbers_atomic(struct krdma_region_handle *r)
 	return ok;
 }
 
+/* Of ranges. */
+static int flush(const struct krdma_vec *ranges, u32 n)
+{
+	slot_fill(&slots[0], KRDMA_OP_FLUSH);
+	slots[0].io.ranges = ranges;
+	slots[0].io.nr_ranges = n;
+	return one();
+}
+
+/* Of volatile memory: that of durable memory is tested by krdma_blk. */
+static bool flushes(void)
+{
+	struct krdma_vec ranges[2] = { { 0, SLOT_BYTES - 1 }, { SLOT_BYTES, 1 } };
+	struct krdma_io *io = &slots[0].io;
+	bool ok = true;
+
+	slot_fill(&slots[0], KRDMA_OP_FLUSH);
+	ok &= want(one() == -EOPNOTSUPP);
+	slot_fill(&slots[0], KRDMA_OP_FLUSH);
+	io->length = 0;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_OP_FLUSH);
+	io->flags |= KRDMA_OPF_PLACED;
+	ok &= want(one() == -EINVAL);
+	slot_fill(&slots[0], KRDMA_OP_FLUSH);
+	io->offset = U64_MAX;
+	ok &= want(one() == -ERANGE);
+	ok &= want(flush(ranges, 2) == -EOPNOTSUPP);
+	ok &= want(flush(ranges, 1) == -EINVAL);
+	ok &= want(flush(ranges, 0) == -EINVAL);
+	ranges[1].addr = U64_MAX;
+	ok &= want(flush(ranges, 2) == -ERANGE);
+	ranges[1] = (struct krdma_vec){ 0, 0 };
+	ok &= want(flush(ranges, 2) == -EINVAL);
+	ranges[1].length = U64_MAX;
+	ok &= want(flush(ranges, 2) == -EINVAL);
+	return ok;
+}
+
 static bool numbers(void)
 {
 	struct krdma_io *io = &slots[0].io;
@@ -690,7 +729,7 @@ static bool numbers(void)
 	slot_fill(&slots[0], KRDMA_OP_DIGEST);
 	io->flags |= KRDMA_OPF_VERIFY;
 	ok &= want(one() == -EINVAL);
-	return ok;
+	return ok & flushes();
 }
 
 /* ---- messages ---- */

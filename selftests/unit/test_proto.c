@@ -257,6 +257,21 @@ static void build_digest_reply(union krdma_wire_msg *msg)
 	msg->digest_reply.value = cpu_to_le32(0x81828384);
 }
 
+static void build_flush(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, KRDMA_WIRE_FLUSH, krdma_wire_flush, 2 * sizeof(*msg->flush.range), 14);
+	GRANT(&msg->flush);
+	msg->flush.range[0].offset = cpu_to_le64(0x123456);
+	msg->flush.range[0].length = cpu_to_le64(0x10000);
+	msg->flush.range[1].offset = cpu_to_le64(0x200000000);
+	msg->flush.range[1].length = cpu_to_le64(1);
+}
+
+static void build_flush_reply(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, REPLY | KRDMA_WIRE_FLUSH, krdma_wire_hdr, 0, 14);
+}
+
 static void build_message(union krdma_wire_msg *msg)
 {
 	BEGIN(msg, KRDMA_WIRE_MESSAGE, krdma_wire_message, 5, 3);
@@ -358,6 +373,8 @@ static struct example {
 	{ "bye", build_bye },
 	{ "digest", build_digest },
 	{ "digest-reply", build_digest_reply },
+	{ "flush", build_flush },
+	{ "flush-reply", build_flush_reply },
 	{ "fence", build_fence },
 	{ "fence-reply", build_fence_reply },
 	{ "ack", build_ack },
@@ -565,6 +582,8 @@ static const struct shape shapes[] = {
 	{ REPLY | KRDMA_WIRE_ADDRESSES, 16, 20, 0, 16 },
 	{ KRDMA_WIRE_USAGE, 16, 40, 1, 24 },
 	{ REPLY | KRDMA_WIRE_USAGE, 16 },
+	{ KRDMA_WIRE_FLUSH, 24, 16, 1, 32 },
+	{ REPLY | KRDMA_WIRE_FLUSH, 16 },
 };
 
 #define for_each_shape(s) for (s = shapes; s < shapes + ARRAY_SIZE(shapes); s++)
@@ -574,7 +593,7 @@ static const char *type_name(u8 type)
 {
 	static const char *const types[] = { "unknown", "PING",   "LIST",  "OPEN",   "SEGS",
 					     "CLOSE",   "RECALL", "BYE",   "DIGEST", "MESSAGE",
-					     "FENCE",   "ACK",    "ADDRS", "USAGE" };
+					     "FENCE",   "ACK",    "ADDRS", "USAGE",  "FLUSH" };
 
 	return types[type & ~REPLY];
 }
@@ -639,6 +658,7 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 	case KRDMA_WIRE_RECALL:
 	case KRDMA_WIRE_DIGEST:
 	case KRDMA_WIRE_MESSAGE:
+	case KRDMA_WIRE_FLUSH:
 		put(m + 16, 4, random_id());
 		put(m + 20, 4, random_id());
 	}
@@ -700,6 +720,12 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 			put(at + 4, 4, random_id());
 		}
 		break;
+	case KRDMA_WIRE_FLUSH:
+		for (i = 0; i < n; i++, at += 16) {
+			put(at, 8, random64() >> 1);
+			put(at + 8, 8, 1 + random32() % ((64 << 20) / n));
+		}
+		break;
 	case KRDMA_WIRE_MESSAGE:
 		put(m + 32, 8, random32() & 1);
 		break;
@@ -741,7 +767,7 @@ static void test_random_bytes(void **state)
 			bytes[i] = random32();
 		/* Mostly with a header that is nearly right, or nothing is reached. */
 		if (len >= HDR && round % 4) {
-			put(bytes, 4, (1 + random32() % 13) | (random32() & 0x80));
+			put(bytes, 4, (1 + random32() % 14) | (random32() & 0x80));
 			put(bytes + 4, 4, len);
 			put(bytes + 12, 4, 0);
 		}
@@ -877,6 +903,10 @@ static const struct {
 	{ "close-used", 0x01 },    { "close-used", 0x0d },
 	{ "usage", 0x05 },         { "close-reply", 0x8d },
 	{ "usage-reply", 0x8c },   { "usage-reply", 0x85 },
+	{ "recall", 0x0e },        { "recall-reply", 0x8e },
+	{ "fence-reply", 0x8e },   { "flush", 0x06 },
+	{ "flush-reply", 0x86 },   { "flush-reply", 0x8a },
+	{ "flush-reply", 0x8c },
 };
 
 static bool type_flip_right(const struct example *e, u8 type)
@@ -1111,7 +1141,11 @@ static const struct field {
 	{ "open-reply", 16, 8, U64_MAX, NULL },
 	{ "open-reply", 24, 4, 0, NULL },
 	{ "open-reply", 24, 4, 16, NULL },
-	{ "open-reply", 24, 4, 32, "unknown rights" },
+	{ "open-reply", 24, 4, 0x20, "right DURABLE without WRITE and ATOMIC" },
+	{ "open-reply", 24, 4, 0x31, "right DURABLE without WRITE and ATOMIC" },
+	{ "open-reply", 24, 4, 0x22, NULL },
+	{ "open-reply", 24, 4, 0x24, NULL },
+	{ "open-reply", 24, 4, 0x40, "unknown rights" },
 	{ "open-reply", 24, 4, 0xc, NULL },
 	{ "open-reply", 24, 4, 9, "right ATOMIC_CPU without ATOMIC" },
 	{ "open-reply", 28, 4, 0, "grant 0" },
@@ -1204,6 +1238,22 @@ static const struct field {
 	{ "digest", 32, 4, U32_MAX, "length of a digest outside its limits" },
 	{ "digest", 36, 4, 0, NULL },
 	{ "digest-reply", 16, 4, U32_MAX, NULL },
+
+	/* FLUSH */
+	{ "flush", 16, 4, 0, "grant 0" },
+	{ "flush", 20, 4, 0, "generation 0" },
+	{ "flush", 24, 8, 0, NULL },
+	{ "flush", 24, 8, U64_MAX - 0x10000, NULL },
+	{ "flush", 24, 8, U64_MAX - 0xffff, "range of a flush wraps around" },
+	{ "flush", 32, 8, 0, "length of a flush outside its limits" },
+	{ "flush", 32, 8, (64 << 20) - 1, NULL },
+	{ "flush", 32, 8, 64 << 20, "length of a flush outside its limits" },
+	{ "flush", 32, 8, U64_MAX, "length of a flush outside its limits" },
+	{ "flush", 40, 8, U64_MAX - 1, NULL },
+	{ "flush", 40, 8, U64_MAX, "range of a flush wraps around" },
+	{ "flush", 48, 8, 0, "length of a flush outside its limits" },
+	{ "flush", 48, 8, (64 << 20) - 0x10000, NULL },
+	{ "flush", 48, 8, (64 << 20) - 0xffff, "length of a flush outside its limits" },
 
 	/* MESSAGE */
 	{ "message", 8, 4, 0, "tag 0" },

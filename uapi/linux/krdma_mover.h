@@ -81,6 +81,11 @@
  * the target's CPUs as well, not only against operations of the target's RDMA device.
  */
 #define KRDMA_RIGHT_ATOMIC_CPU (1U << 3)
+/*
+ * Only set in the granted rights of a region that may be changed: its memory is persistent, and
+ * KRDMA_OP_FLUSH makes changes durable.
+ */
+#define KRDMA_RIGHT_DURABLE (1U << 5)
 
 /**
  * struct krdma_sockaddr - an address of a host, in lists, messages and prefixes
@@ -113,6 +118,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_PLACED   (1ULL << 10) /* KRDMA_OPF_PLACED */
 #define KRDMA_FEATURE_CONNECT  (1ULL << 11) /* KRDMA_CONNECT_ASYNC */
 #define KRDMA_FEATURE_MONITOR  (1ULL << 12) /* KRDMA_IOC_MONITOR, lists of latencies and grants */
+#define KRDMA_FEATURE_FLUSH    (1ULL << 13) /* KRDMA_OP_FLUSH, KRDMA_EXPORT_DURABLE */
 
 /*
  * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
@@ -274,11 +280,17 @@ struct krdma_ioc_buffer {
 
 /* Export @fd, a memfd without huge pages or, for reading, a file on disk; @addr is an offset. */
 #define KRDMA_EXPORT_FD (1U << 0)
+/*
+ * The memory is persistent: KRDMA_OP_FLUSH of a peer makes durable what it has written. Only of an
+ * address range that consists of mappings of devdax (EOPNOTSUPP). Whether the device keeps its
+ * content without power is for the caller to know.
+ */
+#define KRDMA_EXPORT_DURABLE (1U << 1)
 
 /**
  * struct krdma_ioc_export - KRDMA_IOC_EXPORT, publish memory under a name
  * @size: sizeof(struct krdma_ioc_export)
- * @flags: KRDMA_EXPORT_FD
+ * @flags: KRDMA_EXPORT_FD, or KRDMA_EXPORT_DURABLE
  * @rights: KRDMA_RIGHT_* that peers may have
  * @fd: with KRDMA_EXPORT_FD: a memfd sealed with F_SEAL_SHRINK (and not sealed
  *	against writing if @rights has WRITE); or a regular file on disk if @rights
@@ -536,6 +548,8 @@ enum krdma_opcode {
 	KRDMA_OP_CMP_SWAP = 5,  /* store @operand if the old value equals @compare */
 	/* Of @length bytes of the region; the result is a number of 8 bytes in local memory. */
 	KRDMA_OP_DIGEST = 6, /* CRC32C, computed by the target */
+	/* Of @length bytes of the region; without local memory. */
+	KRDMA_OP_FLUSH = 7, /* what has been written is durable; needs KRDMA_RIGHT_DURABLE */
 };
 
 /* @addr is an offset in the buffer @buffer. */
@@ -594,7 +608,7 @@ struct krdma_vec {
  * @region: id of the region
  * @user_data: returned in the completion
  * @offset: first byte in the region; with KRDMA_OPF_RANGES a pointer; 0 for a message
- * @length: bytes to move, at least 1; the sum of each vector. For a digest: bytes of
+ * @length: bytes to move, at least 1; the sum of each vector. For a digest or a flush: bytes of
  *	the region. For a message: 0 to KRDMA_MESSAGE_MAX
  * @addr: local memory of the caller, or the offset in @buffer; with
  *	KRDMA_OPF_VECTOR a pointer. @length bytes; 8 for a digest
@@ -625,6 +639,10 @@ struct krdma_vec {
  *
  * The local memory of a digest is 8 bytes as well; the region may have ranges, whose
  * bytes are taken one range after the other. The digest is in the low 32 bits.
+ *
+ * A flush has no local memory: @addr and @buffer are 0. When it is reported done, the bytes that
+ * WRITEs and atomic operations have put into its ranges are durable, if these had ended, in the
+ * same session, before it was submitted.
  *
  * A message that is reported done is in the export's message queue. Messages that are
  * submitted one after the other to the same region arrive in that order, each once. A
@@ -1293,7 +1311,7 @@ enum krdma_wait {
 	KRDMA_WAIT_CREDIT = 3,   /* a credit to request a key */
 	KRDMA_WAIT_WIRE = 4,     /* completions of posted work requests */
 	KRDMA_WAIT_TURN = 6,     /* earlier operations: KRDMA_OPF_AFTER */
-	KRDMA_WAIT_DIGEST = 7,   /* the peer's reply with a digest */
+	KRDMA_WAIT_DIGEST = 7,   /* the peer's reply with a digest, or to a flush */
 	KRDMA_WAIT_RECEIVER = 8, /* a credit for its message, or the reply to the message */
 	KRDMA_WAIT_FENCE = 9,    /* a lost channel: until it is made anew, bytes may still arrive */
 };

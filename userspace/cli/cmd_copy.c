@@ -16,12 +16,14 @@ enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
 	OPT_TIMEOUT,
 	OPT_VERIFY,
-	OPT_PLACED
+	OPT_PLACED,
+	OPT_DURABLE
 };
 
 struct copy_options {
 	bool quiet;
 	bool progress;
+	bool durable;
 	uint32_t flags;
 	uint64_t depth;
 	uint64_t timeout_ns;
@@ -37,7 +39,10 @@ struct copy_options {
 	"                    'always': no limit (default: the module's parameter, 60)\n" PATH_HELP \
 	"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 
-#define PUT_HELP "  --placed          post a READ behind each WRITE, on any transport\n"
+#define PUT_HELP                                                                         \
+	"  --placed          post a READ behind each WRITE, on any transport\n"          \
+	"  --durable         end when the target has carried the bytes to its medium;\n" \
+	"                    it has to be persistent memory\n"
 
 /* Return: -1 to go on, else the exit status. */
 static int copy_options(const struct command *command, int argc, char **argv,
@@ -52,6 +57,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 		CONNECT_LONG,
 		{ "verify", no_argument, NULL, OPT_VERIFY },
 		{ "placed", no_argument, NULL, OPT_PLACED },
+		{ "durable", no_argument, NULL, OPT_DURABLE },
 		COMMON_LONG,
 	};
 	int c, rc;
@@ -77,6 +83,11 @@ static int copy_options(const struct command *command, int argc, char **argv,
 			if (command != &cmd_put)
 				return usage_error("--placed is for 'put'");
 			opts->flags |= KRDMA_OPF_PLACED;
+			break;
+		case OPT_DURABLE:
+			if (command != &cmd_put)
+				return usage_error("--durable is for 'put'");
+			opts->durable = true;
 			break;
 		case OPT_TIMEOUT:
 			if (parse_seconds(optarg, &opts->timeout_ns))
@@ -123,6 +134,19 @@ static void summary(const char *command, const struct pump_job *job)
 		size_text((uint64_t)rate, speed));
 }
 
+/* What was put is durable. */
+static int put_flush(const struct range *range, uint64_t length, uint64_t timeout_ns)
+{
+	struct krdma_completion completion;
+	struct krdma_op op;
+
+	if (!length)
+		return DONE;
+	krdma_op_flush(&op, range->region.id, range->offset, length);
+	op.timeout_ns = timeout_ns;
+	return krdma_submit(range->krdma, &op, &completion, 1) ? fail_krdma() : DONE;
+}
+
 static int copy_run(const struct command *command, const struct copy_options *opts,
 		    struct pump_job *job, const char *name)
 {
@@ -138,6 +162,8 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
 	rc = pump_run(job);
+	if (!rc && opts->durable)
+		rc = put_flush(job->range, job->moved, job->timeout_ns);
 	if (!rc && (json_asked || !opts->quiet))
 		summary(command->name, job);
 	return rc;
@@ -195,6 +221,8 @@ static int put_run(int argc, char **argv)
 			  job.path ? job.path : "standard input", size_text(job.length, length),
 			  (unsigned long long)job.length, size_text(range.length, room),
 			  (unsigned long long)range.length);
+	else if (opts.durable && !(range.region.rights & KRDMA_RIGHT_DURABLE))
+		rc = fail(EOPNOTSUPP, "'%s' is not durable: its memory is volatile", spec.name);
 	else
 		rc = copy_run(&cmd_put, &opts, &job, job.path ? job.path : "standard input");
 	if (!rc)

@@ -2,12 +2,14 @@
 /* krdma export: publish memory until a signal. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <systemd/sd-daemon.h>
@@ -30,6 +32,7 @@ struct export_options {
 	uint32_t rights;
 	uint32_t max_segments;
 	bool huge;
+	bool durable; /* its memory is persistent */
 };
 
 /* Return: -1 to go on, else the exit status. */
@@ -163,6 +166,62 @@ static int publish_file(struct krdma *krdma, struct export_options *opts, uint32
 	return rc == -EOPNOTSUPP || rc == -EINVAL ? rc : -1;
 }
 
+/* The first line of a file of sysfs; empty if there is none. */
+static void sysfs_line(const char *folder, const char *name, char *line, size_t room)
+{
+	char path[PATH_MAX + 32];
+	FILE *file;
+
+	*line = '\0';
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (!fgets(line, (int)room, file))
+		*line = '\0';
+	fclose(file);
+	line[strcspn(line, "\n")] = '\0';
+}
+
+/*
+ * Is a character device devdax whose memory keeps its content without power, once the processors
+ * have written their caches back? Its region is of NVDIMMs then. Memory of virtio-pmem is a file of
+ * the machine's host, and to be flushed there, which nothing here can ask for.
+ */
+static bool is_persistent(const struct stat *st)
+{
+	char device[64], folder[PATH_MAX], line[64];
+	char *slash;
+
+	snprintf(device, sizeof(device), "/sys/dev/char/%u:%u", major(st->st_rdev),
+		 minor(st->st_rdev));
+	if (!realpath(device, folder))
+		return false;
+	while ((slash = strrchr(folder, '/'))) {
+		sysfs_line(folder, "devtype", line, sizeof(line));
+		*slash = '\0';
+		if (strcmp(line, "nd_pmem") != 0)
+			continue;
+		sysfs_line(folder, "provider", line, sizeof(line));
+		return strncmp(line, "virtio", strlen("virtio")) != 0;
+	}
+	return false;
+}
+
+/* Return: 0 or -1. */
+static int publish_mapping(struct krdma *krdma, struct export_options *opts, void *addr,
+			   uint32_t *id)
+{
+	struct stat st;
+
+	opts->durable = !stat(opts->file, &st) && S_ISCHR(st.st_mode) && is_persistent(&st);
+	return (opts->durable ? krdma_export_durable :
+				krdma_export_memory)(krdma, opts->name, addr, opts->length,
+						     opts->rights, opts->max_segments, id) ?
+		       -1 :
+		       0;
+}
+
 /* The export lives until the process ends. Return: 0 or -1. */
 static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *id)
 {
@@ -176,6 +235,7 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 		if (krdma_map_file(opts->file, opts->rights != KRDMA_RIGHT_READ, &opts->length,
 				   &addr))
 			return -1;
+		return publish_mapping(krdma, opts, addr, id);
 	} else if (opts->huge) {
 		if (krdma_map_huge(opts->length, &addr))
 			return -1;
@@ -212,18 +272,19 @@ static void warn_of_nobody(struct krdma *krdma)
 
 static void print_published(const struct export_options *opts)
 {
+	const uint32_t shown = opts->rights | (opts->durable ? KRDMA_RIGHT_DURABLE : 0);
 	char size[SIZE_TEXT], rights[RIGHTS_TEXT];
 	struct json_object *root;
 
 	if (!json_asked) {
 		printf("exported %s: %s, %s\n", opts->name, size_text(opts->length, size),
-		       rights_text(opts->rights, rights));
+		       rights_text(shown, rights));
 		return;
 	}
 	root = json_root();
 	json_add_text(root, "name", opts->name);
 	json_add_count(root, "length", opts->length);
-	json_add_rights(root, "rights", opts->rights);
+	json_add_rights(root, "rights", shown);
 	json_finish(root);
 }
 
@@ -293,6 +354,7 @@ const struct command cmd_export = {
 		"  -s, --size SIZE   anonymous memory; with --file, the first SIZE bytes of FILE\n"
 		"  -f, --file FILE   the pages of FILE; peers' writes reach it only where the\n"
 		"                    kernel lets pages of files stay pinned: tmpfs, hugetlbfs, devdax\n"
+		"                    (/dev/dax0.0; what is written is durable after a flush then)\n"
 		"  --read-only       peers may not write; FILE may be larger than the memory then,\n"
 		"                    as its pages are taken when peers read them\n"
 		"  --atomic          peers may do atomic operations as well\n"

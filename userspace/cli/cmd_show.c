@@ -144,9 +144,9 @@ const struct command cmd_devices = {
 
 /* ---- The module ---- */
 
-static const char *const feature_names[] = { "rdma",     "async",    "uring",  "vectors",
-					     "after",    "cancel",   "atomic", "digest",
-					     "unplaced", "messages", "placed", "monitor" };
+static const char *const feature_names[] = { "rdma",   "async",   "uring",   "vectors",  "after",
+					     "cancel", "atomic",  "digest",  "unplaced", "messages",
+					     "placed", "connect", "monitor", "flush" };
 
 static const struct field module_fields[] = {
 	{ "version", FIELD_TEXT, false },     { "features", FIELD_LIST, false },

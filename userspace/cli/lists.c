@@ -469,6 +469,7 @@ const struct list list_peer_exports = {
 static const char *const opcode_names[] = {
 	[KRDMA_OP_READ] = "read",    [KRDMA_OP_WRITE] = "write",   [KRDMA_OP_FETCH_ADD] = "add",
 	[KRDMA_OP_CMP_SWAP] = "cas", [KRDMA_OP_DIGEST] = "digest", [KRDMA_OP_SEND] = "send",
+	[KRDMA_OP_FLUSH] = "flush",
 };
 
 const char *operation_name(uint32_t opcode)

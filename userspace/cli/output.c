@@ -27,7 +27,8 @@ const char *size_text(uint64_t bytes, char text[SIZE_TEXT])
 	return text;
 }
 
-static const char *const right_names[] = { "read", "write", "atomic", "atomic_cpu", "message" };
+static const char *const right_names[] = { "read",       "write",   "atomic",
+					   "atomic_cpu", "message", "durable" };
 
 const char *rights_text(uint32_t rights, char text[RIGHTS_TEXT])
 {

@@ -10,6 +10,7 @@ extern inline __typeof__(krdma_op_buffer) krdma_op_buffer;
 extern inline __typeof__(krdma_op_cmp_swap) krdma_op_cmp_swap;
 extern inline __typeof__(krdma_op_digest) krdma_op_digest;
 extern inline __typeof__(krdma_op_fetch_add) krdma_op_fetch_add;
+extern inline __typeof__(krdma_op_flush) krdma_op_flush;
 extern inline __typeof__(krdma_op_message) krdma_op_message;
 extern inline __typeof__(krdma_op_placed) krdma_op_placed;
 extern inline __typeof__(krdma_op_ranges) krdma_op_ranges;

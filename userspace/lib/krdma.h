@@ -284,7 +284,7 @@ int krdma_map_huge(uint64_t length, void **addr);
  * @path: the file
  * @writable: nonzero to map the file for writing as well
  * @length: in: bytes from its start, 0 for the whole file; out: bytes mapped.
- *	A character device (devdax) has no length of its own.
+ *	The length of a character device (devdax) is in sysfs.
  * @addr: out: the address
  *
  * The caller owns the mapping, as with krdma_map_huge().
@@ -311,6 +311,25 @@ int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr
  */
 int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
 			uint32_t rights, uint32_t max_segments, uint32_t *id);
+
+/**
+ * krdma_export_durable() - publish persistent memory under a name
+ * @krdma: the handle
+ * @name: the name, see struct krdma_ioc_export
+ * @addr: start of the memory: a mapping of devdax, whose memory keeps its content without
+ *	power
+ * @length: bytes
+ * @rights: KRDMA_RIGHT_* that peers may ask for
+ * @max_segments: most segments registered for peers at a time, 0 for the
+ *	default
+ * @id: out: the export's id
+ *
+ * What peers have written is durable after KRDMA_OP_FLUSH.
+ *
+ * Return: as krdma_export_memory(); -EOPNOTSUPP if the memory is not of devdax.
+ */
+int krdma_export_durable(struct krdma *krdma, const char *name, void *addr, uint64_t length,
+			 uint32_t rights, uint32_t max_segments, uint32_t *id);
 
 /**
  * krdma_export_memfd() - publish a memfd, or a file on disk, under a name
@@ -664,6 +683,23 @@ KRDMA_INLINE void krdma_op_digest(struct krdma_op *op, uint32_t region, uint64_t
 	op->region = region;
 	op->offset = offset;
 	op->addr = (uintptr_t)digest;
+	op->length = length;
+}
+
+/**
+ * krdma_op_flush() - make durable what has been written to a range of a region
+ * @op: the operation; all of it is written
+ * @region: id of the region, whose rights have KRDMA_RIGHT_DURABLE
+ * @offset: first byte in the region
+ * @length: bytes
+ */
+KRDMA_INLINE void krdma_op_flush(struct krdma_op *op, uint32_t region, uint64_t offset,
+				 uint64_t length)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = KRDMA_OP_FLUSH;
+	op->region = region;
+	op->offset = offset;
 	op->length = length;
 }
 

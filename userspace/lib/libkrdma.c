@@ -180,11 +180,12 @@ static int do_export(struct krdma *krdma, const char *name, struct krdma_ioc_exp
 	return rc;
 }
 
-int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
-			uint32_t rights, uint32_t max_segments, uint32_t *id)
+static int export_range(struct krdma *krdma, const char *name, void *addr, uint64_t length,
+			uint32_t rights, uint32_t max_segments, uint32_t flags, uint32_t *id)
 {
 	struct krdma_ioc_export arg = {
 		.size = sizeof(arg),
+		.flags = flags,
 		.rights = rights,
 		.addr = (uintptr_t)addr,
 		.length = length,
@@ -192,6 +193,19 @@ int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint6
 	};
 
 	return do_export(krdma, name, &arg, id);
+}
+
+int krdma_export_memory(struct krdma *krdma, const char *name, void *addr, uint64_t length,
+			uint32_t rights, uint32_t max_segments, uint32_t *id)
+{
+	return export_range(krdma, name, addr, length, rights, max_segments, 0, id);
+}
+
+int krdma_export_durable(struct krdma *krdma, const char *name, void *addr, uint64_t length,
+			 uint32_t rights, uint32_t max_segments, uint32_t *id)
+{
+	return export_range(krdma, name, addr, length, rights, max_segments, KRDMA_EXPORT_DURABLE,
+			    id);
 }
 
 int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,

@@ -2,9 +2,11 @@
 /* Memory that can be exported. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -44,6 +46,27 @@ int krdma_map_huge(uint64_t length, void **addr)
 	return 0;
 }
 
+/* Bytes of a file; 0 if it has no length. */
+static uint64_t file_length(const struct stat *st)
+{
+	unsigned long long length = 0;
+	char path[64];
+	FILE *file;
+
+	if (!S_ISCHR(st->st_mode))
+		return (uint64_t)st->st_size;
+	/* Of devdax. */
+	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/size", major(st->st_rdev),
+		 minor(st->st_rdev));
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu", &length) != 1)
+		length = 0;
+	fclose(file);
+	return length;
+}
+
 int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr)
 {
 	int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
@@ -55,7 +78,7 @@ int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr
 		error = errno;
 	} else {
 		if (!*length)
-			*length = (uint64_t)st.st_size;
+			*length = file_length(&st);
 		if (!*length)
 			rc = krdma__fail(EINVAL, "'%s' is empty, or has no length of its own",
 					 path);

@@ -786,6 +786,16 @@ verifies()
 		run 0 get h/verified copy -q && ! grep -q '^verify ' log
 }
 check "put --verify and get --verify" verifies
+durable()
+{
+	KRDMA_FAKE_DURABLE=1 run 0 put --durable data h/scratch@4096 -q &&
+		grep -q "^flush $(stat -c %s data) at 4096" log &&
+		KRDMA_FAKE_DURABLE=1 run 0 put --durable /dev/null h/scratch -q && ! grep -q '^flush ' log &&
+		KRDMA_FAKE_DURABLE=1 run 0 put data h/scratch -q && ! grep -q '^flush ' log
+}
+check "put --durable" durable
+check "put --durable to volatile memory" fails 1 "'scratch' is not durable" put --durable data h/scratch
+check "get --durable" fails 2 "--durable is for 'put'" get --durable h/scratch copy
 
 # ---- send and recv ----
 

@@ -197,6 +197,8 @@ def test_vectors_and_ranges_are_filled_in() -> None:
         vector = ffi.cast("struct krdma_vec *", op._op.addr)
         assert [(vector[i].addr, vector[i].length) for i in range(2)] == [(1, 1), (7, 2)]
         assert krdma.Digest(region, [(0, 4), (8, 8)])._op.length == 12
+        flush = krdma.Flush(region, [(0, 4), (8, 8)])
+        assert (flush._op.length, flush._op.nranges, flush._op.addr) == (12, 2, 0)
         assert krdma.Write(region, b"1", placed=True)._op.flags == lib.KRDMA_OPF_PLACED
         for bad in ([buffer, parts[0]], []):
             with raises(ValueError):
@@ -211,6 +213,8 @@ def test_numbers() -> None:
         region.write((41).to_bytes(8, sys.byteorder), 8)
         assert region.fetch_add(8, 1) == 41 and region.fetch_add(8, -2) == 42
         assert region.compare_swap(8, 40, 7) == 40 and region.compare_swap(8, 40, 8) == 7
+        with raises(krdma.Error):
+            region.flush(0, 9)
 
 
 def test_many_in_one_call() -> None:

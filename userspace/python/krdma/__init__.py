@@ -21,9 +21,9 @@ from ._base import Error, Right, counters, resolve
 from .message import Message, MessageQueue
 from .mover import Mover
 from .objects import Buffer, Export, Piece, Region, Session
-from .operation import CompareSwap, Digest, FetchAdd, Operation, Read, Send, Write
+from .operation import CompareSwap, Digest, FetchAdd, Flush, Operation, Read, Send, Write
 
 __all__ = [
-    "Buffer", "CompareSwap", "Digest", "Error", "Export", "FetchAdd", "Message", "MessageQueue", "Mover",
+    "Buffer", "CompareSwap", "Digest", "Error", "Export", "FetchAdd", "Flush", "Message", "MessageQueue", "Mover",
     "Operation", "Piece", "Read", "Region", "Right", "Send", "Session", "Write", "counters", "resolve",
 ]

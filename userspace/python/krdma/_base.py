@@ -52,6 +52,8 @@ class Right(enum.IntFlag):
     MESSAGE = lib.KRDMA_RIGHT_MESSAGE
     #: Only of a region: operations are atomic against the target's processors as well.
     ATOMIC_CPU = lib.KRDMA_RIGHT_ATOMIC_CPU
+    #: Only of a region: its memory is persistent, and flush() makes changes durable.
+    DURABLE = lib.KRDMA_RIGHT_DURABLE
 
 
 def text_of(chars: CData) -> str:

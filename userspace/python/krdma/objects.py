@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Type, TypeVa
 
 from ._base import CData, Error, Right, as_dict, check, ffi, lib, milliseconds
 from .message import MessageQueue
-from .operation import CompareSwap, Digest, FetchAdd, Memory, Read, Send, Where, Write
+from .operation import CompareSwap, Digest, FetchAdd, Flush, Memory, Read, Send, Where, Write
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -205,7 +205,7 @@ class Region(Object):
     """An export of a peer, opened. Session.open() makes it.
 
     Each call waits until its operation has ended, and takes the options of the operation's class: Read,
-    Write, Send, FetchAdd, CompareSwap, Digest.
+    Write, Send, FetchAdd, CompareSwap, Digest, Flush.
     """
 
     def __init__(self, session: Session, name: str, region: CData) -> None:
@@ -251,3 +251,7 @@ class Region(Object):
     def digest(self, where: Where, length: int = 0, **options: Any) -> int:
         """The CRC32C of a range, which the peer computes."""
         return self.mover.do(Digest(self, where, length, **options))
+
+    def flush(self, where: Where, length: int = 0, **options: Any) -> int:
+        """Make durable what has been written to a range of persistent memory. Return: its bytes."""
+        return self.mover.do(Flush(self, where, length, **options))

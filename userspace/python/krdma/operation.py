@@ -230,6 +230,24 @@ class CompareSwap(_Number):
         lib.krdma_op_cmp_swap(self._op, 0, offset, self._number, compare, value)
 
 
+class Flush(Operation[int]):
+    """Make durable what has been written to a range of a region whose memory is persistent.
+
+    where: offset in the region; or a list of (offset, length), without length. The result is the number of bytes
+    """
+
+    def __init__(self, region: "Region", where: Where, length: int = 0, *, timeout: Optional[float] = None,
+                 after: bool = False) -> None:
+        super().__init__(region, timeout=timeout, after=after)
+        lib.krdma_op_flush(self._op, 0, 0, length)
+        ranges = self._set_where(where)
+        if ranges:
+            self._op.length = ranges
+
+    def _value(self) -> int:
+        return self.moved
+
+
 class Digest(_Number):
     """The CRC32C of a range of a region, which the target computes.
 

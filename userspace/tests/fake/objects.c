@@ -157,6 +157,8 @@ int do_open(struct krdma_ioc_open *arg)
 	region->length = (uint64_t)st.st_size;
 	arg->length = region->length;
 	arg->segment_size = 1 << 20;
+	if (getenv("KRDMA_FAKE_DURABLE"))
+		region->rights |= KRDMA_RIGHT_DURABLE;
 	arg->granted = region->rights;
 	arg->id = id;
 	say("open %s rights %u\n", arg->name, arg->rights);

@@ -29,6 +29,8 @@ static uint32_t op_right(const struct krdma_op *op)
 		return KRDMA_RIGHT_MESSAGE;
 	if (op->opcode == KRDMA_OP_READ || op->opcode == KRDMA_OP_DIGEST)
 		return KRDMA_RIGHT_READ;
+	if (op->opcode == KRDMA_OP_FLUSH)
+		return KRDMA_RIGHT_DURABLE;
 	return KRDMA_RIGHT_WRITE | ((op->flags & KRDMA_OPF_MESSAGE) ? KRDMA_RIGHT_MESSAGE : 0);
 }
 
@@ -121,6 +123,12 @@ void run_op(const struct krdma_op *op, struct krdma_completion *completion)
 	}
 	if (op->flags & KRDMA_OPF_VERIFY)
 		say("verify %llu\n", (unsigned long long)op->length);
+	if (op->opcode == KRDMA_OP_FLUSH) {
+		say("flush %llu at %llu\n", (unsigned long long)op->length,
+		    (unsigned long long)op->offset);
+		completion->result = op->length;
+		return;
+	}
 	if (op->opcode >= KRDMA_OP_FETCH_ADD) {
 		run_number(region, op, (uint64_t *)(uintptr_t)addr);
 		completion->result = op->length;
