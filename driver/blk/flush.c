@@ -20,7 +20,9 @@
 
 #include "blk/blk.h"
 
+/* Chunks have 64 KiB, or more where they would be too many: each flush looks at all bits. */
 #define KRDMA_CHUNK_SHIFT 16
+#define KRDMA_CHUNKS_LOG  20
 /* Ranges, and bytes, of one operation, which has a deadline. */
 #define KRDMA_FLUSH_RANGES 32
 #define KRDMA_FLUSH_BYTES  SZ_1G
@@ -28,6 +30,7 @@
 struct krdma_flusher {
 	struct krdma_region_handle *region;
 	u64 bytes; /* of the disk */
+	u32 shift; /* a chunk has 1 << shift bytes */
 	unsigned long chunks;
 	unsigned long *written; /* a bit for each chunk */
 	bool dead;
@@ -48,8 +51,8 @@ static void krdma_flusher_range(struct krdma_flusher *f, struct krdma_vec *range
 
 	while (end < f->chunks && end - first < most && test_and_clear_bit(end, f->written))
 		end++;
-	range->addr = (u64)first << KRDMA_CHUNK_SHIFT;
-	range->length = min((u64)end << KRDMA_CHUNK_SHIFT, f->bytes) - min(range->addr, f->bytes);
+	range->addr = (u64)first << f->shift;
+	range->length = min((u64)end << f->shift, f->bytes) - min(range->addr, f->bytes);
 	f->next = end;
 }
 
@@ -86,11 +89,11 @@ static bool krdma_flusher_submit(struct krdma_flusher *f)
 	while (io->nr_ranges < KRDMA_FLUSH_RANGES && left) {
 		struct krdma_vec *range = &f->ranges[io->nr_ranges];
 
-		krdma_flusher_range(f, range, left >> KRDMA_CHUNK_SHIFT);
+		krdma_flusher_range(f, range, left >> f->shift);
 		if (!range->length)
 			break;
 		io->length += range->length;
-		left -= min(left, ALIGN(range->length, 1U << KRDMA_CHUNK_SHIFT));
+		left -= min(left, ALIGN(range->length, 1ULL << f->shift));
 		io->nr_ranges++;
 	}
 	if (!io->nr_ranges)
@@ -170,8 +173,7 @@ void krdma_flusher_flush(struct krdma_flusher *f, struct krdma_io *io)
  */
 void krdma_flusher_written(struct krdma_flusher *f, u64 offset, u64 length)
 {
-	unsigned long chunk = offset >> KRDMA_CHUNK_SHIFT;
-	unsigned long last = (offset + length - 1) >> KRDMA_CHUNK_SHIFT;
+	unsigned long chunk = offset >> f->shift, last = (offset + length - 1) >> f->shift;
 
 	for (; chunk <= last; chunk++)
 		if (!test_bit(chunk, f->written))
@@ -207,7 +209,13 @@ struct krdma_flusher *krdma_flusher_new(struct krdma_region_handle *region, u64 
 
 	if (!f)
 		return NULL;
-	f->chunks = DIV_ROUND_UP_ULL(bytes, 1U << KRDMA_CHUNK_SHIFT);
+	/* The length is what the peer says. */
+	f->shift = max(KRDMA_CHUNK_SHIFT, fls64(bytes - 1) - KRDMA_CHUNKS_LOG);
+	if (KRDMA_FLUSH_BYTES >> f->shift == 0) {
+		kfree(f);
+		return NULL;
+	}
+	f->chunks = ((bytes - 1) >> f->shift) + 1;
 	f->written = kvcalloc(BITS_TO_LONGS(f->chunks), sizeof(long), GFP_KERNEL | __GFP_NOWARN);
 	if (!f->written) {
 		kfree(f);

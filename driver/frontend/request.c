@@ -247,7 +247,7 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		rc = krdma_op_buffer(op, r, error);
 	if (rc)
 		return rc;
-	if (!fixed && !r->mem) {
+	if (!fixed && !r->mem && op->opcode != KRDMA_OP_FLUSH) {
 		if (op->timeout_ns > KRDMA_OP_PIN_NS)
 			return krdma_explain(
 				error, -EINVAL,

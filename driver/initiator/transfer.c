@@ -91,7 +91,7 @@ static void krdma_transfer_took(struct krdma_channel *ch, const struct krdma_tra
 	/* Of one that is verified the end may come when its connection is lost. */
 	if (likely(ch->dev))
 		krdma_latency_count(ch->dev, x->opcode, x->length, took);
-	if (unlikely(ch->measures))
+	if (unlikely(ch->measures) && !krdma_opcode_asks(x->opcode))
 		/* Of the last eight or so. */
 		WRITE_ONCE(ch->latency,
 			   ch->latency - ch->latency / 8 + (u32)min_t(u64, took >> 4, U32_MAX) / 8);

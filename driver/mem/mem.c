@@ -95,7 +95,7 @@ static bool krdma_vmas_devdax(struct mm_struct *mm, unsigned long addr, unsigned
 	mmap_assert_locked(mm);
 	for (; addr < end; addr = vma->vm_end) {
 		vma = find_vma(mm, addr);
-		if (!vma || !vma_is_dax(vma))
+		if (!vma || vma->vm_start > addr || !vma_is_dax(vma))
 			return false;
 	}
 	return true;
@@ -180,9 +180,11 @@ static bool krdma_user_devdax(unsigned long start, unsigned long npages)
 	return devdax;
 }
 
+/* Of devdax the table of its pages: it is what the host gives. */
 static unsigned long krdma_mem_charged(const struct krdma_mem *mem)
 {
-	return mem->devdax ? 0 : mem->npages;
+	return mem->devdax ? DIV_ROUND_UP(mem->npages, PAGE_SIZE / sizeof(*mem->pages)) :
+			     mem->npages;
 }
 
 /* Return: 0 or a negative errno, and nothing is pinned */
@@ -193,7 +195,7 @@ static int krdma_mem_fill(struct krdma_mem *mem, unsigned long start, struct krd
 
 	if (rc || mem->devdax == devdax)
 		return rc;
-	/* Not charged for, and not devdax any more. */
+	/* It is charged for as what it is not any more. */
 	unpin_user_pages(mem->pages, mem->npages);
 	return krdma_explain(error, -EFAULT, "the mapping at %#lx has changed meanwhile", start);
 }
@@ -206,7 +208,7 @@ static int krdma_mem_fill(struct krdma_mem *mem, unsigned long start, struct krd
  * @writable: a device will write it
  * @error: explanation
  *
- * RLIMIT_MEMLOCK and the limits of the file and of the user apply, but not to devdax.
+ * RLIMIT_MEMLOCK and the limits of the file and of the user apply; of devdax, to its table of pages.
  *
  * Context: process, of the user.
  * Return: the memory with a reference, or an ERR_PTR

@@ -103,7 +103,7 @@ struct krdma_mem {
 	u32 offset; /* of the first byte in the first page */
 	u64 length;
 	bool writable;         /* the device may write */
-	bool devdax;           /* all of it is mapped of devdax: not charged for */
+	bool devdax;           /* all of it is mapped of devdax */
 	struct mutex lock;     /* one at a time is added to maps */
 	struct list_head maps; /* krdma_mapping.mem_node; none is taken off before the end */
 };

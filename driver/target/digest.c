@@ -12,7 +12,8 @@
 /* Pages that are gone through at a time; of a file, that are held. */
 #define KRDMA_DIGEST_PAGES 16
 
-static struct semaphore krdma_digests_sem;
+/* Services that keep a processor busy, with digests or flushes. */
+struct semaphore krdma_service_sem;
 
 /**
  * krdma_digest_init - how many services may compute at a time
@@ -21,7 +22,7 @@ static struct semaphore krdma_digests_sem;
  */
 void krdma_digest_init(void)
 {
-	sema_init(&krdma_digests_sem, max(1U, num_online_cpus() / 4));
+	sema_init(&krdma_service_sem, max(1U, num_online_cpus() / 4));
 }
 
 /**
@@ -58,7 +59,7 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 		if (rc)
 			break;
 		/* For few at a time, and never while memory is waited for. */
-		down(&krdma_digests_sem);
+		down(&krdma_service_sem);
 		for (i = 0; i < n && !rc; i++, offset += len, length -= len) {
 			len = krdma_page_rest(offset, length);
 			/* A processor that reads it may not survive that. */
@@ -68,7 +69,7 @@ int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *v
 				*value = krdma_digest_page(*value, pages[i], offset_in_page(offset),
 							   len, written);
 		}
-		up(&krdma_digests_sem);
+		up(&krdma_service_sem);
 		cond_resched();
 		if (!own)
 			krdma_backing_put(held, n);

@@ -27,26 +27,34 @@
 int krdma_flush_grant(const struct krdma_grant *grant, u64 offset, u64 length)
 {
 	struct page **pages = grant->export->mem->pages;
+	u64 flushed = 0;
 	u32 i, len;
+	int rc = 0;
 
-	krdma_stat_add(KRDMA_STAT_FLUSHED_BYTES, length);
-	while (length) {
+	while (length && !rc) {
 		if (krdma_session_over(grant->sess))
 			return -ENOTCONN;
 		if (READ_ONCE(grant->revoke))
 			return -ESTALE;
+		/* For few at a time. */
+		down(&krdma_service_sem);
 		for (i = 0; length && i < KRDMA_FLUSH_PAGES; i++, offset += len, length -= len) {
 			struct page *page = pages[offset >> PAGE_SHIFT];
 
 			len = krdma_page_rest(offset, length);
 			/* Its bytes are lost. */
-			if (PageHWPoison(page))
-				return -EIO;
+			if (PageHWPoison(page)) {
+				rc = -EIO;
+				break;
+			}
 			arch_wb_cache_pmem(page_address(page) + offset_in_page(offset), len);
+			flushed += len;
 		}
+		up(&krdma_service_sem);
 		cond_resched();
 	}
 	/* ORDER: before the reply. */
 	pmem_wmb();
-	return 0;
+	krdma_stat_add(KRDMA_STAT_FLUSHED_BYTES, flushed);
+	return rc;
 }

@@ -142,6 +142,7 @@ void krdma_grant_used(struct krdma_grant *grant, const struct krdma_wire_used *t
 int krdma_serve_usage(struct krdma_session *sess, const struct krdma_wire_usage *msg, void *buf);
 
 /* digest.c */
+extern struct semaphore krdma_service_sem;
 int krdma_digest_grant(struct krdma_grant *grant, u64 offset, u32 length, u32 *value);
 
 /* flush.c */

@@ -40,7 +40,9 @@ load_blk
 listen_on B
 export_on B vol --file "$dax"
 like "the export is durable" "$(<"$BACKGROUND_LOG")" "exported vol: .*, read,write,durable"
-is "and not counted as pinned memory" "$(counter B pinned_bytes)" 0
+# 8 bytes for each page.
+is "and of it the table of its pages is pinned memory" "$(counter B pinned_bytes)" \
+	$(((size + 2097151) / 2097152 << 12))
 export_on B volatile --size 4M
 remember_leftovers
 head -c 3000000 /dev/urandom >"$dir/data"
@@ -87,11 +89,23 @@ check_here "one of two chunks that are not neighbours" flushes sh -c \
 	"dd if=$dir/data of=$device bs=4k count=1 seek=0 conv=notrunc oflag=direct status=none &&
 	dd if=$dir/data of=$device bs=4k count=1 seek=1000 conv=notrunc,fsync status=none"
 is "is one operation" "$FLUSHES $FLUSHED" "1 131072"
+scattered() {
+	local i
+	for ((i = 0; i < 40; i++)); do
+		dd if="$dir/data" of="$device" bs=4k count=1 seek=$((i * 32)) conv=notrunc oflag=direct status=none || return
+	done
+	sync "$device"
+}
+check_here "one of 40 chunks" flushes scattered
+is "is two operations" "$FLUSHES $FLUSHED" "2 $((40 * 65536))"
 check_here "one without a write" flushes sync "$device"
 is "flushes nothing" "$FLUSHES $FLUSHED" "0 0"
 check_here "a write with O_DSYNC" flushes dd if="$dir/data" of="$device" bs=4k count=1 \
 	oflag=direct,dsync conv=notrunc status=none
 is "flushes as well" "$FLUSHED" 65536
+is "only the first channel has WRITEs, which a FLUSH comes behind" \
+	"$(krdma status -j | python3 -c 'import json, sys
+print([c["index"] for c in json.load(sys.stdin)["channels"] if c["bytes_written"]])')" "[0]"
 check "mkfs.ext4" mkfs.ext4 -q -b 4096 "$device"
 mkdir "$dir/mnt"
 check "mount" mount "$device" "$dir/mnt"

@@ -616,7 +616,7 @@ struct krdma_vec {
  * @naddr: with KRDMA_OPF_VECTOR: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @nranges: with KRDMA_OPF_RANGES: 1 to KRDMA_VECTOR_MAX, else must be 0
  * @timeout_ns: deadline from the start of the operation, in nanoseconds; 0 means 30
- *	seconds. At most 300 seconds if local memory is not a registered buffer; if
+ *	seconds. At most 300 seconds if there is local memory that is not a registered buffer; if
  *	more than 5 seconds, that memory counts against RLIMIT_MEMLOCK as a buffer's
  *	does, and 0 means 5 seconds if the limit does not allow it
  * @reserved2: must be 0

@@ -11,6 +11,7 @@
 
 /* With the ring of pump.c: operations of 1 MiB, and 8 MiB under way, enough to keep a session busy. */
 #define DEPTH_DEFAULT 8
+#define FLUSH_BYTES   (1ULL << 30)
 
 enum {
 	OPT_PROGRESS = OPT_LONG_ONLY,
@@ -134,17 +135,21 @@ static void summary(const char *command, const struct pump_job *job)
 		size_text((uint64_t)rate, speed));
 }
 
-/* What was put is durable. */
+/* What was put is durable. Each piece has a deadline. */
 static int put_flush(const struct range *range, uint64_t length, uint64_t timeout_ns)
 {
 	struct krdma_completion completion;
 	struct krdma_op op;
+	uint64_t done, piece;
 
-	if (!length)
-		return DONE;
-	krdma_op_flush(&op, range->region.id, range->offset, length);
-	op.timeout_ns = timeout_ns;
-	return krdma_submit(range->krdma, &op, &completion, 1) ? fail_krdma() : DONE;
+	for (done = 0; done < length; done += piece) {
+		piece = length - done < FLUSH_BYTES ? length - done : FLUSH_BYTES;
+		krdma_op_flush(&op, range->region.id, range->offset + done, piece);
+		op.timeout_ns = timeout_ns ? timeout_ns : patient_timeout(range);
+		if (krdma_submit(range->krdma, &op, &completion, 1))
+			return fail_krdma();
+	}
+	return DONE;
 }
 
 static int copy_run(const struct command *command, const struct copy_options *opts,

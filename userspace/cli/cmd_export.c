@@ -214,7 +214,9 @@ static int publish_mapping(struct krdma *krdma, struct export_options *opts, voi
 {
 	struct stat st;
 
-	opts->durable = !stat(opts->file, &st) && S_ISCHR(st.st_mode) && is_persistent(&st);
+	/* Of what peers can't change nothing has to be flushed. */
+	opts->durable = (opts->rights & (KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC)) &&
+			!stat(opts->file, &st) && S_ISCHR(st.st_mode) && is_persistent(&st);
 	return (opts->durable ? krdma_export_durable :
 				krdma_export_memory)(krdma, opts->name, addr, opts->length,
 						     opts->rights, opts->max_segments, id) ?
