@@ -266,7 +266,7 @@ void files_sender_cancel(struct files_sender *sender);
 void files_sender_stop(struct files_sender *sender);
 struct files_counts files_sender_counts(struct files_sender *sender);
 
-/* files_receive.c */
+/* files_receive.c, files_long.c, files_temp.c */
 
 struct files_receiver;
 

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The receiver of files: long ones, which come in ranges and stay open from chunk to chunk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files_receive.h"
+
+#define LENGTH_MAX INT64_MAX
+#define NOT_YET    UINT64_MAX
+/* They leave room in the reply for errors. */
+#define DIGESTS_MAX (FILES_BLOCK / sizeof(uint64_t))
+
+void receive_close_file(struct open_file *f)
+{
+	close(f->fd);
+	close(f->dir);
+	if (f->basis >= 0)
+		close(f->basis);
+	f->taken = false;
+}
+
+/* A place in the table. Return: NULL if there is none, or the id is in use. */
+static struct open_file *file_place(struct files_receiver *r, uint32_t id)
+{
+	struct open_file *place = NULL;
+	size_t i;
+
+	pthread_mutex_lock(&r->lock);
+	for (i = 0; i < FILES_OPEN_MAX; i++)
+		if (r->files[i].taken && r->files[i].id == id)
+			break;
+	if (i == FILES_OPEN_MAX)
+		for (i = 0; !place && i < FILES_OPEN_MAX; i++)
+			if (!r->files[i].taken)
+				place = &r->files[i];
+	if (place) {
+		*place = (struct open_file){ .id = id, .taken = true, .expected = NOT_YET };
+		place->fd = place->dir = place->basis = -1;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return place;
+}
+
+static struct open_file *file_get(struct files_receiver *r, uint32_t id)
+{
+	struct open_file *f = NULL;
+	size_t i;
+
+	pthread_mutex_lock(&r->lock);
+	for (i = 0; !f && i < FILES_OPEN_MAX; i++)
+		if (r->files[i].usable && r->files[i].id == id)
+			f = &r->files[i];
+	if (f)
+		f->users++;
+	pthread_mutex_unlock(&r->lock);
+	return f;
+}
+
+/* Count a range in advance. Return: false if there is none, or more of them than the file has bytes. */
+static bool range_take(struct files_receiver *r, struct open_file *f,
+		       const struct files_record *record, uint64_t size)
+{
+	bool good = record->offset <= f->size && size <= f->size - record->offset;
+
+	/* What takes no bytes of a chunk takes time here: it is within one block that is compared. */
+	if (record->type != FILES_DATA)
+		good = good && record->offset / FILES_BLOCK < f->blocks &&
+		       size <= FILES_BLOCK - record->offset % FILES_BLOCK;
+	pthread_mutex_lock(&r->lock);
+	good = good && size <= f->size - f->counted;
+	if (good)
+		f->counted += size;
+	pthread_mutex_unlock(&r->lock);
+	return good;
+}
+
+/* The last thread that uses a file that is complete, or was given up, finishes it. */
+static void file_put(struct unpack *u, struct open_file *f, bool failed)
+{
+	struct files_receiver *r = u->receiver;
+	bool last;
+	int error;
+
+	pthread_mutex_lock(&r->lock);
+	f->failed |= failed;
+	last = !--f->users && f->expected != NOT_YET && (f->counted >= f->expected || f->failed);
+	if (last)
+		f->usable = false;
+	pthread_mutex_unlock(&r->lock);
+	if (!last)
+		return;
+	if (!f->failed) {
+		error = f->counted == f->expected ?
+				files_temp_finish(r, f->fd, f->dir, f->name, f->mode, f->mtime) :
+				EPROTO;
+		if (error)
+			receive_complain(u, 0, error, "can't be written", f->name);
+		else
+			receive_count(r, 1, 0, 0);
+	}
+	pthread_mutex_lock(&r->lock);
+	receive_close_file(f);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/*
+ * What the file has of bytes: the temporary file that an attempt before has left, or else the file
+ * that is there. Return: 0 or an errno.
+ */
+static int file_have(struct open_file *f, uint64_t *digests, size_t *blocks)
+{
+	struct stat st;
+	uint64_t have;
+	int from = f->fd;
+
+	if (fstat(f->fd, &st))
+		return errno;
+	if (!st.st_size) {
+		f->basis = openat(f->dir, f->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (f->basis >= 0 && (fstat(f->basis, &st) || !S_ISREG(st.st_mode))) {
+			close(f->basis);
+			f->basis = -1;
+			st.st_size = 0;
+		}
+		from = f->basis;
+	}
+	have = (uint64_t)st.st_size < f->size ? (uint64_t)st.st_size : f->size;
+	/* What is not compared must be zero where nothing is sent. */
+	if (have > (uint64_t)DIGESTS_MAX * FILES_BLOCK)
+		have = (uint64_t)DIGESTS_MAX * FILES_BLOCK;
+	*blocks = from < 0 ? 0 : (size_t)((have + FILES_BLOCK - 1) / FILES_BLOCK);
+	f->blocks = *blocks;
+	if (f->basis < 0 && have && have < (uint64_t)st.st_size && ftruncate(f->fd, (off_t)have))
+		return errno;
+	if (ftruncate(f->fd, (off_t)f->size))
+		return errno;
+	return *blocks ? files_digests(from, f->size, digests, *blocks) : 0;
+}
+
+int receive_open(struct unpack *u)
+{
+	const struct files_record *record = &u->reader.record;
+	struct files_record have = { .type = FILES_HAVE, .id = record->id };
+	const int dir = receive_parent(u);
+	uint64_t *digests;
+	struct open_file *f;
+	char temp[FILES_TEMP], *to;
+	size_t blocks = 0;
+	int error;
+
+	if (!record->id || record->size > LENGTH_MAX)
+		return EPROTO;
+	f = file_place(u->receiver, record->id);
+	if (!f)
+		return EPROTO;
+	f->size = record->size;
+	f->mode = record->mode;
+	f->mtime = receive_time(record);
+	strcpy(f->name, u->name);
+	files_temp_name(u->name, temp);
+	digests = malloc(DIGESTS_MAX * sizeof(*digests));
+	f->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	f->fd = f->dir < 0 || !digests ? -1 : files_temp_open(f->dir, temp);
+	error = !digests ? ENOMEM : f->fd < 0 ? errno : file_have(f, digests, &blocks);
+	if (error) {
+		receive_complain(u, record->id, error, "can't be made", u->path);
+		pthread_mutex_lock(&u->receiver->lock);
+		receive_close_file(f);
+		pthread_mutex_unlock(&u->receiver->lock);
+	} else {
+		have.data_length = (uint32_t)(blocks * sizeof(*digests));
+		to = files_chunk_add(&u->reply, &have, "");
+		if (to && blocks)
+			memcpy(to, digests, have.data_length);
+		pthread_mutex_lock(&u->receiver->lock);
+		f->usable = true;
+		pthread_mutex_unlock(&u->receiver->lock);
+	}
+	free(digests);
+	return 0;
+}
+
+/* Bytes that are under the file's name already. Return: 0 or an errno. */
+static int copy_same(const struct open_file *f, uint64_t offset, uint64_t size)
+{
+	loff_t from = (loff_t)offset, to = (loff_t)offset;
+	char *block;
+	ssize_t n;
+	int error;
+
+	while (size && (n = copy_file_range(f->basis, &from, f->fd, &to, size, 0)) > 0)
+		size -= (uint64_t)n;
+	if (!size)
+		return 0;
+	block = malloc(FILES_BLOCK);
+	error = block ? 0 : ENOMEM;
+	while (!error && size) {
+		const size_t step = size < FILES_BLOCK ? size : FILES_BLOCK;
+
+		error = files_read(f->basis, block, step, (uint64_t)from);
+		if (!error)
+			error = files_write(f->fd, block, step, (uint64_t)from);
+		from += (loff_t)step;
+		size -= step;
+	}
+	free(block);
+	return error;
+}
+
+static int make_hole(const struct open_file *f, uint64_t offset, uint64_t size)
+{
+	static const char zeroes[FILES_BLOCK];
+	int error = 0;
+
+	if (f->basis >= 0 || !fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					(off_t)offset, (off_t)size))
+		return 0;
+	if (errno != EOPNOTSUPP)
+		return errno;
+	while (!error && size) {
+		const size_t step = size < FILES_BLOCK ? size : FILES_BLOCK;
+
+		error = files_write(f->fd, zeroes, step, offset);
+		offset += step;
+		size -= step;
+	}
+	return error;
+}
+
+int receive_range(struct unpack *u)
+{
+	const struct files_record *record = &u->reader.record;
+	const uint64_t size = record->type == FILES_DATA ? record->data_length : record->size;
+	struct open_file *f = file_get(u->receiver, record->id);
+	int error = 0;
+
+	/* It was reported when it could not be written, and given up. */
+	if (!f)
+		return 0;
+	if (!range_take(u->receiver, f, record, size)) {
+		file_put(u, f, true);
+		return EPROTO;
+	}
+	if (f->failed)
+		error = 0;
+	else if (record->type == FILES_DATA)
+		error = files_write(f->fd, u->reader.data, record->data_length, record->offset);
+	else if (record->type == FILES_ZERO)
+		error = make_hole(f, record->offset, size);
+	else if (f->basis >= 0)
+		error = copy_same(f, record->offset, size);
+	if (error)
+		receive_complain(u, 0, error, "can't be written", f->name);
+	receive_count(u->receiver, 0, record->type == FILES_ZERO ? 0 : size,
+		      record->type == FILES_DATA ? size : 0);
+	file_put(u, f, error != 0);
+	return 0;
+}
+
+int receive_close(struct unpack *u)
+{
+	struct open_file *f = file_get(u->receiver, u->reader.record.id);
+	const bool give_up = u->reader.record.type == FILES_GIVE_UP;
+
+	if (!f)
+		return 0;
+	if (u->reader.record.size > f->size) {
+		file_put(u, f, true);
+		return EPROTO;
+	}
+	/* The sender of a push has reported it where the user is. */
+	if (give_up && !f->failed && u->report)
+		receive_complain(u, 0, EIO, "is not copied: the sender gives up", f->name);
+	pthread_mutex_lock(&u->receiver->lock);
+	f->expected = u->reader.record.size;
+	pthread_mutex_unlock(&u->receiver->lock);
+	file_put(u, f, give_up);
+	return 0;
+}
+
+void files_receiver_end(struct files_receiver *r,
+			void (*report)(void *arg, int error, const char *text), void *arg)
+{
+	char text[FILES_TEXT_MAX];
+	size_t i;
+
+	for (i = 0; i < FILES_OPEN_MAX; i++) {
+		if (!r->files[i].taken)
+			continue;
+		snprintf(text, sizeof(text), "%s is not whole", r->files[i].name);
+		report(arg, EPROTO, text);
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The receiver of files: what its parts share. */
+#ifndef FILES_RECEIVE_H
+#define FILES_RECEIVE_H
+
+#include "files.h"
+
+/* A long file that is open, under its temporary name. */
+struct open_file {
+	uint32_t id;
+	bool taken;  /* this place of the table is */
+	bool usable; /* by the records of other chunks */
+	int fd, dir;
+	int basis; /* what is there under the name; -1: the temporary file has its bytes itself */
+	bool failed;
+	unsigned int users;
+	uint64_t size, counted, expected;
+	size_t blocks; /* that the sender has digests of */
+	struct timespec mtime;
+	mode_t mode;
+	char name[FILES_NAME_MAX + 1];
+};
+
+struct files_receiver {
+	pthread_mutex_t lock;
+	int base;
+	unsigned int flags;
+	char *expected;               /* the first name of each path; NULL: any */
+	char top[FILES_NAME_MAX + 1]; /* takes the place of the first name of each path */
+	struct open_file files[FILES_OPEN_MAX];
+	struct files_counts counts;
+};
+
+/* One chunk that is being unpacked. */
+struct unpack {
+	struct files_receiver *receiver;
+	struct files_reader reader;
+	char path[FILES_PATH_MAX + FILES_NAME_MAX + 2]; /* with the other first name */
+	const char *name;
+	struct files_writer reply;
+	unsigned int errors;
+	void (*report)(void *arg, int error, const char *text);
+	void *arg;
+	/* The directory of the last file. */
+	int parent;
+	char parent_path[FILES_PATH_MAX + FILES_NAME_MAX + 2];
+};
+
+/* files_receive.c */
+
+void receive_count(struct files_receiver *r, uint64_t files, uint64_t bytes, uint64_t sent);
+/* Report an error of a file; @id: of one that is not open for it, or 0. */
+void receive_complain(struct unpack *u, uint32_t id, int error, const char *what, const char *path);
+/* The directory of the path. Return: a descriptor that stays this unpack's, or -1. */
+int receive_parent(struct unpack *u);
+
+static inline struct timespec receive_time(const struct files_record *record)
+{
+	return (struct timespec){ .tv_sec = (time_t)record->mtime, .tv_nsec = record->mtime_ns };
+}
+
+/* files_long.c */
+
+/* Return: 0 or EPROTO. */
+int receive_open(struct unpack *u);
+int receive_range(struct unpack *u);
+int receive_close(struct unpack *u);
+void receive_close_file(struct open_file *f);
+
+/* files_temp.c */
+
+/*
+ * Open a file under its temporary name, alone: another client that copies this name is an error. Return:
+ * a descriptor, or -1.
+ */
+int files_temp_open(int dir, const char *temp);
+/* Give a whole file its mode, its time and its name. Return: 0 or an errno. */
+int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *name,
+		      mode_t mode, struct timespec mtime);
+
+#endif /* FILES_RECEIVE_H */
