@@ -20,6 +20,7 @@ void receive_close_file(struct open_file *f)
 	close(f->dir);
 	if (f->basis >= 0)
 		close(f->basis);
+	free(f->digests);
 	f->taken = false;
 }
 
@@ -70,6 +71,10 @@ static bool range_take(struct files_receiver *r, struct open_file *f,
 	if (record->type != FILES_DATA)
 		good = good && record->offset / FILES_BLOCK < f->blocks &&
 		       size <= FILES_BLOCK - record->offset % FILES_BLOCK;
+	/* A digest is that of a block. */
+	if (record->type == FILES_SAME)
+		good = good && record->offset % FILES_BLOCK == 0 &&
+		       (size == FILES_BLOCK || size == f->size - record->offset);
 	pthread_mutex_lock(&r->lock);
 	good = good && size <= f->size - f->counted;
 	if (good)
@@ -176,6 +181,10 @@ int receive_open(struct unpack *u)
 		to = files_chunk_add(&u->reply, &have, "");
 		if (to && blocks)
 			memcpy(to, digests, have.data_length);
+		if (f->basis >= 0) {
+			f->digests = digests;
+			digests = NULL;
+		}
 		pthread_mutex_lock(&u->receiver->lock);
 		f->usable = true;
 		pthread_mutex_unlock(&u->receiver->lock);
@@ -184,29 +193,31 @@ int receive_open(struct unpack *u)
 	return 0;
 }
 
-/* Bytes that are under the file's name already. Return: 0 or an errno. */
+/*
+ * A block that is under the file's name already. It may have changed since the sender was told its digest:
+ * what was copied is compared. Return: 0 or an errno; EAGAIN: it has changed.
+ */
 static int copy_same(const struct open_file *f, uint64_t offset, uint64_t size)
 {
 	loff_t from = (loff_t)offset, to = (loff_t)offset;
+	uint64_t left = size;
 	char *block;
 	ssize_t n;
-	int error;
+	int error = 0;
 
-	while (size && (n = copy_file_range(f->basis, &from, f->fd, &to, size, 0)) > 0)
-		size -= (uint64_t)n;
-	if (!size)
-		return 0;
 	block = malloc(FILES_BLOCK);
-	error = block ? 0 : ENOMEM;
-	while (!error && size) {
-		const size_t step = size < FILES_BLOCK ? size : FILES_BLOCK;
-
-		error = files_read(f->basis, block, step, (uint64_t)from);
-		if (!error)
-			error = files_write(f->fd, block, step, (uint64_t)from);
-		from += (loff_t)step;
-		size -= step;
-	}
+	if (!block)
+		return ENOMEM;
+	while (left && (n = copy_file_range(f->basis, &from, f->fd, &to, left, 0)) > 0)
+		left -= (uint64_t)n;
+	if (left)
+		error = files_read(f->basis, block, left, (uint64_t)from);
+	if (left && !error)
+		error = files_write(f->fd, block, left, (uint64_t)from);
+	if (!error)
+		error = files_read(f->fd, block, size, offset);
+	if (!error && files_digest(block, size) != f->digests[offset / FILES_BLOCK])
+		error = EAGAIN;
 	free(block);
 	return error;
 }

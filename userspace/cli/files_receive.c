@@ -116,7 +116,11 @@ void receive_complain(struct unpack *u, uint32_t id, int error, const char *what
 	char text[FILES_TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%s %s: %s", path, what,
-		 error == EBUSY ? "another client is copying it" : strerror(error));
+		 error == EBUSY  ? "another client is copying it" :
+		 error == EAGAIN ? "the file that is there has changed meanwhile" :
+				   strerror(error));
+	if (error == EAGAIN)
+		error = EBUSY;
 	if (u->report)
 		u->report(u->arg, error, text);
 	/* The sender of a file that is not open has to know it. */

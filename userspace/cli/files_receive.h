@@ -15,7 +15,8 @@ struct open_file {
 	bool failed;
 	unsigned int users;
 	uint64_t size, counted, expected;
-	size_t blocks; /* that the sender has digests of */
+	size_t blocks;     /* that the sender has digests of */
+	uint64_t *digests; /* of the basis, which others may change */
 	struct timespec mtime;
 	mode_t mode;
 	char name[FILES_NAME_MAX + 1];

@@ -406,6 +406,29 @@ static bool lies_of_same(struct files_receiver *r, uint32_t id, uint64_t offset,
 	return rc == EPROTO && !unpack(r);
 }
 
+/* Say that a file is what is there, which a command changes meanwhile. */
+static void test_basis(struct files_receiver *r, uint32_t id, const char *change, const char *what)
+{
+	const uint64_t size = FILES_BLOCK + 5000;
+	bool good;
+
+	shell("head -c 1053576 /dev/urandom >evil/old");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = id, .size = size }, "old", NULL);
+	good = !unpack(r) && shell(change) && shell("cp evil/old changed");
+	complaints = 0;
+	begin();
+	add((struct files_record){ .type = FILES_SAME, .id = id, .size = FILES_BLOCK }, "", NULL);
+	add(
+		(struct files_record){
+			.type = FILES_SAME, .id = id, .offset = FILES_BLOCK, .size = 5000 },
+		"", NULL);
+	add((struct files_record){ .type = FILES_CLOSE, .id = id, .size = size }, "", NULL);
+	good = good && !unpack(r) && complaints == 1;
+	check(good && shell("cmp changed evil/old; s=$?; rm -f changed evil/old evil/.krdma-*; exit $s"),
+	      what);
+}
+
 static void test_ranges(struct files_receiver *r)
 {
 	const struct files_record open_record = { .type = FILES_OPEN, .id = 1, .size = 100 };
@@ -435,8 +458,12 @@ static void test_ranges(struct files_receiver *r)
 	check(unpack(r) == EPROTO, "or where nothing was compared");
 	shell("head -c 3000000 /dev/zero >evil/basis");
 	check(lies_of_same(r, 4, 3ULL * FILES_BLOCK, 1) && lies_of_same(r, 5, FILES_BLOCK - 1, 2) &&
-		      lies_of_same(r, 6, 0, FILES_BLOCK + 1),
-	      "nothing is the same but within a block that was compared");
+		      lies_of_same(r, 6, 0, FILES_BLOCK + 1) &&
+		      lies_of_same(r, 7, 0, FILES_BLOCK - 8),
+	      "nothing is the same but a block that was compared");
+	test_basis(r, 20, "printf x | dd of=evil/old bs=1 seek=1050000 conv=notrunc status=none",
+		   "an older file that changes during the copy is an error");
+	test_basis(r, 21, ": >evil/old", "and so is one that is cut off");
 	begin();
 	add((struct files_record){ .type = FILES_OPEN, .id = 10, .size = 6 }, "twice", NULL);
 	add((struct files_record){ .type = FILES_DATA, .id = 10 }, "", "four");
