@@ -166,6 +166,8 @@ bool files_path_ok(const char *path, size_t length);
 bool files_is_temp(const char *name);
 #define FILES_TEMP 32
 void files_temp_name(const char *name, char temp[FILES_TEMP]);
+/* The one with this number. */
+void files_temp_of(uint64_t number, char temp[FILES_TEMP]);
 /* openat2(2); @resolve: RESOLVE_*. Return: a file descriptor, or -1 with errno. */
 int files_open_at(int dir, const char *path, int flags, uint64_t resolve);
 /* The same of a path without symbolic links, and not out of @dir. */

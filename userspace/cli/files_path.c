@@ -62,10 +62,14 @@ uint64_t files_digest(const void *bytes, size_t length)
 	return XXH3_64bits(bytes, length);
 }
 
+void files_temp_of(uint64_t number, char temp[FILES_TEMP])
+{
+	snprintf(temp, FILES_TEMP, TEMP_PREFIX "%016llx", (unsigned long long)number);
+}
+
 void files_temp_name(const char *name, char temp[FILES_TEMP])
 {
-	snprintf(temp, FILES_TEMP, TEMP_PREFIX "%016llx",
-		 (unsigned long long)files_digest(name, strlen(name)));
+	files_temp_of(files_digest(name, strlen(name)), temp);
 }
 
 bool files_is_temp(const char *name)

@@ -250,9 +250,9 @@ static int unpack_short(struct unpack *u)
 static int unpack_link(struct unpack *u)
 {
 	const struct files_record *record = &u->reader.record;
-	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, receive_time(record) };
-	char target[FILES_PATH_MAX + 1], temp[FILES_TEMP];
+	char target[FILES_PATH_MAX + 1];
 	const int dir = receive_parent(u);
+	int error;
 
 	if (!record->data_length || record->data_length > FILES_PATH_MAX)
 		return EPROTO;
@@ -260,12 +260,9 @@ static int unpack_link(struct unpack *u)
 	target[record->data_length] = '\0';
 	if (strlen(target) != record->data_length)
 		return EPROTO;
-	files_temp_name(u->name, temp);
-	if (dir >= 0)
-		unlinkat(dir, temp, 0);
-	if (dir < 0 || symlinkat(target, dir, temp) ||
-	    utimensat(dir, temp, times, AT_SYMLINK_NOFOLLOW) || renameat(dir, temp, dir, u->name))
-		receive_complain(u, 0, errno, "can't be made", u->path);
+	error = dir < 0 ? errno : files_temp_link(dir, target, u->name, receive_time(record));
+	if (error)
+		receive_complain(u, 0, error, "can't be made", u->path);
 	else
 		receive_count(u->receiver, 1, 0, 0);
 	return 0;

@@ -78,5 +78,7 @@ int files_temp_open(int dir, const char *temp);
 /* Give a whole file its mode, its time and its name. Return: 0 or an errno. */
 int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *name,
 		      mode_t mode, struct timespec mtime);
+/* Make a symbolic link, by a temporary name of its own. Return: 0 or an errno. */
+int files_temp_link(int dir, const char *target, const char *name, struct timespec mtime);
 
 #endif /* FILES_RECEIVE_H */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "files_receive.h"
@@ -55,4 +56,35 @@ int files_temp_finish(const struct files_receiver *r, int fd, int dir, const cha
 	if (ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev)
 		return EBUSY;
 	return renameat(dir, temp, dir, name) ? errno : 0;
+}
+
+/* A name that nobody knows before. Return: 0 or an errno. */
+static int random_name(char temp[FILES_TEMP])
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return EIO;
+	files_temp_of(number, temp);
+	return 0;
+}
+
+int files_temp_link(int dir, const char *target, const char *name, struct timespec mtime)
+{
+	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
+	char temp[FILES_TEMP];
+	int error;
+
+	do {
+		error = random_name(temp);
+		if (!error && symlinkat(target, dir, temp))
+			error = errno;
+	} while (error == EEXIST);
+	if (error)
+		return error;
+	if (!utimensat(dir, temp, times, AT_SYMLINK_NOFOLLOW) && !renameat(dir, temp, dir, name))
+		return 0;
+	error = errno;
+	unlinkat(dir, temp, 0);
+	return error;
 }

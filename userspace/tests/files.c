@@ -387,6 +387,41 @@ static void test_links(struct files_receiver *r)
 	      "nothing outside has changed");
 }
 
+/* Under the temporary name of a file is what a link may not take the place of. */
+static void test_link_names(struct files_receiver *r)
+{
+	char temp[FILES_TEMP], path[FILES_TEMP + 8];
+
+	files_temp_name("made", temp);
+	snprintf(path, sizeof(path), "evil/%s", temp);
+	check(!mkdir(path, 0755), "a directory with a temporary name");
+	begin();
+	add((struct files_record){ .type = FILES_SYMLINK }, "made", "here");
+	complaints = 0;
+	check(!unpack(r) && !complaints && shell("[ $(readlink evil/made) = here ]"),
+	      "is not in the way of a link");
+	check(!rmdir(path), "and stays");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 30, .size = 4 }, "made", NULL);
+	add((struct files_record){ .type = FILES_SYMLINK }, "made", "there");
+	add((struct files_record){ .type = FILES_DATA, .id = 30 }, "", "long");
+	check(!unpack(r) && shell("[ $(readlink evil/made) = there ]"),
+	      "a link and a file with one name");
+	begin();
+	add((struct files_record){ .type = FILES_CLOSE, .id = 30, .size = 4 }, "", NULL);
+	complaints = 0;
+	check(!unpack(r) && !complaints &&
+		      shell("[ ! -h evil/made ] && [ $(cat evil/made) = long ]"),
+	      "are both made");
+	shell("rm evil/made; mkdir evil/made");
+	begin();
+	add((struct files_record){ .type = FILES_SYMLINK }, "made", "here");
+	check(!unpack(r) && complaints == 1 && shell("[ -d evil/made ]"),
+	      "but no link in the place of a directory");
+	check(shell("rmdir evil/made; ! ls -d evil/.krdma-* 2>/dev/null"),
+	      "nothing temporary is left");
+}
+
 /* Is a record about bytes that the receiver has refused? */
 static bool lies_of_same(struct files_receiver *r, uint32_t id, uint64_t offset, uint64_t size)
 {
@@ -625,6 +660,7 @@ int main(void)
 	r = files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, NULL);
 	test_names(r);
 	test_links(r);
+	test_link_names(r);
 	test_ranges(r);
 	test_malformed(r);
 	test_random(r);
