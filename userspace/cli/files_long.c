@@ -16,6 +16,12 @@
 
 void receive_close_file(struct open_file *f)
 {
+	char temp[FILES_TEMP];
+
+	/* Nobody finds it to go on with. */
+	files_temp_name(f->name, temp);
+	if (f->fd >= 0 && strcmp(temp, f->temp) != 0)
+		files_temp_remove(f->fd, f->dir, f->temp);
 	close(f->fd);
 	close(f->dir);
 	if (f->basis >= 0)
@@ -99,9 +105,9 @@ static void file_put(struct unpack *u, struct open_file *f, bool failed)
 	if (!last)
 		return;
 	if (!f->failed) {
-		error = f->counted == f->expected ?
-				files_temp_finish(r, f->fd, f->dir, f->name, f->mode, f->mtime) :
-				EPROTO;
+		error = f->counted == f->expected ? files_temp_finish(r, f->fd, f->dir, f->temp,
+								      f->name, f->mode, f->mtime) :
+						    EPROTO;
 		if (error)
 			receive_complain(u, 0, error, "can't be written", f->name);
 		else
@@ -153,8 +159,8 @@ int receive_open(struct unpack *u)
 	const int dir = receive_parent(u);
 	uint64_t *digests;
 	struct open_file *f;
-	char temp[FILES_TEMP], *to;
 	size_t blocks = 0;
+	char *to;
 	int error;
 
 	if (!record->id || record->size > LENGTH_MAX)
@@ -166,10 +172,9 @@ int receive_open(struct unpack *u)
 	f->mode = record->mode;
 	f->mtime = receive_time(record);
 	strcpy(f->name, u->name);
-	files_temp_name(u->name, temp);
 	digests = malloc(DIGESTS_MAX * sizeof(*digests));
 	f->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 0);
-	f->fd = f->dir < 0 || !digests ? -1 : files_temp_open(f->dir, temp);
+	f->fd = f->dir < 0 || !digests ? -1 : files_temp_open(f->dir, f->name, f->temp);
 	error = !digests ? ENOMEM : f->fd < 0 ? errno : file_have(f, digests, &blocks);
 	if (error) {
 		receive_complain(u, record->id, error, "can't be made", u->path);

@@ -220,8 +220,7 @@ static int unpack_short(struct unpack *u)
 
 	if (record->data_length != record->size)
 		return EPROTO;
-	files_temp_name(u->name, temp);
-	fd = dir < 0 ? -1 : files_temp_open(dir, temp);
+	fd = dir < 0 ? -1 : files_temp_open(dir, u->name, temp);
 	if (fd < 0) {
 		receive_complain(u, 0, errno, "can't be made", u->path);
 		return 0;
@@ -235,10 +234,10 @@ static int unpack_short(struct unpack *u)
 	if (!error && record->flags & FILES_SPARSE && ftruncate(fd, (off_t)record->size))
 		error = errno;
 	if (!error)
-		error = files_temp_finish(u->receiver, fd, dir, u->name, record->mode,
+		error = files_temp_finish(u->receiver, fd, dir, temp, u->name, record->mode,
 					  receive_time(record));
 	if (error) {
-		unlinkat(dir, temp, 0);
+		files_temp_remove(fd, dir, temp);
 		receive_complain(u, 0, error, "can't be written", u->path);
 	} else {
 		receive_count(u->receiver, 1, record->size, record->data_length);

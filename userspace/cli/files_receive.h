@@ -20,6 +20,7 @@ struct open_file {
 	struct timespec mtime;
 	mode_t mode;
 	char name[FILES_NAME_MAX + 1];
+	char temp[FILES_TEMP];
 };
 
 struct files_receiver {
@@ -71,13 +72,16 @@ void receive_close_file(struct open_file *f);
 /* files_temp.c */
 
 /*
- * Open a file under its temporary name, alone: another client that copies this name is an error. Return:
- * a descriptor, or -1.
+ * Open a file under its temporary name, alone: another client that copies this name is an error. What has
+ * that name and is not an unfinished file of this user stays, and is not used. @temp: out: the temporary
+ * name. Return: a descriptor, or -1.
  */
-int files_temp_open(int dir, const char *temp);
+int files_temp_open(int dir, const char *name, char temp[FILES_TEMP]);
 /* Give a whole file its mode, its time and its name. Return: 0 or an errno. */
-int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *name,
-		      mode_t mode, struct timespec mtime);
+int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *temp,
+		      const char *name, mode_t mode, struct timespec mtime);
+/* Remove a file that is not whole, unless the name is another file's by now. */
+void files_temp_remove(int fd, int dir, const char *temp);
 /* Make a symbolic link, by a temporary name of its own. Return: 0 or an errno. */
 int files_temp_link(int dir, const char *target, const char *name, struct timespec mtime);
 

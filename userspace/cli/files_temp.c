@@ -9,55 +9,6 @@
 
 #include "files_receive.h"
 
-int files_temp_open(int dir, const char *temp)
-{
-	struct stat ours, theirs;
-	int fd, tries;
-
-	for (tries = 0; tries < 10; tries++) {
-		fd = openat(dir, temp, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-			    0600);
-		if (fd < 0)
-			return -1;
-		if (flock(fd, LOCK_EX | LOCK_NB)) {
-			const int error = errno == EWOULDBLOCK ? EBUSY : errno;
-
-			close(fd);
-			errno = error;
-			return -1;
-		}
-		/* It may have got its own name before it was locked here. */
-		if (!fstat(fd, &ours) && S_ISREG(ours.st_mode) &&
-		    !fstatat(dir, temp, &theirs, AT_SYMLINK_NOFOLLOW) &&
-		    ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev)
-			return fd;
-		close(fd);
-	}
-	errno = EBUSY;
-	return -1;
-}
-
-int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *name,
-		      mode_t mode, struct timespec mtime)
-{
-	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
-	struct stat ours, theirs;
-	char temp[FILES_TEMP];
-	int copy;
-
-	files_temp_name(name, temp);
-	if (fchmod(fd, mode) || futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)))
-		return errno;
-	/* Some file systems tell only here that bytes could not be written. The lock stays. */
-	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy < 0 || close(copy) || fstat(fd, &ours) ||
-	    fstatat(dir, temp, &theirs, AT_SYMLINK_NOFOLLOW))
-		return errno;
-	if (ours.st_ino != theirs.st_ino || ours.st_dev != theirs.st_dev)
-		return EBUSY;
-	return renameat(dir, temp, dir, name) ? errno : 0;
-}
-
 /* A name that nobody knows before. Return: 0 or an errno. */
 static int random_name(char temp[FILES_TEMP])
 {
@@ -67,6 +18,85 @@ static int random_name(char temp[FILES_TEMP])
 		return EIO;
 	files_temp_of(number, temp);
 	return 0;
+}
+
+/* Is a file one to go on with, and nothing that somebody has put there, such as a link to another file? */
+static bool is_own(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_nlink == 1 && st->st_uid == geteuid();
+}
+
+/* @st: out: of the file */
+static bool has_name(int fd, int dir, const char *temp, struct stat *st)
+{
+	struct stat there;
+
+	return !fstat(fd, st) && !fstatat(dir, temp, &there, AT_SYMLINK_NOFOLLOW) &&
+	       st->st_ino == there.st_ino && st->st_dev == there.st_dev;
+}
+
+int files_temp_open(int dir, const char *name, char temp[FILES_TEMP])
+{
+	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int fd, tries, error;
+	struct stat st;
+	bool made;
+
+	files_temp_name(name, temp);
+	for (tries = 0; tries < 10; tries++) {
+		made = fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) != 0;
+		if (!made && !is_own(&st)) {
+			error = random_name(temp);
+			if (!error)
+				continue;
+			errno = error;
+			return -1;
+		}
+		fd = openat(dir, temp, made ? flags | O_CREAT | O_EXCL : flags, 0600);
+		/* Another client was faster. */
+		if (fd < 0 && errno == (made ? EEXIST : ENOENT))
+			continue;
+		if (fd < 0)
+			return -1;
+		if (flock(fd, LOCK_EX | LOCK_NB)) {
+			error = errno == EWOULDBLOCK ? EBUSY : errno;
+			close(fd);
+			errno = error;
+			return -1;
+		}
+		/* It may have got its own name before it was locked here. */
+		if (has_name(fd, dir, temp, &st) && (made || is_own(&st)))
+			return fd;
+		close(fd);
+	}
+	errno = EBUSY;
+	return -1;
+}
+
+int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *temp,
+		      const char *name, mode_t mode, struct timespec mtime)
+{
+	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
+	struct stat st;
+	int copy;
+
+	if (fchmod(fd, mode) || futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)))
+		return errno;
+	/* Some file systems tell only here that bytes could not be written. The lock stays. */
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0 || close(copy))
+		return errno;
+	if (!has_name(fd, dir, temp, &st))
+		return EBUSY;
+	return renameat(dir, temp, dir, name) ? errno : 0;
+}
+
+void files_temp_remove(int fd, int dir, const char *temp)
+{
+	struct stat st;
+
+	if (has_name(fd, dir, temp, &st))
+		unlinkat(dir, temp, 0);
 }
 
 int files_temp_link(int dir, const char *target, const char *name, struct timespec mtime)

@@ -422,6 +422,40 @@ static void test_link_names(struct files_receiver *r)
 	      "nothing temporary is left");
 }
 
+/* What somebody has put under a temporary name, as a command does for $1, is not written to. */
+static void test_planted(struct files_receiver *r, const char *plant, const char *what)
+{
+	char temp[FILES_TEMP], path[FILES_TEMP + 8], command[256];
+	struct stat before, after;
+	bool good;
+
+	files_temp_name("file", temp);
+	snprintf(path, sizeof(path), "evil/%s", temp);
+	snprintf(command, sizeof(command), "echo good >victim; set -- %s; %s", path, plant);
+	good = shell(command) && !lstat(path, &before);
+	complaints = 0;
+	begin();
+	add(file(4), "file", "evil");
+	good = good && !unpack(r) && shell("[ $(cat evil/file) = evil ] && rm evil/file");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 31, .size = 4 }, "file", NULL);
+	add((struct files_record){ .type = FILES_DATA, .id = 31 }, "", "evil");
+	add((struct files_record){ .type = FILES_CLOSE, .id = 31, .size = 4 }, "", NULL);
+	good = good && !unpack(r) && shell("[ $(cat evil/file) = evil ]");
+	/* And one that is given up leaves nothing. */
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 31, .size = 4 }, "file", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 31 }, "", NULL);
+	good = good && !unpack(r) && complaints == 1;
+	snprintf(command, sizeof(command),
+		 "[ $(cat victim) = good ] && [ \"$(ls -d evil/.krdma-*)\" = %s ] && "
+		 "[ $(stat -c %%u evil/file) = $(id -u) ]",
+		 path);
+	good = good && shell(command) && !lstat(path, &after) && before.st_ino == after.st_ino;
+	check(good, what);
+	shell("rm -f evil/.krdma-* evil/file");
+}
+
 /* Is a record about bytes that the receiver has refused? */
 static bool lies_of_same(struct files_receiver *r, uint32_t id, uint64_t offset, uint64_t size)
 {
@@ -661,6 +695,11 @@ int main(void)
 	test_names(r);
 	test_links(r);
 	test_link_names(r);
+	test_planted(r, "ln victim $1", "a planted hard link is not written through");
+	test_planted(r, "ln -s ../victim $1", "nor a symbolic link");
+	test_planted(r, "mkfifo $1", "nor is a FIFO used");
+	if (!geteuid())
+		test_planted(r, "echo more >$1; chown 4711 $1", "nor another user's file");
 	test_ranges(r);
 	test_malformed(r);
 	test_random(r);
