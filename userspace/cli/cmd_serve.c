@@ -137,6 +137,7 @@ static void end_clients(struct server *s)
 static void take_hello(struct server *s, const struct krdma_message *message)
 {
 	struct share_hello hello;
+	size_t i;
 
 	if (message->length != sizeof(hello))
 		return;
@@ -146,6 +147,13 @@ static void take_hello(struct server *s, const struct krdma_message *message)
 	/* One that is gone may have locked what this one wants. */
 	look_at_sessions(s);
 	end_clients(s);
+	/* One session has the memory of one client, or it could take that of all. */
+	for (i = 0; i < s->count; i++) {
+		if (serve_client_session(s->clients[i]) == message->session) {
+			refuse(s, hello.token, EALREADY);
+			return;
+		}
+	}
 	if (s->count == s->clients_max) {
 		refuse(s, hello.token, EBUSY);
 		return;

@@ -32,7 +32,7 @@
 #define SHARE_REFUSALS 64
 
 /**
- * struct share_hello - the message to a share
+ * struct share_hello - the message to a share; one of each session
  * @magic: SHARE_MAGIC
  * @version: SHARE_VERSION
  * @reserved: 0
@@ -48,7 +48,7 @@ struct share_hello {
 /**
  * struct share_refusal - a client that gets no export
  * @token: its token
- * @error: errno
+ * @error: errno; EALREADY: its session has a client
  * @reserved: 0
  */
 struct share_refusal {

@@ -150,6 +150,7 @@ static int look_at(struct share_link *link, const struct krdma_region *share,
 {
 	struct share_info info;
 	struct krdma_op op;
+	uint32_t error;
 	size_t i;
 
 	if (share->length < sizeof(info)) {
@@ -170,10 +171,11 @@ static int look_at(struct share_link *link, const struct krdma_region *share,
 	for (i = 0; i < SHARE_REFUSALS; i++) {
 		if (memcmp(info.refusals[i].token, hello->token, SHARE_TOKEN) != 0)
 			continue;
-		say(arg, info.refusals[i].error == EBUSY ? EBUSY : EIO,
-		    info.refusals[i].error == EBUSY ?
-			    "it has as many clients as it takes" :
-			    "the server can't export memory for this client");
+		error = info.refusals[i].error;
+		say(arg, error == EBUSY || error == EALREADY ? EBUSY : EIO,
+		    error == EBUSY    ? "it has as many clients as it takes" :
+		    error == EALREADY ? "this session is a client's already" :
+					"the server can't export memory for this client");
 		return -1;
 	}
 	return 0;

@@ -1378,8 +1378,20 @@ check "cp with a source behind a destination" fails 2 "'x' is no destination" cp
 check "cp of one operand" fails 2 'two operands' cp tree
 pipe() { mkfifo served/pipe && fails 1 'pipe: it is no file or directory' cp h/served:pipe . && rm served/pipe; }
 check "cp of a pipe from a share" pipe
-not_listed() { KRDMA_FAKE_SESSION=4 run 0 cp -q tree/model h/served:unlisted && cmp model3 served/unlisted; }
-check "cp in a session that serve may not see" not_listed
+listed() { KRDMA_FAKE_SESSION=3 run 0 cp -q tree/model h/served:listed && cmp model3 served/listed; }
+check "cp in a session that serve can see" listed
+hellos()
+{
+	local a=AAAAAAAAAAAAAAAA b=BBBBBBBBBBBBBBBB
+
+	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' $a $b | KRDMA_FAKE_SESSION=5 run 0 send --lines h/served || return
+	until grep -q $b exports/served; do kill -0 "$server" && sleep 0.01 || return; done
+	! grep -q $a exports/served && [ "$(compgen -G 'exports/served:*')" = "exports/served:${a//A/41}" ] || return
+	# It says bye.
+	KRDMA_FAKE_SESSION=5 run 0 send "h/served:${a//A/41}" bye --value $((5 << 56)) || return
+	while [ -e "exports/served:${a//A/41}" ]; do kill -0 "$server" && sleep 0.01 || return; done
+}
+check "a second client in one session is refused" hellos
 others_say()
 {
 	local first place

@@ -17,7 +17,7 @@
  *   KRDMA_FAKE_REFUSE=1             the first address that is tried refuses
  *   KRDMA_FAKE_STALE=N              the first N connects that are not waited for end with ESTALE
  *   KRDMA_FAKE_SIGNAL=submit|reap   SIGUSR1 comes while an asynchronous submit, or a read of completions, is made
- *   KRDMA_FAKE_SESSION=N            messages are of this session; 3 is listed
+ *   KRDMA_FAKE_SESSION=N            messages are of this session, else of 3 or a private one; 3 is listed
  *   KRDMA_FAKE_CUT=1                a session ends with operations under way
  *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
  *   KRDMA_FAKE_FLIP=LENGTH          of a READ or WRITE of more bytes, the last one is changed on the way

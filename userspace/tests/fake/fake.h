@@ -63,7 +63,8 @@ struct object {
 	uint64_t addr;
 	uint64_t length;
 	int fd;
-	int memory; /* of an export for messages that has memory; else -1 */
+	int memory;          /* of an export for messages that has memory; else -1 */
+	unsigned int serial; /* of a region: its session's, as the peer knows it */
 	char path[512];
 };
 

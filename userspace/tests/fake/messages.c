@@ -71,7 +71,7 @@ int run_message(const struct object *region, const struct krdma_op *op, const vo
 	message->size = (uint32_t)(sizeof(*message) + length + 7) / 8 * 8;
 	message->length = length;
 	message->value = op->operand;
-	message->session = number("KRDMA_FAKE_SESSION", 3);
+	message->session = region->serial;
 	message->uid = getuid();
 	message->flags = op->opcode == KRDMA_OP_WRITE ? KRDMA_MESSAGE_WRITTEN : 0;
 	message->peer = (struct krdma_sockaddr){ .family = AF_INET, .addr = { 10, 0, 0, 1 } };

@@ -140,6 +140,11 @@ int do_open(struct krdma_ioc_open *arg)
 		return give(ENOENT, "no session %u", arg->session);
 	id = object_new(REGION);
 	region = &objects[id];
+	/* Of a program with several handles, each has a session. */
+	region->serial = number("KRDMA_FAKE_SESSION",
+				(session->rights & KRDMA_CONNECT_PRIVATE) ?
+					((unsigned int)getpid() << 8) | (arg->session & 0xff) :
+					3);
 	export_path(region->path, sizeof(region->path), arg->name);
 	if (stat(region->path, &st)) {
 		region->kind = NONE;
