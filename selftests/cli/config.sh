@@ -137,6 +137,21 @@ check "peers have it" krdma put -q /etc/hostname nodeB/memory
 kill "$BACKGROUND_PID"
 check_fails "export --config of what is not there" on -n B krdma export --config=/run/krdma.conf nothing
 
+write <<END
+[listen 0.0.0.0]
+[share files]
+directory = /run
+read-only = yes
+END
+check "and no share" apply 3 "krdma: apply share files: a unit of systemd holds it, and systemd does not run \
+here: run 'krdma serve --config files'"
+# shellcheck disable=SC2016 # for the node's shell
+background B sh -c 'exec krdma serve --config=/run/krdma.conf files'
+check "serve --config holds it" wait_for "$LIMIT" grep -qx 'serving /run as files, read-only' "$BACKGROUND_LOG"
+check "peers have it" krdma cp -q nodeB/files:krdma.conf "$dir/copy"
+like "its file" "$(<"$dir/copy")" '\[share files\]'
+kill "$BACKGROUND_PID"
+
 # A session that is held.
 write <<<''
 check "an empty file removes the listeners" apply 0 "remove listener 0.0.0.0:7471"

@@ -97,6 +97,44 @@ like "show has them all" "$(inside krdma show --config)" '\[listen 0.0.0.0:7471\
 size = 1M
 .*\[connect nodeB\]'
 
+# A share, which another process of the machine has beside systemd's /tmp and /run.
+mkdir -p /var/krdma-share
+at_end rm -rf /var/krdma-share
+echo here >/var/krdma-share/file
+share() {
+	mine <<-END
+		[listen 0.0.0.0]
+		[export scratch]
+		size = 1M
+		[share files]
+		directory = /var/krdma-share
+		$1
+		[connect nodeB]
+	END
+}
+copied() {
+	on -n B sh -c 'krdma cp -q nodeA/files:file /run/copy && grep -qx here /run/copy'
+}
+refused() {
+	on -n B krdma cp -q /run/copy nodeA/files:new 2>&1 | grep -q 'the share is read-only'
+}
+share
+check "a share" inside systemctl reload krdma
+check "is held by its unit" wait_for "$LIMIT" copied
+check "which is active" is_active krdma-share@files
+check "a peer copies to it" on -n B krdma cp -q /run/copy nodeA/files:more
+is "and the file is there" "$(cat /var/krdma-share/more)" here
+shown=$(inside krdma show --config)
+like "show has it" "$shown" '\[share files\]
+directory = /var/krdma-share'
+is "and not as a program's export" "$(grep -c "publishes 'files" <<<"$shown")" 0
+pid=$(inside systemctl show --property=MainPID --value krdma-share@files)
+inside systemctl reload krdma
+is "a reload leaves it" "$(inside systemctl show --property=MainPID --value krdma-share@files)" "$pid"
+share 'read-only = yes'
+check "one with another option" inside systemctl reload krdma
+check "changes it" wait_for "$LIMIT" refused
+
 pid=$(main_pid scratch)
 session=$(status B /sessions/0/session)
 mine <<END
@@ -115,6 +153,7 @@ three_mib
 check "another one" inside systemctl reload krdma
 check "changes what is not the same" size_is scratch '3.0 MiB'
 check_fails "and ends what is not there" is_active 'krdma-export@a\x2bb'
+check_fails "shares, too" is_active krdma-share@files
 check "the session is the same" test "${session:-none}" = "$(status B /sessions/0/session)"
 pid=$(main_pid scratch)
 mine <<END

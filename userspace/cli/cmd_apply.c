@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conf.h"
+#include "share.h"
 
 #define PARAMETERS "/sys/module/krdma_mover/parameters"
 
@@ -369,12 +370,15 @@ static int apply_disks(struct apply *apply)
 	return rc;
 }
 
-/* ---- exports and connections: each is held by a unit of systemd ---- */
+/* ---- exports, shares and connections: each is held by a unit of systemd ---- */
 
 static const struct unit_kind unit_kinds[] = {
 	{ &conf_export, "krdma-export" },
+	{ &conf_share, "krdma-share" },
 	{ &conf_connect, "krdma-connect" },
 };
+/* The first ones are what peers find here. */
+#define UNITS_FOUND 2
 
 static bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 {
@@ -388,22 +392,37 @@ static bool unit_is_current(const char *unit, const struct conf_section *s, bool
 	return same;
 }
 
-/* What becomes of an export that is restarted: "" if nobody notices. */
+/* The share whose client an export belongs to has a name of that length; 0: it is no client's. */
+static size_t share_length(const char *export)
+{
+	const char *colon = strchr(export, ':');
+
+	return colon && strlen(colon + 1) == 2 * SHARE_TOKEN ? (size_t)(colon - export) : 0;
+}
+
+/* What becomes of an export or a share that is restarted: "" if nobody notices. */
 static void restart_effect(struct apply *apply, const struct conf_section *s, char *text,
 			   size_t size)
 {
 	const struct krdma_export_info *info;
+	const size_t length = strlen(s->name);
 	struct krdma_iter *iter;
+	unsigned int clients = 0;
 
 	*text = '\0';
-	if (s->kind != &conf_export || krdma_iter_new(apply->krdma, KRDMA_LIST_EXPORTS, 0, &iter))
+	if (s->kind == &conf_connect || krdma_iter_new(apply->krdma, KRDMA_LIST_EXPORTS, 0, &iter))
 		return;
-	while ((info = krdma_iter_next(iter)))
-		if (!strcmp(info->name, s->name))
+	while ((info = krdma_iter_next(iter))) {
+		clients += share_length(info->name) == length &&
+			   !strncmp(info->name, s->name, length);
+		if (s->kind == &conf_export && !strcmp(info->name, s->name))
 			snprintf(text, size,
 				 "what is in its memory is lost, sessions that have it open: %u",
 				 info->grants);
+	}
 	krdma_iter_free(iter);
+	if (s->kind == &conf_share && clients)
+		snprintf(text, size, "copies that end: %u", clients);
 }
 
 static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct conf_section *s)
@@ -419,8 +438,11 @@ static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct 
 		restart_effect(apply, s, effect, sizeof(effect));
 	if (!change(apply, runs ? "restart" : "start", kind->kind->name, s->name, effect))
 		return DONE;
-	/* A peer may be away for long: the unit tries again by itself. */
-	if (systemctl(kind->kind == &conf_connect ? "--no-block" : "--quiet", "restart", unit))
+	/*
+	 * A peer may be away for long: the unit tries again by itself. A directory may be on a file
+	 * system that is mounted after krdma.service.
+	 */
+	if (systemctl(kind->kind == &conf_export ? "--quiet" : "--no-block", "restart", unit))
 		return fail(EIO, "%s does not start: see 'journalctl -u %s'", unit, unit);
 	return DONE;
 }
@@ -432,7 +454,7 @@ static int unit_possible(const struct conf_section *s, const char *path)
 		return fail(ENODEV,
 			    "a unit of systemd holds it, and systemd does not run here: "
 			    "run 'krdma %s --config %s'",
-			    s->kind->name, s->name);
+			    s->kind->command, s->name);
 	if (strcmp(path, CONF_FILE) != 0)
 		return fail(EINVAL, "a unit holds it, and reads " CONF_FILE ", not %s", path);
 	return DONE;
@@ -483,12 +505,12 @@ static int apply_all(struct apply *apply, const char *path)
 	if (!apply->others)
 		return apply_disks(apply);
 	rc = apply_parameters(apply, path);
-	/* A peer that may connect finds the exports. */
-	if (!rc)
-		rc = apply_units(apply, &unit_kinds[0], path);
+	/* A peer that may connect finds the exports and shares. */
+	for (i = 0; !rc && i < UNITS_FOUND; i++)
+		rc = apply_units(apply, &unit_kinds[i], path);
 	if (!rc)
 		rc = apply_listeners(apply);
-	for (i = 1; !rc && i < ARRAY_SIZE(unit_kinds); i++)
+	for (i = UNITS_FOUND; !rc && i < ARRAY_SIZE(unit_kinds); i++)
 		rc = apply_units(apply, &unit_kinds[i], path);
 	if (!rc && apply->disks)
 		rc = apply_disks(apply);
@@ -564,8 +586,8 @@ const struct command cmd_apply = {
 	.usage = "krdma apply [-c|-n] [FILE]",
 	.summary = "make this host what the configuration file says",
 	.help = "Reads /etc/krdma/krdma.conf, or FILE, and changes what differs: parameters of the module,\n"
-		"listeners, exports and connections (units of systemd hold them), disks. If a line is wrong,\n"
-		"nothing is changed. Disks that are not in the file stay.\n\n"
+		"listeners, exports, shares and connections (units of systemd hold them), disks. If a line\n"
+		"is wrong, nothing is changed. Disks that are not in the file stay.\n\n"
 		"  -c, --check       only look for wrong lines; needs no module\n"
 		"  --disks           only disks; --no-disks: all but disks\n"
 		"  -n, --dry-run     only say what would be changed\n",
@@ -620,7 +642,8 @@ static void show_units(const struct unit_kind *kind)
 		if (!unit)
 			continue;
 		argc = unit_command(unit, argv, &memory);
-		if (argc > 1) {
+		/* Not one that still reads its section. */
+		if (argc > 2 && strcmp(argv[2], "--config") != 0) {
 			printf("\n[%s %s]\n", kind->kind->name, name);
 			conf_print_keys(kind->kind, argc - 1, argv + 1);
 		} else {
@@ -631,20 +654,34 @@ static void show_units(const struct unit_kind *kind)
 	free(text);
 }
 
+/* Does a unit of that kind run? */
+static bool unit_runs(const struct unit_kind *kind, const char *name)
+{
+	char unit[512], *argv[CONF_ARGS], *memory;
+	bool runs;
+
+	if (!sd_booted() || unit_name(kind, name, unit, sizeof(unit)))
+		return false;
+	runs = unit_command(unit, argv, &memory) > 0;
+	free(memory);
+	return runs;
+}
+
 /* Exports that no unit holds: apply would leave them, and could not make them. */
 static int show_other_exports(struct krdma *krdma)
 {
 	const struct krdma_export_info *info;
-	char unit[512], size[SIZE_TEXT], rights[RIGHTS_TEXT], *argv[CONF_ARGS], *memory;
+	char share[KRDMA_NAME_MAX], size[SIZE_TEXT], rights[RIGHTS_TEXT];
 	struct krdma_iter *iter;
 
 	if (krdma_iter_new(krdma, KRDMA_LIST_EXPORTS, 0, &iter))
 		return fail_krdma();
 	while ((info = krdma_iter_next(iter))) {
-		if (sd_booted() && !unit_name(&unit_kinds[0], info->name, unit, sizeof(unit)) &&
-		    unit_command(unit, argv, &memory))
-			free(memory);
-		else
+		/* The share's own one, or a client's. */
+		snprintf(share, sizeof(share), "%s", info->name);
+		if (share_length(share))
+			share[share_length(share)] = '\0';
+		if (!unit_runs(&unit_kinds[0], info->name) && !unit_runs(&unit_kinds[1], share))
 			printf("\n# A program publishes '%s': %s, %s.\n", info->name,
 			       size_text(info->length, size), rights_text(info->rights, rights));
 	}
@@ -722,9 +759,10 @@ static int show_run(int argc, char **argv)
 	show_parameters();
 	rc = show_listeners(krdma);
 	show_units(&unit_kinds[0]);
+	show_units(&unit_kinds[1]);
 	if (!rc)
 		rc = show_other_exports(krdma);
-	show_units(&unit_kinds[1]);
+	show_units(&unit_kinds[2]);
 	if (!rc)
 		rc = show_disks();
 	krdma_free(krdma);

@@ -14,6 +14,7 @@
 
 #include <systemd/sd-daemon.h>
 
+#include "conf.h"
 #include "serve.h"
 
 #define CLIENTS_DEFAULT 16
@@ -26,12 +27,14 @@
 enum {
 	OPT_NAME = OPT_LONG_ONLY,
 	OPT_READ_ONLY,
-	OPT_CLIENTS
+	OPT_CLIENTS,
+	OPT_CONFIG
 };
 
 struct serve_options {
 	const char *dir;
 	const char *name;
+	const char *config;
 	bool read_only;
 	uint64_t clients;
 };
@@ -53,13 +56,16 @@ static int serve_options(int argc, char **argv, struct serve_options *opts)
 		{ "name", required_argument, NULL, OPT_NAME },
 		{ "read-only", no_argument, NULL, OPT_READ_ONLY },
 		{ "max-clients", required_argument, NULL, OPT_CLIENTS },
+		{ "config", optional_argument, NULL, OPT_CONFIG },
 		COMMON_LONG,
 	};
 	static char path[4096];
+	bool other = false;
 	int c, rc;
 
 	*opts = (struct serve_options){ .dir = ".", .clients = CLIENTS_DEFAULT };
 	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		other |= c != OPT_CONFIG && c != 'j' && c != 'p';
 		switch (c) {
 		case OPT_NAME:
 			opts->name = optarg;
@@ -72,6 +78,9 @@ static int serve_options(int argc, char **argv, struct serve_options *opts)
 				return usage_error("'%s' is not a number of clients, 1 to %d",
 						   optarg, CLIENTS_MAX);
 			break;
+		case OPT_CONFIG:
+			opts->config = optarg ? optarg : CONF_FILE;
+			break;
 		default:
 			rc = common_option(&cmd_serve, argv, c);
 			if (rc >= 0)
@@ -80,6 +89,10 @@ static int serve_options(int argc, char **argv, struct serve_options *opts)
 	}
 	if (argc - optind != 1)
 		return usage_error("one directory is needed");
+	if (opts->config) {
+		opts->name = argv[optind];
+		return other ? usage_error("--config excludes other options") : -1;
+	}
 	opts->dir = argv[optind];
 	if (!opts->name) {
 		/* "." has the name that it has in its parent. */
@@ -263,6 +276,26 @@ static void print_published(const struct serve_options *opts)
 	json_finish(root);
 }
 
+int serve_check(int argc, char **argv)
+{
+	struct serve_options opts;
+
+	return serve_options(argc, argv, &opts);
+}
+
+bool serve_same(int argc, char **argv, int other_argc, char **other_argv)
+{
+	struct serve_options a, b;
+
+	optind = 0;
+	if (serve_options(argc, argv, &a) >= 0)
+		return false;
+	optind = 0;
+	return serve_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config &&
+	       !strcmp(a.name, b.name) && !strcmp(a.dir, b.dir) && a.read_only == b.read_only &&
+	       a.clients == b.clients;
+}
+
 static int serve_run(int argc, char **argv)
 {
 	static struct server s;
@@ -274,6 +307,8 @@ static int serve_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	subject_set("serve %s", opts.name);
+	if (opts.config)
+		return conf_exec(opts.config, &conf_share, opts.name);
 	files_process();
 	s.clients_max = opts.clients;
 	s.share = (struct serve_share){ .name = opts.name, .read_only = opts.read_only };
@@ -300,12 +335,14 @@ static int serve_run(int argc, char **argv)
 
 const struct command cmd_serve = {
 	.name = "serve",
-	.usage = "krdma serve [OPTIONS] DIR",
+	.usage = "krdma serve [OPTIONS] DIR\n"
+		 "       krdma serve --config[=FILE] NAME",
 	.summary = "let peers copy files to and from a directory, until SIGINT or SIGTERM",
 	.help = "Prints one line as soon as peers can use the share with 'krdma cp'. Files belong to\n"
 		"the user that serves them. No path leads out of DIR.\n\n"
 		"  --name NAME       name of the share (default: the last name of DIR)\n"
 		"  --read-only       peers may not write\n"
-		"  --max-clients N   clients at a time (default 16)\n",
+		"  --max-clients N   clients at a time (default 16)\n"
+		"  --config[=FILE]   as the section [share NAME] of FILE says (/etc/krdma/krdma.conf)\n",
 	.run = serve_run,
 };

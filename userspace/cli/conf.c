@@ -30,22 +30,53 @@ static int module_check(int argc, char **argv)
 	return -1;
 }
 
-const struct conf_kind conf_module = { "module", NULL, NULL, module_check, NULL };
-const struct conf_kind conf_listen = { "listen", "ADDRESS", " allow= ", listen_check, NULL };
-const struct conf_kind conf_export = { "export", "NAME",
-				       " size= file= read-only atomic huge max-segments= ",
-				       export_check, export_same };
-const struct conf_kind conf_connect = { "connect", "HOST",
-					" resume= keepalive= path= policy= messages ",
-					connect_check, connect_same };
+const struct conf_kind conf_module = {
+	.name = "module",
+	.command = "module",
+	.check = module_check,
+};
+const struct conf_kind conf_listen = {
+	.name = "listen",
+	.command = "listen",
+	.operand = "ADDRESS",
+	.keys = " allow= ",
+	.check = listen_check,
+};
+const struct conf_kind conf_export = {
+	.name = "export",
+	.command = "export",
+	.operand = "NAME",
+	.keys = " size= file= read-only atomic huge max-segments= ",
+	.check = export_check,
+	.same = export_same,
+};
+const struct conf_kind conf_share = {
+	.name = "share",
+	.command = "serve",
+	.operand = "NAME",
+	.path = "directory",
+	.keys = " directory= read-only max-clients= ",
+	.check = serve_check,
+	.same = serve_same,
+};
+const struct conf_kind conf_connect = {
+	.name = "connect",
+	.command = "connect",
+	.operand = "HOST",
+	.keys = " resume= keepalive= path= policy= messages ",
+	.check = connect_check,
+	.same = connect_same,
+};
 const struct conf_kind conf_disk = {
-	"disk", "HOST/NAME",
-	" read-only shared takeover no-hold block-size= queues= depth= timeout= resume= keepalive= path= policy= ",
-	blk_check, NULL
+	.name = "disk",
+	.command = "disk",
+	.operand = "HOST/NAME",
+	.keys = " read-only shared takeover no-hold block-size= queues= depth= timeout= resume= keepalive= path= policy= ",
+	.check = blk_check,
 };
 
-static const struct conf_kind *const kinds[] = { &conf_module, &conf_listen, &conf_export,
-						 &conf_connect, &conf_disk };
+static const struct conf_kind *const kinds[] = { &conf_module, &conf_listen,  &conf_export,
+						 &conf_share,  &conf_connect, &conf_disk };
 /* Those that may come more than once. */
 static const char *const lists[] = { "allow", "path" };
 
@@ -119,7 +150,7 @@ static int section_begin(struct conf_section **end, const struct conf_section *f
 			break;
 	if (i == ARRAY_SIZE(kinds))
 		return usage_error("a section is [module], [listen ADDRESS], [export NAME], "
-				   "[connect HOST] or [disk HOST/NAME]");
+				   "[share NAME], [connect HOST] or [disk HOST/NAME]");
 	if (kinds[i]->operand && !*name)
 		return usage_error("[%s] needs a name: [%s %s]", kinds[i]->name, kinds[i]->name,
 				   kinds[i]->operand);
@@ -138,7 +169,7 @@ static int section_begin(struct conf_section **end, const struct conf_section *f
 	section->kind = kinds[i];
 	section->name = allocated(strdup(name));
 	section->line = line;
-	section_add(section, allocated(strdup(kinds[i]->name)), line);
+	section_add(section, allocated(strdup(kinds[i]->command)), line);
 	*end = section;
 	return DONE;
 }
@@ -168,6 +199,7 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 {
 	char *equals = strchr(text, '='), *value = NULL, *option;
 	enum key key;
+	bool is_path;
 	int rc;
 
 	if (equals) {
@@ -190,11 +222,17 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 		return DONE;
 	if (key == KEY_FLAG && value && strcmp(value, "yes") != 0)
 		return usage_error("'%s' is yes or no, not '%s'", text, value);
+	is_path = section->kind->path && !strcmp(text, section->kind->path);
 	/* The directory is another one when a unit runs the command. */
-	if (section->kind == &conf_export && value && !strcmp(text, "file") && *value != '/')
+	if ((section->kind == &conf_export && value && !strcmp(text, "file") && *value != '/') ||
+	    (is_path && *value != '/'))
 		return usage_error("'%s' is no path from '/'", value);
-	/* Two more follow at the end. */
-	if (section->argc + 4 > CONF_ARGS)
+	if (is_path) {
+		section->path = allocated(strdup(value));
+		return DONE;
+	}
+	/* Three more follow at the end. */
+	if (section->argc + 5 > CONF_ARGS)
 		return usage_error("there are too many keys in this section");
 	option = allocated(malloc(strlen(text) + 3));
 	sprintf(option, "--%s", text);
@@ -213,12 +251,15 @@ static void without_port(char *host)
 		host[length - cut] = '\0';
 }
 
-/* The same listener or disk in another spelling? */
+/* The same listener or disk in another spelling, or two exports of one name? */
 static bool same_object(const struct conf_section *a, const struct conf_section *b)
 {
 	struct krdma_sockaddr addrs[2];
 	struct region_spec specs[2];
 
+	if ((a->kind == &conf_export && b->kind == &conf_share) ||
+	    (a->kind == &conf_share && b->kind == &conf_export))
+		return !strcmp(a->name, b->name);
 	if (a->kind != b->kind)
 		return false;
 	if (a->kind == &conf_listen) {
@@ -241,11 +282,24 @@ static bool same_object(const struct conf_section *a, const struct conf_section 
 static int section_end(struct conf_section *section, const struct conf_section *first,
 		       const char *path)
 {
+	const char *path_key = section->kind->path;
+	char *option;
 	int rc;
 
-	/* With "--", optind is at the name only when all options are read. */
+	if (path_key && !section->path) {
+		subject_set("apply %s:%u", path, section->line);
+		return usage_error("[%s %s] needs a '%s'", section->kind->name, section->name,
+				   path_key);
+	}
+	if (path_key) {
+		option = allocated(malloc(strlen("--name=") + strlen(section->name) + 1));
+		sprintf(option, "--name=%s", section->name);
+		section_add(section, option, section->line);
+	}
+	/* With "--", optind is at the operand only when all options are read. */
 	section_add(section, allocated(strdup("--")), section->line);
-	section_add(section, allocated(strdup(section->name)), section->line);
+	section_add(section, allocated(strdup(path_key ? section->path : section->name)),
+		    section->line);
 	subject_follow(path, section->lines);
 	optind = 0;
 	conf_checks = true;
@@ -256,8 +310,10 @@ static int section_end(struct conf_section *section, const struct conf_section *
 	optind = section->argc;
 	for (; !rc && first != section; first = first->next)
 		if (same_object(section, first))
-			rc = usage_error("[%s %s] on line %u is the same", first->kind->name,
-					 first->name, first->line);
+			rc = usage_error("[%s %s] on line %u %s", first->kind->name, first->name,
+					 first->line,
+					 first->kind == section->kind ? "is the same" :
+									"has this name");
 	subject_follow(NULL, NULL);
 	return rc;
 }
@@ -278,7 +334,7 @@ static int read_lines(FILE *file, const char *path, const struct conf_kind *kind
 		char *text = buf;
 		size_t length = strlen(text);
 
-		subject_set("%s %s:%u", kind ? kind->name : "apply", path, ++line);
+		subject_set("%s %s:%u", kind ? kind->command : "apply", path, ++line);
 		if (length != (size_t)got) {
 			rc = usage_error("there is a byte 0 in it");
 			continue;
@@ -302,7 +358,7 @@ static int read_lines(FILE *file, const char *path, const struct conf_kind *kind
 			rc = section_end(section, *sections, path);
 		if (rc)
 			break;
-		subject_set("%s %s:%u", kind ? kind->name : "apply", path, line);
+		subject_set("%s %s:%u", kind ? kind->command : "apply", path, line);
 		text[length - 1] = '\0';
 		rc = section_begin(end, *sections, trimmed(text + 1), line);
 		section = *end;
@@ -354,6 +410,7 @@ void conf_free(struct conf_section *sections)
 		for (k = 0; k < ARRAY_SIZE(sections->keys); k++)
 			free(sections->keys[k].name);
 		free(sections->name);
+		free(sections->path);
 		free(sections);
 	}
 }
@@ -364,7 +421,7 @@ int conf_exec(const char *path, const struct conf_kind *kind, const char *name)
 	struct conf_section *sections, *s;
 	int rc = conf_open(path, kind, name, &sections);
 
-	subject_set("%s %s", kind->name, path);
+	subject_set("%s %s", kind->command, path);
 	for (s = sections; !rc && s; s = s->next)
 		if (s->kind == kind && !strcmp(s->name, name))
 			break;
@@ -393,4 +450,6 @@ void conf_print_keys(const struct conf_kind *kind, int argc, char **argv)
 		else if (key_of(kind, name) == KEY_VALUE && i + 1 < argc)
 			printf("%s = %s\n", name, argv[++i]);
 	}
+	if (kind->path && i + 1 < argc)
+		printf("%s = %s\n", kind->path, argv[i + 1]);
 }

@@ -12,29 +12,36 @@
 /**
  * struct conf_kind - a kind of sections
  * @name: its name
- * @operand: what follows it; NULL for nothing
+ * @command: of krdma
+ * @operand: what follows the name; NULL for nothing
+ * @path: the key with the command's operand, a path; the section's name is --name then. NULL: the
+ *	section's name is the operand
  * @keys: names of keys, which are long options of the command; one with '=' has a value. NULL: any
  * @check: is the command in order? Return: -1, or the exit status after a sentence
  * @same: do two commands that are in order ask for the same?
  */
 struct conf_kind {
 	const char *name;
+	const char *command;
 	const char *operand;
+	const char *path;
 	const char *keys;
 	int (*check)(int argc, char **argv);
 	bool (*same)(int argc, char **argv, int other_argc, char **other_argv);
 };
 
-extern const struct conf_kind conf_module, conf_listen, conf_export, conf_connect, conf_disk;
+extern const struct conf_kind conf_module, conf_listen, conf_export, conf_share, conf_connect,
+	conf_disk;
 
 /**
  * struct conf_section - "[export scratch]" and its keys, as a command
  * @next: the one behind it in the file
  * @kind: of what
  * @name: of it; NULL for the module
+ * @path: value of the kind's path
  * @line: where it begins
  * @argc: words
- * @argv: the command: its name, options, "--", the name
+ * @argv: the command: its name, options, "--", the operand
  * @lines: where each of them is
  * @keys: what was said so far, and where
  */
@@ -42,6 +49,7 @@ struct conf_section {
 	struct conf_section *next;
 	const struct conf_kind *kind;
 	char *name;
+	char *path;
 	unsigned int line;
 	int argc;
 	char *argv[CONF_ARGS + 1];
@@ -68,9 +76,11 @@ int listen_check(int argc, char **argv);
 /* As in a network namespace other than the first one: with the file that made it. */
 bool listener_ends_with_file(struct krdma *krdma, const struct krdma_sockaddr *addr);
 int export_check(int argc, char **argv);
+int serve_check(int argc, char **argv);
 int connect_check(int argc, char **argv);
 int blk_check(int argc, char **argv);
 bool export_same(int argc, char **argv, int other_argc, char **other_argv);
+bool serve_same(int argc, char **argv, int other_argc, char **other_argv);
 bool connect_same(int argc, char **argv, int other_argc, char **other_argv);
 
 /* cmd_blk.c */

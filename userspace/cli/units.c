@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Units of systemd that hold exports and connections, by systemctl(1). */
+/* Units of systemd that hold exports, shares and connections, by systemctl(1). */
 #include <fcntl.h>
 #include <errno.h>
 #include <spawn.h>

@@ -597,6 +597,12 @@ check "an option of connect" wrong 16 "'0' is not a number of seconds, 1 to 60" 
 	'keepalive = 0' 'resume = always'
 check "a disk's export that is none" wrong 14 "'nodeB' is not HOST[:PORT]/NAME" '[disk nodeB]'
 check "a disk's options" wrong 14 '--takeover excludes --shared' '[disk c/d]' takeover shared
+check "a share's clients" wrong 16 "'300' is not a number of clients, 1 to 256" '[share s]' 'directory = /d' 'max-clients = 300'
+check "a share without a directory" wrong 14 "[share s] needs a 'directory'" '[share s]' read-only
+check "a directory that depends on the directory" wrong 15 "'d' is no path from '/'" '[share s]' 'directory = d'
+check "a directory that is there already" wrong 16 "'directory' is on line 15 already" '[share s]' 'directory = /d' 'directory = /e'
+check "a name that no share can have" wrong 14 "'a:b' is no name of a share" '[share a:b]' 'directory = /d'
+check "a share and an export of one name" wrong 14 '[export scratch] on line 7 has this name' '[share scratch]' 'directory = /d'
 key_first()
 {
 	echo 'size = 1' > conf
@@ -612,7 +618,7 @@ check "a byte 0" zero
 fine()
 {
 	printf '%s\n' "$good" '[export a+b] # with a comment' 'size = 4096 ; and another' '[connect nosuch]' \
-		'path = nosuchhost' > conf
+		'path = nosuchhost' '[share a+b.c]' 'directory = /no/such' 'max-clients = 2' > conf
 	run 0 apply --check conf && [ ! -s out ]
 }
 check "apply --check of what is right, without the module" fine
@@ -1419,6 +1425,20 @@ few_clients()
 		cmp tree/one served/x && serve_ends few
 }
 check "serve --max-clients 1" few_clients
+of_section()
+{
+	printf '%s\n' '[share of]' "directory = $PWD/served" read-only 'max-clients = 3' > conf
+	rm -f serve.out && mkfifo serve.out
+	LD_PRELOAD=$fake "$krdma" serve --config=conf -- of > serve.out 2> serve.err &
+	server=$!
+	read -r published < serve.out
+	[ "$published" = "serving $PWD/served as of, read-only" ] &&
+		[ "$(tr '\0' ' ' < "/proc/$server/cmdline")" = "krdma serve --read-only --max-clients 3 --name=of -- $PWD/served " ] &&
+		serve_ends of
+}
+check "serve --config" of_section
+check "serve --config of what is not there" fails 5 'there is no [share none]' serve --config=conf none
+check "serve --config with options" fails 2 '--config excludes other options' serve --config=conf --read-only of
 check "serve of no directory" fails 5 'nothing: No such file' serve nothing --name x
 check "serve of two" fails 2 'one directory' serve a b
 check "serve --name a:b" fails 2 "'a:b' is no name of a share" serve served --name a:b
