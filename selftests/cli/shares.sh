@@ -96,6 +96,40 @@ check "are the same" same tree/deep $dir/share/new
 check "a file gets another name" krdma cp -q tree/empty nodeB/share:new/name
 check "and is there" on -n B test -f $dir/share/new/name
 
+check "a long file to standard output" sh -c 'krdma cp -q nodeB/share:tree/deep/er/long - | cmp - tree/deep/er/long'
+check "with its holes as zeroes" sh -c 'krdma cp -q nodeB/share:tree/sparse - | cmp - tree/sparse'
+is "get says how a file of a share is copied" "$(krdma get nodeB/share:new x 2>&1)" \
+	"krdma: get nodeB/share:new x: 10.77.0.2:7471 publishes nothing named 'share:new'; a file of a share is copied by \
+'krdma cp nodeB/share:new FILE'"
+is "and that a share is one" "$(krdma get nodeB/share x 2>&1)" \
+	"krdma: get nodeB/share x: it is a share: 'krdma cp nodeB/share:FILE FILE' copies a file of it"
+
+# ------------------------------------------------------------ a client in its session
+
+hello() {
+	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' "$1"
+}
+# client TOKEN: its export is there. Sixteen letters A are 41 in hexadecimal.
+client() {
+	krdma ls nodeB | grep -q "^share:$1 "
+}
+mkfifo "$dir/hellos"
+krdma send --lines nodeB/share <"$dir/hellos" &
+pid=$!
+background_pids+=("$pid")
+exec 7>"$dir/hellos"
+hello AAAAAAAAAAAAAAAA >&7
+check "a client says hello" wait_for "$LIMIT" client "$(printf '41%.0s' {1..16})"
+hello BBBBBBBBBBBBBBBB >&7
+hello CCCCCCCCCCCCCCCC >&7
+# The server takes hellos in their order.
+check "a client in another session is taken meanwhile" krdma cp -q tree/empty nodeB/share:second
+check_fails "a second one in its session is refused" client "$(printf '42%.0s' {1..16})"
+check_fails "and so is a third" client "$(printf '43%.0s' {1..16})"
+exec 7>&-
+wait $pid
+is "they have arrived" $? 0
+
 # ---------------------------------------------------------- several destinations
 
 serve_on B other

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "share.h"
 
 /* With the ring of pump.c: operations of 1 MiB, and 8 MiB under way, enough to keep a session busy. */
 #define DEPTH_DEFAULT 8
@@ -188,6 +188,29 @@ static uint64_t bytes_left(int fd, const struct stat *st)
 	return end > here ? (uint64_t)(end - here) : 0;
 }
 
+/* Return: USAGE */
+static int no_region(const char *text)
+{
+	const char *slash = strchr(text, '/');
+
+	return usage_error(
+		"'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]%s", text,
+		slash && strchr(slash, ':') ? "; a file of a share is copied by 'krdma cp'" : "");
+}
+
+/* What 'krdma serve' publishes is not memory that a user wants. */
+static bool is_share(const struct range *range)
+{
+	struct krdma_completion completion;
+	struct krdma_op op;
+	uint64_t magic;
+
+	if (range->region.length != SHARE_PAGE)
+		return false;
+	krdma_op_read(&op, range->region.id, 0, &magic, sizeof(magic));
+	return !krdma_submit(range->krdma, &op, &completion, 1) && magic == SHARE_MAGIC;
+}
+
 static int put_run(int argc, char **argv)
 {
 	struct copy_options opts;
@@ -205,8 +228,7 @@ static int put_run(int argc, char **argv)
 	if (strcmp(argv[optind], "-") != 0)
 		job.path = argv[optind];
 	if (parse_region(argv[optind + 1], &spec))
-		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
-				   argv[optind + 1]);
+		return no_region(argv[optind + 1]);
 
 	if (job.path)
 		job.fd = open(job.path, O_RDONLY | O_CLOEXEC);
@@ -247,8 +269,7 @@ static int get_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	if (parse_region(argv[optind], &spec))
-		return usage_error("'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
-				   argv[optind]);
+		return no_region(argv[optind]);
 	if (strcmp(argv[optind + 1], "-") != 0)
 		job.path = argv[optind + 1];
 	else if (json_asked)
@@ -259,7 +280,11 @@ static int get_run(int argc, char **argv)
 		return rc;
 	job.range = &range;
 	job.length = range.length;
-	rc = copy_run(&cmd_get, &opts, &job, argv[optind]);
+	if (is_share(&range))
+		rc = fail(EISDIR, "it is a share: 'krdma cp %s/%s:FILE FILE' copies a file of it",
+			  spec.host, spec.name);
+	else
+		rc = copy_run(&cmd_get, &opts, &job, argv[optind]);
 	if (!rc)
 		range_close(&range);
 	return rc;

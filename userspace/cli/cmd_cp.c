@@ -292,6 +292,15 @@ static int push(const struct cp_options *opts, char **sources, size_t count, str
 	return rc;
 }
 
+/* "-": standard output. Return: the receiver, NULL with errno. */
+static struct files_receiver *pull_receiver(struct cp_job *job, const char *to, const char *top)
+{
+	if (strcmp(to, "-") != 0)
+		return files_receiver_new(AT_FDCWD, to, 0, share_receiver_flags(job->flags), top);
+	job->in_order = true;
+	return files_receiver_new_stream(STDOUT_FILENO, top);
+}
+
 static int pull(const struct cp_options *opts, struct cp_job *jobs, size_t count, const char *to)
 {
 	struct copy c = { .opts = opts, .jobs = jobs, .count = count, .began_ns = now_ns() };
@@ -308,8 +317,7 @@ static int pull(const struct cp_options *opts, struct cp_job *jobs, size_t count
 	}
 	for (i = 0; i < count; i++) {
 		job_options(&jobs[i], opts, false, into);
-		jobs[i].receiver = files_receiver_new(AT_FDCWD, to, 0,
-						      share_receiver_flags(jobs[i].flags), tops[i]);
+		jobs[i].receiver = pull_receiver(&jobs[i], to, tops[i]);
 		free(tops[i]);
 		if (!jobs[i].receiver)
 			return fail(errno, "%s: %s", to, strerror(errno));
@@ -353,6 +361,10 @@ static int cp_run_command(int argc, char **argv)
 	}
 	if (last)
 		return push(&opts, argv, count - remote, jobs, remote);
+	if (!strcmp(argv[count - 1], "-") && (remote > 1 || opts.recursive))
+		return usage_error("to standard output one file is copied, and no directory");
+	if (!strcmp(argv[count - 1], "-") && json_asked)
+		return usage_error("the bytes and JSON can't both go to standard output");
 	return pull(&opts, jobs, remote, argv[count - 1]);
 }
 
@@ -363,7 +375,8 @@ const struct command cmd_cp = {
 	.summary = "copy files to and from a share of a peer (krdma serve)",
 	.help = "Names, modes, times, symbolic links and holes are kept. A file has its name when it\n"
 		"is whole; of a copy that was interrupted, only what differs is sent. With several\n"
-		"destinations each gets all sources, at the same time.\n\n"
+		"destinations each gets all sources, at the same time. As DESTINATION, '-' is standard\n"
+		"output, for one file; './-' is a file.\n\n"
 		"  -r, --recursive   directories with what is in them; 'DIR/.': what is in DIR\n"
 		"  -a, --all         also files that have the same length, time and mode there\n"
 		"  -q, --quiet       print no summary and no progress bar\n"

@@ -20,6 +20,7 @@
  * @receiver: what takes files; the caller's, when they come from the share
  * @options: how to connect
  * @workers: threads, CP_WORKERS at most
+ * @in_order: one chunk is asked for at a time
  * @sender: what sends; while it runs
  * @counts: out: what has been done
  * @failed: something has not been copied, and was reported
@@ -38,6 +39,7 @@ struct cp_job {
 	struct files_receiver *receiver;
 	struct krdma_connect_options options;
 	unsigned int workers;
+	bool in_order;
 	struct files_sender *sender;
 	struct files_counts counts;
 	_Atomic bool failed;

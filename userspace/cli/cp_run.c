@@ -196,9 +196,9 @@ static void *work(void *arg)
 static void run_workers(struct cp_job *job)
 {
 	struct worker workers[CP_WORKERS] = { 0 };
-	unsigned int i, n = job->workers;
+	unsigned int i, n = job->in_order ? 1 : job->workers;
 
-	for (i = 0; i < SHARE_SLOTS; i++)
+	for (i = 0; i < (job->in_order ? 1 : SHARE_SLOTS); i++)
 		workers[i % n].slots |= 1U << i;
 	for (i = 0; i < n; i++)
 		workers[i].job = job;

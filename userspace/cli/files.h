@@ -268,7 +268,7 @@ void files_sender_cancel(struct files_sender *sender);
 void files_sender_stop(struct files_sender *sender);
 struct files_counts files_sender_counts(struct files_sender *sender);
 
-/* files_receive.c, files_long.c, files_temp.c */
+/* files_receive.c, files_long.c, files_stream.c */
 
 struct files_receiver;
 
@@ -285,6 +285,11 @@ struct files_receiver;
  */
 struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve,
 					  unsigned int flags, const char *expected);
+/*
+ * One file of that name is written to @fd, which can't be gone back in: its chunks are unpacked in the order
+ * in which they were packed. Return: the receiver, or NULL with errno.
+ */
+struct files_receiver *files_receiver_new_stream(int fd, const char *expected);
 void files_receiver_free(struct files_receiver *receiver);
 /*
  * Unpack a chunk. Any thread. @reply: FILES_CHUNK bytes, which may be those of the chunk;

@@ -304,6 +304,10 @@ void files_receiver_end(struct files_receiver *r,
 	char text[FILES_TEXT_MAX];
 	size_t i;
 
+	if (r->base < 0 && r->stream.open) {
+		snprintf(text, sizeof(text), "%s is not whole", r->expected);
+		report(arg, EPROTO, text);
+	}
 	for (i = 0; i < FILES_OPEN_MAX; i++) {
 		if (!r->files[i].taken)
 			continue;

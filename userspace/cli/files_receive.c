@@ -86,7 +86,8 @@ void files_receiver_free(struct files_receiver *r)
 	for (i = 0; i < FILES_OPEN_MAX; i++)
 		if (r->files[i].taken)
 			receive_close_file(&r->files[i]);
-	close(r->base);
+	if (r->base >= 0)
+		close(r->base);
 	free(r->expected);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
@@ -340,7 +341,7 @@ static int unpack_error(struct unpack *u)
 	return 0;
 }
 
-/* Return: 0 or EPROTO. */
+/* Return: 0 or EPROTO; of a stream, another errno as well. */
 static int unpack_record(struct unpack *u)
 {
 	const uint16_t type = u->reader.record.type;
@@ -361,13 +362,19 @@ static int unpack_record(struct unpack *u)
 	case FILES_DIR_END:
 	case FILES_OPEN:
 		error = take_path(u);
+		if (!error && u->receiver->base < 0)
+			return receive_stream(u);
 		return error == ENAMETOOLONG ? too_long(u) : error ? error : named[type](u);
 	case FILES_DATA:
 	case FILES_ZERO:
 	case FILES_SAME:
+		if (u->receiver->base < 0)
+			return receive_stream(u);
 		return receive_range(u);
 	case FILES_CLOSE:
 	case FILES_GIVE_UP:
+		if (u->receiver->base < 0)
+			return receive_stream(u);
 		return receive_close(u);
 	case FILES_ERROR:
 		return unpack_error(u);

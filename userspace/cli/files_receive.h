@@ -23,9 +23,18 @@ struct open_file {
 	char temp[FILES_TEMP];
 };
 
+/* The file of a receiver that has no directory. */
+struct files_stream {
+	int fd;
+	bool begun, open;
+	uint32_t id;
+	uint64_t size, at, counted;
+};
+
 struct files_receiver {
 	pthread_mutex_t lock;
-	int base;
+	int base; /* -1: one file is written to @stream */
+	struct files_stream stream;
 	unsigned int flags;
 	char *expected;               /* the first name of each path; NULL: any */
 	char top[FILES_NAME_MAX + 1]; /* takes the place of the first name of each path */
@@ -68,6 +77,11 @@ int receive_open(struct unpack *u);
 int receive_range(struct unpack *u);
 int receive_close(struct unpack *u);
 void receive_close_file(struct open_file *f);
+
+/* files_stream.c */
+
+/* Return: 0; EPROTO, or another errno, which was reported. */
+int receive_stream(struct unpack *u);
 
 /* files_temp.c */
 

@@ -98,14 +98,19 @@ static int open_region(struct krdma *krdma, const struct region_spec *spec, uint
 		       struct krdma_connect_options options, uint32_t *session,
 		       struct krdma_region *region)
 {
+	int rc;
+
 	if (rights & KRDMA_RIGHT_MESSAGE)
 		options.flags |= KRDMA_CONNECT_MESSAGES;
-	if (krdma_connect_host(krdma, spec->host, &options, session, NULL) ||
-	    krdma_open_region(krdma, *session, spec->name, rights, options.timeout_ms, region)) {
-		fail_krdma();
-		return FAILED;
-	}
-	return DONE;
+	if (krdma_connect_host(krdma, spec->host, &options, session, NULL))
+		return fail_krdma();
+	rc = krdma_open_region(krdma, *session, spec->name, rights, options.timeout_ms, region);
+	/* What 'krdma cp' calls so. */
+	if (rc == -ENOENT && strchr(spec->name, ':'))
+		return fail(ENOENT, "%s; a file of a share is copied by 'krdma cp %s%s/%s%s'",
+			    krdma_error(), rights & KRDMA_RIGHT_WRITE ? "FILE " : "", spec->host,
+			    spec->name, rights & KRDMA_RIGHT_WRITE ? "" : " FILE");
+	return rc ? fail_krdma() : DONE;
 }
 
 int range_open(struct range *range, const struct region_spec *spec, uint32_t rights,

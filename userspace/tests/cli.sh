@@ -1361,6 +1361,24 @@ several() { run 0 cp -q tree/one tree/model h/served:a/ h/served:b/ && cmp model
 check "cp of two files to two destinations" several
 named() { run 0 cp -q --sync h/served:a/one copy && cmp copy tree/one; }
 check "cp under another name, --sync" named
+to_pipe() { "$@" | cat > piped; [ "${PIPESTATUS[0]}" = 0 ]; }
+to_stdout()
+{
+	run 0 cp -q h/served:a/one - && cmp out tree/one && run 0 cp h/served:a/model - && cmp out model3 &&
+		grep -q '^cp: 1 file, 2.9 MiB in ' err && run 0 cp -q h/served:tree/sparse - && [ "$(stat -c %s out)" = 1073741824 ] &&
+		truncate -s 5M piped && truncate -s 3M served/holes && cat model3 >> served/holes && truncate -s 6M served/holes &&
+		LD_PRELOAD=$fake to_pipe "$krdma" cp -q h/served:holes - && cmp piped served/holes
+}
+check "cp to standard output" to_stdout
+check "cp of a directory to it" fails 1 'tree is a directory, which needs -r' cp h/served:tree -
+check "cp of two files to it" fails 2 'one file is copied' cp h/served:a/one h/served:a/model -
+check "cp of JSON and bytes to it" fails 2 "can't both go" cp -j h/served:a/one -
+full() { ! LD_PRELOAD=$fake "$krdma" cp -q h/served:a/model - > /dev/full 2> err && grep -q "standard output can't be written: No space" err; }
+check "cp to a full standard output" full
+check "get of a share" fails 1 "it is a share: 'krdma cp h/served:FILE FILE'" get h/served out2
+check "get of a share's file" fails 5 "copied by 'krdma cp h/served:one FILE'" get h/served:one out2
+check "put to a share's file" fails 5 "copied by 'krdma cp FILE h/served:one'" put tree/one h/served:one
+check "get of a file in a directory of a share" fails 2 "copied by 'krdma cp'" get h/served:a/one out2
 flipped()
 {
 	KRDMA_FAKE_FLIP=100000 fails 8 'bytes have come that are not those that were sent' \

@@ -578,6 +578,69 @@ static void test_ranges(struct files_receiver *r)
 	      "a file has its name when it is whole");
 }
 
+static int stream_unpack(struct files_receiver **r)
+{
+	const int rc = unpack(*r);
+
+	files_receiver_free(*r);
+	*r = files_receiver_new_stream(STDIN_FILENO, "one");
+	return rc;
+}
+
+/* One file, in order, and nothing behind it. Standard input can't be written to. */
+static void test_stream(void)
+{
+	const struct files_record open_record = { .type = FILES_OPEN, .id = 1, .size = 10 };
+	struct files_receiver *r =
+		files_receiver_new_stream(open("stream", O_CREAT | O_RDWR, 0600), "one");
+
+	begin();
+	add(open_record, "one", NULL);
+	add((struct files_record){ .type = FILES_DATA, .id = 1, .offset = 2 }, "", "four");
+	add((struct files_record){ .type = FILES_CLOSE, .id = 1, .size = 4 }, "", NULL);
+	check(!unpack(r) && files_receiver_counts(r).files == 1 &&
+		      shell("printf '\\0\\0four\\0\\0\\0\\0' | cmp - stream"),
+	      "a stream has zeroes for holes");
+	begin();
+	add(file(4), "one", "four");
+	check(stream_unpack(&r) == EPROTO, "of one file");
+	begin();
+	add(file(4), "two", "four");
+	check(stream_unpack(&r) == EPROTO, "that was asked for");
+	begin();
+	add((struct files_record){ .type = FILES_SYMLINK }, "one", "four");
+	check(stream_unpack(&r) == EPROTO, "and is no link");
+	begin();
+	add(open_record, "one", NULL);
+	add((struct files_record){ .type = FILES_DATA, .id = 1, .offset = 7 }, "", "four");
+	check(stream_unpack(&r) == EPROTO, "no byte is behind its end");
+	begin();
+	add(open_record, "one", NULL);
+	add((struct files_record){ .type = FILES_DATA, .id = 2 }, "", "four");
+	check(stream_unpack(&r) == EPROTO, "or another file's");
+	begin();
+	add(open_record, "one", NULL);
+	add((struct files_record){ .type = FILES_SAME, .id = 1, .size = 10 }, "", NULL);
+	check(stream_unpack(&r) == EPROTO, "or there already");
+	begin();
+	add(open_record, "one", NULL);
+	add((struct files_record){ .type = FILES_CLOSE, .id = 1, .size = 10 }, "", NULL);
+	check(stream_unpack(&r) == EPROTO, "or missing");
+	begin();
+	add(open_record, "one", NULL);
+	complaints = 0;
+	check(!unpack(r) && (files_receiver_end(r, complain, NULL), complaints == 1),
+	      "one that was not finished is reported");
+	begin();
+	add((struct files_record){ .type = FILES_DATA, .id = 1, .offset = 4 }, "", "four");
+	add((struct files_record){ .type = FILES_DATA, .id = 1, .offset = 3 }, "", "four");
+	close(STDIN_FILENO);
+	complaints = 0;
+	check(unpack(r) == EBADF && complaints == 1, "and what can't be written");
+	files_receiver_free(r);
+	shell("rm stream");
+}
+
 static void test_malformed(struct files_receiver *r)
 {
 	struct files_record record = file(4);
@@ -691,6 +754,7 @@ int main(void)
 	test_replies();
 	shell("rm -rf ./* && mkdir evil");
 	test_asked();
+	test_stream();
 	r = files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, NULL);
 	test_names(r);
 	test_links(r);
