@@ -105,7 +105,7 @@ check_here "a write with O_DSYNC" flushes dd if="$dir/data" of="$device" bs=4k c
 is "flushes as well" "$FLUSHED" 65536
 is "only the first channel has WRITEs, which a FLUSH comes behind" \
 	"$(krdma status -j | python3 -c 'import json, sys
-print([c["index"] for c in json.load(sys.stdin)["channels"] if c["bytes_written"]])')" "[0]"
+print({c["channel"] for c in json.load(sys.stdin)["channels"] if c["bytes_written"]})')" "{0}"
 check "mkfs.ext4" mkfs.ext4 -q -b 4096 "$device"
 mkdir "$dir/mnt"
 check "mount" mount "$device" "$dir/mnt"
