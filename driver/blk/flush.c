@@ -12,6 +12,7 @@
  */
 #include <linux/bitmap.h>
 #include <linux/krdma_mover.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/sizes.h>
@@ -211,7 +212,7 @@ struct krdma_flusher *krdma_flusher_new(struct krdma_region_handle *region, u64 
 		return NULL;
 	/* The length is what the peer says. */
 	f->shift = max(KRDMA_CHUNK_SHIFT, fls64(bytes - 1) - KRDMA_CHUNKS_LOG);
-	if (KRDMA_FLUSH_BYTES >> f->shift == 0) {
+	if (f->shift > ilog2(KRDMA_FLUSH_BYTES)) {
 		kfree(f);
 		return NULL;
 	}
