@@ -208,7 +208,7 @@ static int krdma_mem_fill(struct krdma_mem *mem, unsigned long start, struct krd
  * @writable: a device will write it
  * @error: explanation
  *
- * RLIMIT_MEMLOCK and the limits of the file and of the user apply; of devdax, to its table of pages.
+ * RLIMIT_MEMLOCK and the limits of the file and of the user apply; of devdax, to its page table.
  *
  * Context: process, of the user.
  * Return: the memory with a reference, or an ERR_PTR

@@ -56,6 +56,8 @@ ends "the module goes" wait_for "$LIMIT" unload_module
 
 # As many as a workqueue has workers (WQ_MAX_ACTIVE), of users none of whom has too many.
 sysctl -qw net.ipv4.tcp_syn_retries=6
+# They last 127 s; so many threads may stand still for some seconds where the processor is busy.
+sysctl -qw kernel.hung_task_timeout_secs=$((30 * TIME_FACTOR))
 MODULE_TIMEOUT_SCALE=4
 fresh_module
 listen_on A
