@@ -397,7 +397,7 @@ static size_t share_length(const char *export)
 {
 	const char *colon = strchr(export, ':');
 
-	return colon && strlen(colon + 1) == 2 * SHARE_TOKEN ? (size_t)(colon - export) : 0;
+	return colon && strlen(colon + 1) == 2UL * SHARE_TOKEN ? (size_t)(colon - export) : 0;
 }
 
 /* What becomes of an export or a share that is restarted: "" if nobody notices. */

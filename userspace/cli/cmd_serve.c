@@ -291,9 +291,9 @@ bool serve_same(int argc, char **argv, int other_argc, char **other_argv)
 	if (serve_options(argc, argv, &a) >= 0)
 		return false;
 	optind = 0;
-	return serve_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config &&
-	       !strcmp(a.name, b.name) && !strcmp(a.dir, b.dir) && a.read_only == b.read_only &&
-	       a.clients == b.clients;
+	return serve_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config && a.name &&
+	       b.name && !strcmp(a.name, b.name) && !strcmp(a.dir, b.dir) &&
+	       a.read_only == b.read_only && a.clients == b.clients;
 }
 
 static int serve_run(int argc, char **argv)

@@ -224,10 +224,10 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 		return usage_error("'%s' is yes or no, not '%s'", text, value);
 	is_path = section->kind->path && !strcmp(text, section->kind->path);
 	/* The directory is another one when a unit runs the command. */
-	if ((section->kind == &conf_export && value && !strcmp(text, "file") && *value != '/') ||
-	    (is_path && *value != '/'))
+	if (value && *value != '/' &&
+	    (is_path || (section->kind == &conf_export && !strcmp(text, "file"))))
 		return usage_error("'%s' is no path from '/'", value);
-	if (is_path) {
+	if (is_path && value) {
 		section->path = allocated(strdup(value));
 		return DONE;
 	}

@@ -141,7 +141,7 @@ int range_open(struct range *range, const struct region_spec *spec, uint32_t rig
 int range_open_again(const struct range *range, const struct region_spec *spec, uint32_t rights,
 		     struct krdma_connect_options options, uint32_t *region)
 {
-	struct krdma_region again;
+	struct krdma_region again = { 0 };
 	uint32_t session;
 
 	options.flags |= KRDMA_CONNECT_PRIVATE;

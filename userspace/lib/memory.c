@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -49,8 +50,7 @@ int krdma_map_huge(uint64_t length, void **addr)
 /* Bytes of a file; 0 if it has no length. */
 static uint64_t file_length(const struct stat *st)
 {
-	unsigned long long length = 0;
-	char path[64];
+	char path[64], line[32] = "";
 	FILE *file;
 
 	if (!S_ISCHR(st->st_mode))
@@ -61,10 +61,10 @@ static uint64_t file_length(const struct stat *st)
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	if (fscanf(file, "%llu", &length) != 1)
-		length = 0;
+	if (!fgets(line, sizeof(line), file))
+		*line = '\0';
 	fclose(file);
-	return length;
+	return strtoull(line, NULL, 10);
 }
 
 int krdma_map_file(const char *path, int writable, uint64_t *length, void **addr)
