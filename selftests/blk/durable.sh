@@ -143,19 +143,7 @@ wait "$pid"
 is "and the flush fails" $? 1
 mend_wire data0
 
-# 4. What a flush that fails had to flush, the next one does.
-device=$(krdma blk attach --timeout 1 --resume 5 nodeB/vol)
-check "a disk with a deadline of 6 s" wait_for "$LIMIT" test -b "$device"
-check "a flush" sync "$device"
-check "a write" dd if="$dir/data" of="$device" bs=4k count=1 conv=notrunc oflag=direct status=none
-cut_wire data0
-check_fails "a flush misses its deadline while the wire is cut" sync "$device"
-mend_wire data0
-check_here "the next one is done when it is mended" flushes sync "$device"
-is "with what the other had to flush" "$FLUSHED" 65536
-check "detach" krdma blk detach "$device"
-
-# 5. A disk of other memory.
+# 4. A disk of other memory.
 device=$(krdma blk attach nodeB/volatile)
 check "a disk of other memory" wait_for "$LIMIT" test -b "$device"
 is "has no write cache" "$(<"/sys/block/${device#/dev/}/queue/write_cache")" "write through"

@@ -203,7 +203,7 @@ static bool is_persistent(const struct stat *st)
 		if (strcmp(line, "nd_pmem") != 0)
 			continue;
 		sysfs_line(folder, "provider", line, sizeof(line));
-		return strncmp(line, "virtio", strlen("virtio")) != 0;
+		return *line && strncmp(line, "virtio", strlen("virtio")) != 0;
 	}
 	return false;
 }
