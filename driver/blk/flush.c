@@ -2,7 +2,7 @@
 /*
  * The write cache of a disk in durable memory: what has been written, and has not been flushed.
  *
- * A flush of the peer costs it time for each line of memory, so it is told where something was
+ * A flush costs the peer time for each line of memory, so the request names where something was
  * written, in chunks. In the beginning that is everywhere: somebody else may have written.
  *
  * A flush request is about the writes that have ended before it. One round is under way at a
