@@ -39,25 +39,15 @@ disk_is() {
 channels_up() {
 	channels "$1" | grep ' up ' | sort
 }
-losses() {
-	counter A channels_lost
-}
 
-# break_channel NODE: the queue pair there of a channel that writes goes to error, and is missed.
+# break_channel NODE [SECONDS]: the queue pair there of a channel that writes goes to error; SECONDS
+# for one to write.
 break_channel() {
-	local before index='' qp lost
-	lost=$(losses)
+	local before index=''
 	before=$(channels_up A)
 	writes() {
 		index=$(comm -13 <(echo "$before") <(channels_up A) | head -n 1 | cut -d ' ' -f 1)
 		[ -n "$index" ]
 	}
-	wait_for 5 writes || return
-	qp=$(channels_up "$1" | sed -n "s/^$index up \([0-9]*\) .*/\1/p")
-	# It may have been lost by itself.
-	[ -z "$qp" ] || kill_qp "$1" "$qp"
-	missed() {
-		[ "$(losses)" -gt "$lost" ]
-	}
-	wait_for 60 missed
+	wait_for "${2:-60}" writes && lose_channel "$1" "$index"
 }

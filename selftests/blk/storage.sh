@@ -109,7 +109,7 @@ if [ -e /proc/swaps ] && [ -w /sys/fs/cgroup/cgroup.subtree_control ] && command
 	pid=$!
 	losses=0
 	while ! is_over "$pid"; do
-		! break_channel A || losses=$((losses + 1))
+		! break_channel A 5 || losses=$((losses + 1))
 	done
 	check_here "the same, while queue pairs go to error" wait "$pid" || diag "$(<"$dir/hog")"
 	diag "$losses queue pairs, $(<"$dir/hog") KiB"

@@ -62,7 +62,7 @@ for node in A B A B; do
 done
 lost=$(losses)
 cut_wire data0
-check_here "the cut wire is noticed" wait_for "$LIMIT" missed
+check_here "the cut wire is noticed" wait_for "$LIMIT" has_lost "$lost"
 before=$(completed)
 mend_wire data0
 goes_on() {

@@ -20,3 +20,24 @@ channels() {
 kill_qp() {
 	on -n "$1" sh -c "echo $2 >/sys/module/krdma_kill_test/parameters/qp"
 }
+
+# losses: of channels, as node A counts them; has_lost BEFORE: one more at least.
+losses() {
+	counter A channels_lost
+}
+has_lost() {
+	[ "$(losses)" -gt "$1" ]
+}
+
+# lose_channel NODE INDEX: its queue pair there goes to error, and node A counts a loss. The other node
+# may have it up a moment later, and a busy machine loses channels by itself.
+lose_channel() {
+	local before
+	before=$(losses)
+	killed() {
+		local qp
+		qp=$(channels "$1" | sed -n "s/^$2 up \([0-9]*\) .*/\1/p")
+		{ [ -n "$qp" ] && kill_qp "$1" "$qp"; } || has_lost "$before"
+	}
+	wait_for 60 killed "$1" "$2" && wait_for 60 has_lost "$before"
+}

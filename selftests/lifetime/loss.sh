@@ -80,9 +80,9 @@ user() {
 	echo $done >"$dir/user.$1"
 }
 
-# channel NODE INDEX: queue pair and bytes of one
+# channel NODE INDEX: bytes of one
 channel() {
-	read -r _ _ qp bytes < <(channels "$1" | grep "^$2 ")
+	read -r _ _ _ bytes < <(channels "$1" | grep "^$2 ")
 }
 # all_up NUMBER: so many channels on each node.
 all_up() {
@@ -93,15 +93,9 @@ busy() {
 	channel A "$1" && [ "$bytes" -gt "$2" ]
 }
 
-# noticed NUMBER: so many losses.
-noticed() {
-	[ "$(counter A channels_lost)" = "$1" ]
-}
-
 # break_channels CHANNELS LOSSES: every other time the first.
 break_channels() {
-	local index used node lost before
-	before=$(counter A channels_lost)
+	local index used node lost
 	for ((lost = 0; lost < $2; lost++)); do
 		index=$((lost % 2 && $1 > 1 ? 1 + RANDOM % ($1 - 1) : 0))
 		node=A
@@ -113,10 +107,7 @@ break_channels() {
 		used=$(($1 > 1 && !index ? 1 : index))
 		channel A "$used"
 		wait_for "$LIMIT" busy "$used" "$bytes" || break
-		channel "$node" "$index"
-		kill_qp "$node" "$qp" || break
-		# Its end has to be noticed before the next.
-		wait_for "$LIMIT" noticed $((before + lost + 1)) || break
+		lose_channel "$node" "$index" || break
 	done
 	is "$1 channels: $2 queue pairs could be broken, and each loss was noticed" "$lost" "$2"
 }
