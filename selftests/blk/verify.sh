@@ -51,12 +51,27 @@ done
 check "buffered, synced" job buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
 check "four jobs at once" job four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
 
+# keep_writing NAME: jobs, one after the other, until the file stop is there.
+keep_writing() {
+	rm -f "$dir/stop"
+	until [ -e "$dir/stop" ]; do
+		job "$1" --bs=4k --iodepth=16 --rw=randwrite || exit
+	done >"$dir/said" 2>&1 &
+	fio=$!
+	background_pids+=("$fio")
+}
+all_right() {
+	touch "$dir/stop"
+	wait "$fio" && return
+	diag "$(<"$dir/said")"
+	return 1
+}
+
 # What is lost meanwhile, no job learns of.
 completed() {
 	awk '{ print $5 }' /sys/block/krdmab0/stat
 }
-job kept --bs=4k --iodepth=16 --rw=randwrite --runtime=$(((10 + 4 * FIO_SECONDS) * TIME_FACTOR)) >"$dir/said" 2>&1 &
-fio=$!
+keep_writing kept
 for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
 done
@@ -66,10 +81,10 @@ check_here "the cut wire is noticed" wait_for "$LIMIT" has_lost "$lost"
 before=$(completed)
 mend_wire data0
 goes_on() {
-	[ "$(completed)" -gt "$before" ] || is_over "$fio"
+	[ "$(completed)" -gt "$before" ]
 }
 check "writes go on when the wire is mended" wait_for "$LIMIT" goes_on
-check_here "no block is wrong, and no request has failed" wait "$fio" || diag "$(<"$dir/said")"
+check_here "no block is wrong, and no request has failed" all_right
 # Or the peer does not hear of the detach before the next attach.
 has_connection() {
 	! krdma status | grep -qw resuming
@@ -84,19 +99,15 @@ if [ "$wires" = 2 ]; then
 		krdma status | grep -q "^path $1 .*state $2"
 	}
 	check "a disk has a second path" wait_for "$LIMIT" path_is 1 up
-	job paths --bs=4k --iodepth=16 --rw=randwrite --runtime=$(((20 + FIO_SECONDS) * TIME_FACTOR)) >"$dir/said" 2>&1 &
-	fio=$!
-	moves() {
-		[ "$(completed)" -gt "$before" ]
-	}
+	keep_writing paths
 	before=$(completed)
-	check "it is in use" wait_for "$LIMIT" moves
+	check "it is in use" wait_for "$LIMIT" goes_on
 	cut_wire data0
 	check "the first path is lost" wait_for "$LIMIT" path_is 0 down
 	before=$(completed)
-	check "requests go on over the other" wait_for "$LIMIT" moves
+	check "requests go on over the other" wait_for "$LIMIT" goes_on
 	mend_wire data0
-	check_here "no block is wrong, and no request has failed" wait "$fio" || diag "$(<"$dir/said")"
+	check_here "no block is wrong, and no request has failed" all_right
 	check "detach" krdma blk detach "$device"
 else
 	skip "two paths" "there is one wire, or iWARP, where a session has one path"
