@@ -135,6 +135,21 @@ share 'read-only = yes'
 check "one with another option" inside systemctl reload krdma
 check "changes it" wait_for "$LIMIT" refused
 
+mine <<END
+[listen 0.0.0.0]
+[export scratch]
+size = 1M
+[export files]
+size = 2M
+[connect nodeB]
+END
+check "a share becomes an export" inside systemctl reload krdma
+check "which has its name" size_is files '2.0 MiB'
+check_fails "and its unit ends" is_active krdma-share@files
+share
+check "and back" inside systemctl reload krdma
+check "it is a share again" wait_for "$LIMIT" copied
+
 pid=$(main_pid scratch)
 session=$(status B /sessions/0/session)
 mine <<END

@@ -460,9 +460,8 @@ static int unit_possible(const struct conf_section *s, const char *path)
 	return DONE;
 }
 
-static int apply_units(struct apply *apply, const struct unit_kind *kind, const char *path)
+static void start_units(struct apply *apply, const struct unit_kind *kind, const char *path)
 {
-	char name[512], *text, *rest, *unit;
 	struct conf_section *s;
 
 	for (s = apply->sections; s; s = s->next) {
@@ -472,9 +471,13 @@ static int apply_units(struct apply *apply, const struct unit_kind *kind, const 
 		if (unit_possible(s, path) || unit_apply(apply, kind, s))
 			apply->failed = true;
 	}
-	/* Units follow their own file: another one ends none. */
-	if (!sd_booted() || strcmp(path, CONF_FILE) != 0)
-		return DONE;
+}
+
+/* Stop what is not in the file any more. Return: DONE or FAILED */
+static int stop_units(struct apply *apply, const struct unit_kind *kind)
+{
+	char name[512], *text, *rest, *unit;
+
 	subject_set("apply");
 	rest = text = units_running(kind);
 	if (!text)
@@ -499,19 +502,25 @@ static int apply_units(struct apply *apply, const struct unit_kind *kind, const 
 /* What is there is changed in an order in which each finds what it needs. */
 static int apply_all(struct apply *apply, const char *path)
 {
+	/* Units follow their own file: another one ends none. */
+	const bool stops = sd_booted() && !strcmp(path, CONF_FILE);
 	size_t i;
 	int rc;
 
 	if (!apply->others)
 		return apply_disks(apply);
 	rc = apply_parameters(apply, path);
+	/* An export that ends may have the name of a share that begins, or the other way round. */
+	for (i = 0; !rc && stops && i < ARRAY_SIZE(unit_kinds); i++)
+		rc = stop_units(apply, &unit_kinds[i]);
+	if (rc)
+		return rc;
 	/* A peer that may connect finds the exports and shares. */
-	for (i = 0; !rc && i < UNITS_FOUND; i++)
-		rc = apply_units(apply, &unit_kinds[i], path);
-	if (!rc)
-		rc = apply_listeners(apply);
+	for (i = 0; i < UNITS_FOUND; i++)
+		start_units(apply, &unit_kinds[i], path);
+	rc = apply_listeners(apply);
 	for (i = UNITS_FOUND; !rc && i < ARRAY_SIZE(unit_kinds); i++)
-		rc = apply_units(apply, &unit_kinds[i], path);
+		start_units(apply, &unit_kinds[i], path);
 	if (!rc && apply->disks)
 		rc = apply_disks(apply);
 	return rc;

@@ -630,6 +630,48 @@ check "connect --config beside options" fails 2 '--config excludes other options
 check "show in JSON" fails 2 'is not JSON' show --config -j
 check "show without what" fails 2 '--config is needed' show
 
+# Programs of systemd, which write to 'systemd.log' what they do. The units of 'units' run.
+mkdir -p root/etc/krdma root/run/systemd/system bin
+cat > bin/systemctl <<'END'
+#!/bin/sh
+case $1 in
+list-units)
+	for u in $(cat units); do
+		case $u in ${5%%@*}@*) echo "$u loaded active running x" ;; esac
+	done
+	;;
+show) echo 0 ;;
+*) echo "$@" >> systemd.log ;;
+esac
+END
+cat > bin/systemd-escape <<'END'
+#!/bin/sh
+case $1 in
+--unescape) u=${4#*@} && echo "${u%.service}" ;;
+*) u=${1#--template=} && echo "${u%.service}$3.service" ;;
+esac
+END
+chmod +x bin/*
+# applied UNITS LINE...: with these units, and with the lines in krdma.conf
+applied()
+{
+	echo "$1" > units
+	printf '%s\n' "${@:2}" > root/etc/krdma/krdma.conf
+	: > systemd.log
+	PATH=$PWD/bin:$PATH KRDMA_FAKE_ROOT=$PWD/root run 0 apply --no-disks
+}
+# Each takes a name that the other has.
+names_change()
+{
+	applied 'krdma-share@a.service krdma-export@b.service' \
+		'[export a]' 'size = 1M' '[share b]' 'directory = /b' &&
+		[ "$(grep -E 'stop|start' systemd.log)" = '--quiet stop krdma-export@b.service
+--quiet stop krdma-share@a.service
+--quiet restart krdma-export@a.service
+--no-block restart krdma-share@b.service' ]
+}
+check "apply stops what is not in the file before it starts anything" names_change
+
 # ---- metrics, doctor ----
 
 # Each sample belongs to the family of the last TYPE, and no family comes twice.

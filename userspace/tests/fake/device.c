@@ -21,6 +21,7 @@
  *   KRDMA_FAKE_CUT=1                a session ends with operations under way
  *   KRDMA_FAKE_AWAY=FILE            the connection is lost as long as the file is there
  *   KRDMA_FAKE_FLIP=LENGTH          of a READ or WRITE of more bytes, the last one is changed on the way
+ *   KRDMA_FAKE_ROOT=DIR             systemd runs, and /etc/krdma and /run/systemd/system are in DIR
  *   KRDMA_FAKE_LOG=FILE             gets a line for each thing worth a test
  */
 /* Else open() would be compiled as a second open64(). */
@@ -30,11 +31,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -46,6 +49,7 @@
 int open(const char *path, int flags, ...);
 int open64(const char *path, int flags, ...);
 int ioctl(int fd, unsigned long request, ...);
+int sd_booted(void);
 
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 int device_fd = -1;
@@ -239,6 +243,55 @@ int open64(const char *path, int flags, ...)
 	mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(args, mode_t) : 0;
 	va_end(args);
 	return fake_open(path, flags, mode);
+}
+
+/* ---- A host that systemd runs on ---- */
+
+static const char *in_root(const char *path, char copy[PATH_MAX])
+{
+	const char *root = getenv("KRDMA_FAKE_ROOT");
+
+	if (!root ||
+	    (strncmp(path, "/etc/krdma/", 11) != 0 && strncmp(path, "/run/systemd/", 13) != 0))
+		return path;
+	snprintf(copy, PATH_MAX, "%s%s", root, path);
+	return copy;
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+	static FILE *(*real)(const char *, const char *);
+	char copy[PATH_MAX];
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "fopen64");
+	return real(in_root(path, copy), mode);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+	char copy[PATH_MAX];
+
+	return mkdirat(AT_FDCWD, in_root(path, copy), mode);
+}
+
+int unlink(const char *path)
+{
+	char copy[PATH_MAX];
+
+	return unlinkat(AT_FDCWD, in_root(path, copy), 0);
+}
+
+int rmdir(const char *path)
+{
+	char copy[PATH_MAX];
+
+	return unlinkat(AT_FDCWD, in_root(path, copy), AT_REMOVEDIR);
+}
+
+int sd_booted(void)
+{
+	return getenv("KRDMA_FAKE_ROOT") ? 1 : access("/run/systemd/system", F_OK) == 0;
 }
 
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
