@@ -299,7 +299,7 @@ void files_receiver_free(struct files_receiver *receiver);
 int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uint32_t length,
 			 char *reply, uint32_t *reply_length,
 			 void (*report)(void *arg, int error, const char *text), void *arg);
-/* When the sender has ended: report the files that it has not. */
+/* When the sender has ended: report the files that have not come, of which nothing was said. */
 void files_receiver_end(struct files_receiver *receiver,
 			void (*report)(void *arg, int error, const char *text), void *arg);
 struct files_counts files_receiver_counts(struct files_receiver *receiver);

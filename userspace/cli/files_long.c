@@ -301,12 +301,15 @@ int receive_close(struct unpack *u)
 void files_receiver_end(struct files_receiver *r,
 			void (*report)(void *arg, int error, const char *text), void *arg)
 {
+	/* Of a tree, nothing may be what there is. */
+	const bool one = r->expected && !(r->flags & FILES_RECURSIVE);
 	char text[FILES_TEXT_MAX];
 	size_t i;
 
-	if (r->base < 0 && r->stream.open) {
-		snprintf(text, sizeof(text), "%s is not whole", r->expected);
+	if (one && !r->counts.files && !r->told) {
+		snprintf(text, sizeof(text), "%s is not whole", *r->expected ? r->expected : ".");
 		report(arg, EPROTO, text);
+		return;
 	}
 	for (i = 0; i < FILES_OPEN_MAX; i++) {
 		if (!r->files[i].taken)

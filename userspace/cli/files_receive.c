@@ -112,6 +112,14 @@ void receive_count(struct files_receiver *r, uint64_t files, uint64_t bytes, uin
 	pthread_mutex_unlock(&r->lock);
 }
 
+static void say(struct unpack *u, int error, const char *text)
+{
+	pthread_mutex_lock(&u->receiver->lock);
+	u->receiver->told = true;
+	pthread_mutex_unlock(&u->receiver->lock);
+	u->report(u->arg, error, text);
+}
+
 void receive_complain(struct unpack *u, uint32_t id, int error, const char *what, const char *path)
 {
 	char text[FILES_TEXT_MAX];
@@ -123,7 +131,7 @@ void receive_complain(struct unpack *u, uint32_t id, int error, const char *what
 	if (error == EAGAIN)
 		error = EBUSY;
 	if (u->report)
-		u->report(u->arg, error, text);
+		say(u, error, text);
 	/* The sender of a file that is not open has to know it. */
 	if (id || (!u->report && ++u->errors <= FILES_ERRORS_MAX))
 		files_chunk_error(&u->reply, id, error, u->report ? "" : text);
@@ -337,7 +345,7 @@ static int unpack_error(struct unpack *u)
 	const int error = files_chunk_text(&u->reader, text);
 
 	if (u->report)
-		u->report(u->arg, error, text);
+		say(u, error, text);
 	return 0;
 }
 

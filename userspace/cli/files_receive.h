@@ -40,6 +40,7 @@ struct files_receiver {
 	char top[FILES_NAME_MAX + 1]; /* takes the place of the first name of each path */
 	struct open_file files[FILES_OPEN_MAX];
 	struct files_counts counts;
+	bool told; /* an error was reported */
 };
 
 /* One chunk that is being unpacked. */

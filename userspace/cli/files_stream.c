@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The receiver of one file as a stream, such as standard output: its chunks come one after the other. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,11 +28,15 @@ struct files_receiver *files_receiver_new_stream(int fd, const char *expected)
 /* Return: 0 or an errno. */
 static int put(struct files_stream *s, const char *from, size_t length)
 {
+	struct pollfd room = { .fd = s->fd, .events = POLLOUT };
 	ssize_t n;
 
 	while (length) {
 		n = write(s->fd, from, length);
 		if (n < 0 && errno == EINTR)
+			continue;
+		/* Whoever shares the pipe or the terminal may have made it not block. */
+		if (n < 0 && errno == EAGAIN && (poll(&room, 1, -1) > 0 || errno == EINTR))
 			continue;
 		if (n < 0)
 			return errno;

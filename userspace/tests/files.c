@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "files.h"
@@ -578,6 +579,90 @@ static void test_ranges(struct files_receiver *r)
 	      "a file has its name when it is whole");
 }
 
+/* What is complained of in all when the sender has ended, of the chunk that was begun. */
+static unsigned int ended(struct files_receiver *r)
+{
+	complaints = 0;
+	if (writer.used > sizeof(struct files_chunk) && unpack(r))
+		complaints = 100;
+	files_receiver_end(r, complain, NULL);
+	files_receiver_free(r);
+	return complaints;
+}
+
+/* A sender that ends without a file, or in the midst of one, has to be noticed. */
+static void test_nothing(void)
+{
+	const struct files_record open_record = { .type = FILES_OPEN, .id = 1, .size = 10 };
+	const struct files_record gives_up = { .type = FILES_GIVE_UP, .id = 1 };
+	const struct files_record error = { .type = FILES_ERROR, .mode = EACCES };
+	const int null = open("/dev/null", O_WRONLY);
+
+	begin();
+	check(ended(files_receiver_new_stream(null, "one")) == 1, "a stream of nothing");
+	begin();
+	add(open_record, "one", NULL);
+	add(gives_up, "", NULL);
+	check(ended(files_receiver_new_stream(null, "one")) == 1, "one that is given up");
+	begin();
+	add(open_record, "one", NULL);
+	add(gives_up, "", NULL);
+	add(error, "", "it can't be read");
+	check(ended(files_receiver_new_stream(null, "one")) == 1, "and says why, once");
+	begin();
+	add(file(4), "one", "four");
+	check(!ended(files_receiver_new_stream(null, "one")), "but not one that is whole");
+	close(null);
+	begin();
+	check(ended(files_receiver_new(AT_FDCWD, "evil", 0, 0, "one")) == 1,
+	      "a file that does not come");
+	begin();
+	add(error, "", "it can't be read");
+	check(ended(files_receiver_new(AT_FDCWD, "evil", 0, 0, "one")) == 1, "and says why, once");
+	begin();
+	check(!ended(files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, "")),
+	      "but not a directory with nothing in it");
+}
+
+/* Standard output that does not block: a pipe with less room than a chunk has bytes. */
+static void test_full_pipe(void)
+{
+	static char bytes[FILES_BLOCK], got[FILES_BLOCK];
+	struct files_receiver *r;
+	size_t have = 0;
+	ssize_t n = 0;
+	int fds[2], status;
+	pid_t child;
+	char *to;
+
+	memset(bytes, 'x', sizeof(bytes));
+	if (pipe2(fds, O_NONBLOCK) || fcntl(fds[1], F_SETPIPE_SZ, 4096) < 0)
+		abort();
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		close(fds[0]);
+		r = files_receiver_new_stream(fds[1], "one");
+		begin();
+		to = files_chunk_add(&writer,
+				     &(struct files_record){ .type = FILES_FILE,
+							     .path_length = 3,
+							     .size = FILES_BLOCK,
+							     .data_length = FILES_BLOCK },
+				     "one");
+		memcpy(to, bytes, sizeof(bytes));
+		_exit(unpack(r) != 0);
+	}
+	close(fds[1]);
+	fcntl(fds[0], F_SETFL, 0);
+	while (have < sizeof(got) && (n = read(fds[0], got + have, sizeof(got) - have)) > 0)
+		have += (size_t)n;
+	close(fds[0]);
+	check(waitpid(child, &status, 0) == child && !status && have == sizeof(got) &&
+		      !memcmp(bytes, got, sizeof(got)),
+	      "a stream waits for room in a pipe that does not block");
+}
+
 static int stream_unpack(struct files_receiver **r)
 {
 	const int rc = unpack(*r);
@@ -754,6 +839,8 @@ int main(void)
 	test_replies();
 	shell("rm -rf ./* && mkdir evil");
 	test_asked();
+	test_nothing();
+	test_full_pipe();
 	test_stream();
 	r = files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, NULL);
 	test_names(r);
