@@ -20,10 +20,13 @@ static int random_name(char temp[FILES_TEMP])
 	return 0;
 }
 
+#define TEMP_MODE 0600
+
 /* Is a file one to go on with, and nothing that somebody has put there, such as a link to another file? */
 static bool is_own(const struct stat *st)
 {
-	return S_ISREG(st->st_mode) && st->st_nlink == 1 && st->st_uid == geteuid();
+	return S_ISREG(st->st_mode) && (st->st_mode & 07777) == TEMP_MODE && st->st_nlink == 1 &&
+	       st->st_uid == geteuid();
 }
 
 /* @st: out: of the file */
@@ -52,7 +55,7 @@ int files_temp_open(int dir, const char *name, char temp[FILES_TEMP])
 			errno = error;
 			return -1;
 		}
-		fd = openat(dir, temp, made ? flags | O_CREAT | O_EXCL : flags, 0600);
+		fd = openat(dir, temp, made ? flags | O_CREAT | O_EXCL : flags, TEMP_MODE);
 		/* Another client was faster. */
 		if (fd < 0 && errno == (made ? EEXIST : ENOENT))
 			continue;
@@ -78,9 +81,9 @@ int files_temp_finish(const struct files_receiver *r, int fd, int dir, const cha
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
 	struct stat st;
-	int copy;
+	int copy, error;
 
-	if (fchmod(fd, mode) || futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)))
+	if (futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)))
 		return errno;
 	/* Some file systems tell only here that bytes could not be written. The lock stays. */
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -88,7 +91,12 @@ int files_temp_finish(const struct files_receiver *r, int fd, int dir, const cha
 		return errno;
 	if (!has_name(fd, dir, temp, &st))
 		return EBUSY;
-	return renameat(dir, temp, dir, name) ? errno : 0;
+	/* Who may use it by its mode may do so when it has its name. */
+	if (!fchmod(fd, mode) && !renameat(dir, temp, dir, name))
+		return 0;
+	error = errno;
+	fchmod(fd, TEMP_MODE);
+	return error;
 }
 
 void files_temp_remove(int fd, int dir, const char *temp)

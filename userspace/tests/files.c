@@ -151,8 +151,8 @@ static void interrupt(unsigned int bytes)
 	char command[256], temp[FILES_TEMP];
 
 	files_temp_name("long", temp);
-	snprintf(command, sizeof(command), "rm -rf dest; mkdir dest; head -c %u long >dest/%s",
-		 bytes, temp);
+	snprintf(command, sizeof(command),
+		 "rm -rf dest; mkdir dest; umask 077; head -c %u long >dest/%s", bytes, temp);
 	shell(command);
 }
 
@@ -177,6 +177,9 @@ static void test_resume(void)
 	shell("rm dest/long; mkdir dest/long");
 	complaints = 0;
 	check(!sends(0) && complaints, "not in the place of a directory");
+	check(shell("[ $(stat -c %a dest/.krdma-*) = 600 ]"), "where nobody else may use it");
+	shell("rmdir dest/long");
+	check(sends(0), "and it is gone on with when the directory is gone");
 }
 
 /* What can't be read is reported, wherever the chunk ends, and has no name at the receiver. */
@@ -846,11 +849,14 @@ int main(void)
 	test_names(r);
 	test_links(r);
 	test_link_names(r);
-	test_planted(r, "ln victim $1", "a planted hard link is not written through");
+	test_planted(r, "chmod 600 victim; ln victim $1",
+		     "a planted hard link is not written through");
 	test_planted(r, "ln -s ../victim $1", "nor a symbolic link");
 	test_planted(r, "mkfifo $1", "nor is a FIFO used");
+	test_planted(r, "echo more >$1; chmod 644 $1", "nor a file that others may read");
 	if (!geteuid())
-		test_planted(r, "echo more >$1; chown 4711 $1", "nor another user's file");
+		test_planted(r, "echo more >$1; chmod 600 $1; chown 4711 $1",
+			     "nor another user's file");
 	test_ranges(r);
 	test_malformed(r);
 	test_random(r);
