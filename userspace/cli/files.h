@@ -279,9 +279,9 @@ struct files_receiver;
 
 /*
  * @dir: where @path is relative to; @resolve: RESOLVE_* for it. @flags: FILES_INTO, FILES_SYNC, and
- * FILES_RECURSIVE, without which one file is taken and no directory. @expected: the first name of
- * each path, "" for the contents of a directory; NULL: the sender chooses the names. Return: the
- * receiver, or NULL with errno.
+ * FILES_RECURSIVE, without which one file is taken and no directory or link. @expected: the first
+ * name of each path, "" for the contents of a directory; NULL: the sender chooses the names.
+ * Return: the receiver, or NULL with errno.
  */
 struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve,
 					  unsigned int flags, const char *expected);

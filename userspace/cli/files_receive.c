@@ -144,8 +144,9 @@ static bool asked_for(const struct files_receiver *r, uint16_t type, const char 
 {
 	const size_t first = strcspn(path, "/");
 
-	if (!(r->flags & FILES_RECURSIVE) && (type == FILES_DIR || type == FILES_DIR_END ||
-					      path[first] || (r->expected && !*r->expected)))
+	if (!(r->flags & FILES_RECURSIVE) &&
+	    (type == FILES_DIR || type == FILES_DIR_END || type == FILES_SYMLINK || path[first] ||
+	     (r->expected && !*r->expected)))
 		return false;
 	return !r->expected || !*r->expected ||
 	       (strlen(r->expected) == first && !memcmp(r->expected, path, first));

@@ -355,6 +355,9 @@ static void test_asked(void)
 		      asked("asked", "", into, FILES_FILE, "a") == EPROTO &&
 		      asked("asked", NULL, into, FILES_FILE, "a/b") == EPROTO,
 	      "a directory in the place of a file");
+	check(asked("asked", "a", into, FILES_SYMLINK, "a") == EPROTO &&
+		      asked("asked/other", "c", 0, FILES_SYMLINK, "c") == EPROTO,
+	      "a link in the place of a file");
 	check(asked("asked", "a", tree, FILES_DIR, "b") == EPROTO &&
 		      asked("asked", "a", tree, FILES_DIR, "") == EPROTO &&
 		      asked("asked", "a", tree, FILES_DIR_END, ".ssh") == EPROTO &&
@@ -366,6 +369,7 @@ static void test_asked(void)
 		      !asked("asked", "d", tree, FILES_FILE, "d/x") &&
 		      !asked("asked", "", tree, FILES_FILE, "y/z") &&
 		      !asked("asked", "", tree, FILES_DIR, "") &&
+		      !asked("asked", "l", tree, FILES_SYMLINK, "l") &&
 		      !asked("asked/other", "c", 0, FILES_FILE, "c") &&
 		      shell("cd asked && [ -e a ] && [ -e d/x ] && [ -e y/z ] && [ -e other ]"),
 	      "what was asked for comes");
