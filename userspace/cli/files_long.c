@@ -13,8 +13,10 @@
 #define NOT_YET    UINT64_MAX
 /* They leave room in the reply for errors. */
 #define DIGESTS_MAX (FILES_BLOCK / sizeof(uint64_t))
+/* Of all files that are open, a peer has so many digests kept. */
+#define KEPT_MAX (2 * DIGESTS_MAX)
 
-void receive_close_file(struct open_file *f)
+void receive_close_file(struct files_receiver *r, struct open_file *f)
 {
 	char temp[FILES_TEMP];
 
@@ -27,6 +29,7 @@ void receive_close_file(struct open_file *f)
 	if (f->basis >= 0)
 		close(f->basis);
 	free(f->digests);
+	r->kept -= f->kept;
 	f->taken = false;
 }
 
@@ -114,20 +117,40 @@ static void file_put(struct unpack *u, struct open_file *f, bool failed)
 			receive_count(r, 1, 0, 0);
 	}
 	pthread_mutex_lock(&r->lock);
-	receive_close_file(f);
+	receive_close_file(r, f);
 	pthread_mutex_unlock(&r->lock);
 }
 
 /*
- * What the file has of bytes: the temporary file that an attempt before has left, or else the file
- * that is there. Return: 0 or an errno.
+ * Room for digests of a file, which are kept if they are those of its basis: blocks that there is
+ * no room for are sent. Return: blocks.
  */
-static int file_have(struct open_file *f, uint64_t *digests, size_t *blocks)
+static size_t file_room(struct files_receiver *r, struct open_file *f, size_t blocks)
+{
+	if (blocks > DIGESTS_MAX)
+		blocks = DIGESTS_MAX;
+	if (f->basis < 0)
+		return blocks;
+	pthread_mutex_lock(&r->lock);
+	if (blocks > KEPT_MAX - r->kept)
+		blocks = KEPT_MAX - r->kept;
+	f->kept = blocks;
+	r->kept += blocks;
+	pthread_mutex_unlock(&r->lock);
+	return blocks;
+}
+
+/*
+ * What the file has of bytes: the temporary file that an attempt before has left, or else the file
+ * that is there. @digests: out: allocated, if there are any. Return: 0 or an errno.
+ */
+static int file_have(struct files_receiver *r, struct open_file *f, uint64_t **digests)
 {
 	struct stat st;
 	uint64_t have;
 	int from = f->fd;
 
+	*digests = NULL;
 	if (fstat(f->fd, &st))
 		return errno;
 	if (!st.st_size) {
@@ -140,16 +163,19 @@ static int file_have(struct open_file *f, uint64_t *digests, size_t *blocks)
 		from = f->basis;
 	}
 	have = (uint64_t)st.st_size < f->size ? (uint64_t)st.st_size : f->size;
+	if (from >= 0)
+		f->blocks = file_room(r, f, (size_t)((have + FILES_BLOCK - 1) / FILES_BLOCK));
 	/* What is not compared must be zero where nothing is sent. */
-	if (have > (uint64_t)DIGESTS_MAX * FILES_BLOCK)
-		have = (uint64_t)DIGESTS_MAX * FILES_BLOCK;
-	*blocks = from < 0 ? 0 : (size_t)((have + FILES_BLOCK - 1) / FILES_BLOCK);
-	f->blocks = *blocks;
+	if (have > (uint64_t)f->blocks * FILES_BLOCK)
+		have = (uint64_t)f->blocks * FILES_BLOCK;
 	if (f->basis < 0 && have && have < (uint64_t)st.st_size && ftruncate(f->fd, (off_t)have))
 		return errno;
 	if (ftruncate(f->fd, (off_t)f->size))
 		return errno;
-	return *blocks ? files_digests(from, f->size, digests, *blocks) : 0;
+	if (!f->blocks)
+		return 0;
+	*digests = malloc(f->blocks * sizeof(**digests));
+	return *digests ? files_digests(from, f->size, *digests, f->blocks) : ENOMEM;
 }
 
 int receive_open(struct unpack *u)
@@ -157,42 +183,41 @@ int receive_open(struct unpack *u)
 	const struct files_record *record = &u->reader.record;
 	struct files_record have = { .type = FILES_HAVE, .id = record->id };
 	const int dir = receive_parent(u);
-	uint64_t *digests;
+	struct files_receiver *r = u->receiver;
+	uint64_t *digests = NULL;
 	struct open_file *f;
-	size_t blocks = 0;
 	char *to;
 	int error;
 
 	if (!record->id || record->size > LENGTH_MAX)
 		return EPROTO;
-	f = file_place(u->receiver, record->id);
+	f = file_place(r, record->id);
 	if (!f)
 		return EPROTO;
 	f->size = record->size;
 	f->mode = record->mode;
 	f->mtime = receive_time(record);
 	strcpy(f->name, u->name);
-	digests = malloc(DIGESTS_MAX * sizeof(*digests));
 	f->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 0);
-	f->fd = f->dir < 0 || !digests ? -1 : files_temp_open(f->dir, f->name, f->temp);
-	error = !digests ? ENOMEM : f->fd < 0 ? errno : file_have(f, digests, &blocks);
+	f->fd = f->dir < 0 ? -1 : files_temp_open(f->dir, f->name, f->temp);
+	error = f->fd < 0 ? errno : file_have(r, f, &digests);
 	if (error) {
 		receive_complain(u, record->id, error, "can't be made", u->path);
-		pthread_mutex_lock(&u->receiver->lock);
-		receive_close_file(f);
-		pthread_mutex_unlock(&u->receiver->lock);
+		pthread_mutex_lock(&r->lock);
+		receive_close_file(r, f);
+		pthread_mutex_unlock(&r->lock);
 	} else {
-		have.data_length = (uint32_t)(blocks * sizeof(*digests));
+		have.data_length = (uint32_t)(f->blocks * sizeof(*digests));
 		to = files_chunk_add(&u->reply, &have, "");
-		if (to && blocks)
+		if (to && digests)
 			memcpy(to, digests, have.data_length);
 		if (f->basis >= 0) {
 			f->digests = digests;
 			digests = NULL;
 		}
-		pthread_mutex_lock(&u->receiver->lock);
+		pthread_mutex_lock(&r->lock);
 		f->usable = true;
-		pthread_mutex_unlock(&u->receiver->lock);
+		pthread_mutex_unlock(&r->lock);
 	}
 	free(digests);
 	return 0;

@@ -85,7 +85,7 @@ void files_receiver_free(struct files_receiver *r)
 	/* What is not whole stays under its temporary name, to be gone on with. */
 	for (i = 0; i < FILES_OPEN_MAX; i++)
 		if (r->files[i].taken)
-			receive_close_file(&r->files[i]);
+			receive_close_file(r, &r->files[i]);
 	if (r->base >= 0)
 		close(r->base);
 	free(r->expected);

@@ -16,7 +16,8 @@ struct open_file {
 	unsigned int users;
 	uint64_t size, counted, expected;
 	size_t blocks;     /* that the sender has digests of */
-	uint64_t *digests; /* of the basis, which others may change */
+	uint64_t *digests; /* of the basis, which others may change; NULL: there is none */
+	size_t kept;       /* room for them, of the receiver's */
 	struct timespec mtime;
 	mode_t mode;
 	char name[FILES_NAME_MAX + 1];
@@ -39,6 +40,7 @@ struct files_receiver {
 	char *expected;               /* the first name of each path; NULL: any */
 	char top[FILES_NAME_MAX + 1]; /* takes the place of the first name of each path */
 	struct open_file files[FILES_OPEN_MAX];
+	size_t kept; /* digests of all files; the lock protects it */
 	struct files_counts counts;
 	bool told; /* an error was reported */
 };
@@ -77,7 +79,8 @@ static inline struct timespec receive_time(const struct files_record *record)
 int receive_open(struct unpack *u);
 int receive_range(struct unpack *u);
 int receive_close(struct unpack *u);
-void receive_close_file(struct open_file *f);
+/* With the lock held, if others may use the receiver. */
+void receive_close_file(struct files_receiver *r, struct open_file *f);
 
 /* files_stream.c */
 

@@ -15,6 +15,8 @@
 #define DATA_MIN 4096
 /* Ranges of a long file in a chunk: blocks that are compared take time, too. */
 #define RANGES_PER_CHUNK 64
+/* Bytes of lists of what the receiver has, in the directories that are being read. */
+#define LISTS_MAX (4 * FILES_BLOCK)
 
 /* A directory that is being read. */
 struct level {
@@ -23,6 +25,7 @@ struct level {
 	bool fresh;         /* the receiver has just made it */
 	uint32_t asked;     /* what the receiver has in it; 0: nothing was asked, or is answered */
 	struct files_list *list;
+	uint32_t list_bytes;
 };
 
 /* A directory that was sent, whose mode and time are sent in the end. */
@@ -58,6 +61,7 @@ struct files_sender {
 	/* The walk: an entry that did not fit into the last chunk stays for the next one. */
 	struct level levels[FILES_DEPTH_MAX + 1]; /* one for "", and for each name of a path */
 	size_t depth;
+	uint32_t list_bytes; /* of all levels */
 	char path[FILES_PATH_MAX + 1];
 	bool again; /* the same name once more */
 	int entry;  /* an open file that is next, or -1 */
@@ -101,6 +105,8 @@ static void level_end(struct files_sender *s)
 	closedir(level->dir);
 	files_list_free(level->list);
 	level->list = NULL;
+	s->list_bytes -= level->list_bytes;
+	level->list_bytes = 0;
 }
 
 void files_sender_free(struct files_sender *s)
@@ -641,13 +647,17 @@ static int take_digests(struct files_sender *s, const struct files_reader *reade
 static int take_list(struct files_sender *s, const struct files_reader *reader)
 {
 	struct level *level = s->depth ? &s->levels[s->depth - 1] : NULL;
+	const uint32_t length = reader->record.data_length;
 
 	if (!level || !level->asked || reader->record.id != level->asked)
 		return EPROTO;
 	level->asked = 0;
 	level->fresh = reader->record.flags & FILES_FRESH;
-	if (reader->record.data_length)
-		level->list = files_list_new(reader->data, reader->record.data_length);
+	/* Without the list, all is sent. */
+	if (length && length <= LISTS_MAX - s->list_bytes)
+		level->list = files_list_new(reader->data, length);
+	level->list_bytes = level->list ? length : 0;
+	s->list_bytes += level->list_bytes;
 	return 0;
 }
 

@@ -506,6 +506,42 @@ static void test_basis(struct files_receiver *r, uint32_t id, const char *change
 	      what);
 }
 
+/* Return: digests that the receiver replies with to the beginning of a file of 128 GiB. */
+static size_t digests_of(struct files_receiver *r, uint32_t id, const char *name)
+{
+	struct files_reader reader;
+	uint32_t length;
+
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = id, .size = 1ULL << 37 }, name, NULL);
+	seal();
+	if (files_receiver_chunk(r, chunks[0], writer.used, reply, &length, complain, NULL) ||
+	    files_chunk_open(&reader, reply, length) || files_chunk_next(&reader) != 1)
+		return 1;
+	return reader.record.data_length / sizeof(uint64_t);
+}
+
+/* A peer that opens files that are there, and never goes on. */
+static void test_memory(struct files_receiver *r)
+{
+	const size_t blocks = (1ULL << 37) / FILES_BLOCK;
+
+	shell("for i in 1 2 3 4; do truncate -s 128G evil/big$i; done");
+	check(digests_of(r, 40, "big1") == blocks && digests_of(r, 41, "big2") == blocks,
+	      "a file is compared to one that is there");
+	check(!digests_of(r, 42, "big3"), "which is not when digests of too many are kept");
+	begin();
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 40 }, "", NULL);
+	check(!unpack(r) && digests_of(r, 43, "big4") == blocks,
+	      "and is again after one has ended");
+	begin();
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 41 }, "", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 42 }, "", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 43 }, "", NULL);
+	unpack(r);
+	shell("rm evil/big* evil/.krdma-*");
+}
+
 static void test_ranges(struct files_receiver *r)
 {
 	const struct files_record open_record = { .type = FILES_OPEN, .id = 1, .size = 100 };
@@ -802,6 +838,71 @@ static void test_random(struct files_receiver *r)
 	      "20000 chunks at random leave nothing outside");
 }
 
+/* An entry of a list, and others that fill it: as much as a receiver replies with. */
+static void add_list(uint32_t id, const struct stat *st)
+{
+	struct {
+		uint64_t size;
+		int64_t mtime;
+		uint32_t mtime_ns;
+		uint16_t mode, name_length;
+		char name[8];
+	} entry = { .name = "f" };
+	struct files_record list = { .type = FILES_LIST, .id = id };
+	char *to;
+	size_t i;
+
+	entry.size = (uint64_t)st->st_size;
+	entry.mtime = st->st_mtim.tv_sec;
+	entry.mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+	entry.mode = st->st_mode & FILES_MODE;
+	entry.name_length = 1;
+	list.data_length = FILES_BLOCK / sizeof(entry) * sizeof(entry);
+	to = files_chunk_add(&writer, &list, "");
+	for (i = 0; i < list.data_length; i += sizeof(entry)) {
+		memcpy(to + i, &entry, sizeof(entry));
+		entry.name[0] = 'z';
+	}
+}
+
+/* A receiver that has long lists of each directory: those that are kept have an end. */
+static void test_lists(void)
+{
+	const struct files_operand operand = { .dir = AT_FDCWD, .path = "lists", .top = "lists" };
+	struct files_sender *s = files_sender_new(&operand, 1, FILES_RECURSIVE, complain, NULL);
+	unsigned int sent = 0, directories = 0;
+	struct files_reader reader;
+	uint32_t length;
+	struct stat st;
+
+	/* A list is kept until its directory, and what is in it, has been read. */
+	shell("mkdir lists && cd lists && for i in 1 2 3 4 5 6; do echo x >f; "
+	      "touch -d 2001-02-03 f; mkdir d; cd d; done");
+	if (stat("lists/f", &st))
+		abort();
+	while (files_sender_pack(s, chunks[1], &length, false) == FILES_CHUNK_READY) {
+		begin();
+		if (files_chunk_open(&reader, chunks[1], length))
+			abort();
+		while (files_chunk_next(&reader) > 0) {
+			sent += reader.record.type == FILES_FILE;
+			directories += reader.record.type == FILES_DIR;
+			if (reader.record.flags & FILES_ASK)
+				add_list(reader.record.id, &st);
+		}
+		if (writer.used == sizeof(struct files_chunk)) {
+			files_sender_reply(s, NULL, 0, NULL, NULL);
+			continue;
+		}
+		seal();
+		files_sender_reply(s, chunks[0], writer.used, NULL, NULL);
+	}
+	printf("# %u of %u sent\n", sent, directories);
+	check(directories == 7 && sent == 2, "four lists of directories are kept at most");
+	files_sender_free(s);
+	shell("rm -r lists");
+}
+
 static void test_replies(void)
 {
 	const struct files_operand operand = { .dir = AT_FDCWD, .path = "long", .top = "long" };
@@ -844,6 +945,7 @@ int main(void)
 	test_deep();
 	test_printable();
 	test_replies();
+	test_lists();
 	shell("rm -rf ./* && mkdir evil");
 	test_asked();
 	test_nothing();
@@ -861,6 +963,7 @@ int main(void)
 	if (!geteuid())
 		test_planted(r, "echo more >$1; chmod 600 $1; chown 4711 $1",
 			     "nor another user's file");
+	test_memory(r);
 	test_ranges(r);
 	test_malformed(r);
 	test_random(r);
