@@ -21,6 +21,8 @@
 #define CLIENTS_MAX     256
 /* Between two looks at the sessions, while there are clients. */
 #define LOOK_MS 1000
+/* A client that asks for something does so soon after its hello; others make room. */
+#define SILENT_NS (5 * NSEC_PER_SEC)
 /* Hellos read at a time. */
 #define BATCH 16
 
@@ -46,7 +48,7 @@ struct server {
 	int queue;
 	unsigned int refusals;
 	size_t clients_max, count;
-	struct serve_client *clients[CLIENTS_MAX];
+	struct serve_client *clients[CLIENTS_MAX + 1]; /* one of them is about to end */
 };
 
 /* Return: -1 to go on, else the exit status. */
@@ -118,7 +120,7 @@ static void refuse(struct server *s, const uint8_t token[SHARE_TOKEN], int error
 /* End the clients whose session is gone. */
 static void look_at_sessions(struct server *s)
 {
-	bool there[CLIENTS_MAX] = { false };
+	bool there[ARRAY_SIZE(s->clients)] = { false };
 	const struct krdma_session_info *info;
 	struct krdma_iter *iter;
 	size_t i;
@@ -147,6 +149,33 @@ static void end_clients(struct server *s)
 	}
 }
 
+/*
+ * Who says hello and asks for nothing may not keep others out: when all places are taken, the one
+ * that has been silent longest loses its own. Return: is there a place?
+ */
+static bool make_room(struct server *s)
+{
+	struct serve_client *silent = NULL;
+	uint64_t longest = SILENT_NS, ns;
+	size_t i;
+
+	if (s->count < s->clients_max)
+		return true;
+	/* The one before has not ended yet. */
+	if (s->count > s->clients_max)
+		return false;
+	for (i = 0; i < s->count; i++) {
+		ns = serve_client_silent_ns(s->clients[i]);
+		if (ns < longest)
+			continue;
+		longest = ns;
+		silent = s->clients[i];
+	}
+	if (silent)
+		serve_client_end(silent);
+	return silent;
+}
+
 static void take_hello(struct server *s, const struct krdma_message *message)
 {
 	struct share_hello hello;
@@ -157,8 +186,6 @@ static void take_hello(struct server *s, const struct krdma_message *message)
 	memcpy(&hello, krdma_message_data(message), sizeof(hello));
 	if (hello.magic != SHARE_MAGIC || hello.version != SHARE_VERSION)
 		return;
-	/* One that is gone may have locked what this one wants. */
-	look_at_sessions(s);
 	end_clients(s);
 	/* One session has the memory of one client, or it could take that of all. */
 	for (i = 0; i < s->count; i++) {
@@ -167,7 +194,10 @@ static void take_hello(struct server *s, const struct krdma_message *message)
 			return;
 		}
 	}
-	if (s->count == s->clients_max) {
+	/* One that is gone may have locked what this one wants. */
+	look_at_sessions(s);
+	end_clients(s);
+	if (!make_room(s)) {
 		refuse(s, hello.token, EBUSY);
 		return;
 	}

@@ -39,6 +39,8 @@ uint64_t serve_client_session(const struct serve_client *client);
  * of sessions, which need not have those of other users.
  */
 bool serve_client_is_gone(struct serve_client *client, bool listed);
+/* How long it has said nothing but hello; 0: it has asked for something. */
+uint64_t serve_client_silent_ns(const struct serve_client *client);
 /* It has said bye. */
 bool serve_client_is_over(const struct serve_client *client);
 /* End its export: its threads end when they have done what they are at. */

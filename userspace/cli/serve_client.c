@@ -23,6 +23,7 @@ struct serve_client {
 	int queue;
 	char *memory;
 	_Atomic uint64_t heard_ns;
+	_Atomic bool asked;
 	atomic_uint busy; /* threads at a request */
 	bool seen;        /* its session was in the list: sessions of other users need not be */
 	_Atomic bool over;
@@ -264,6 +265,7 @@ static bool handle_all(struct serve_client *c, const char *buf, size_t bytes, ch
 		if (m->session != c->session)
 			continue;
 		c->busy++;
+		c->asked = true;
 		c->heard_ns = now_ns();
 		good = handle(c, m, reply);
 		c->heard_ns = now_ns();
@@ -386,6 +388,13 @@ bool serve_client_is_gone(struct serve_client *c, bool listed)
 	c->seen |= listed;
 	/* What a thread is at may last as long as it takes a disk. */
 	return ended || (!c->busy && now > heard && now - heard > IDLE_NS);
+}
+
+uint64_t serve_client_silent_ns(const struct serve_client *c)
+{
+	const uint64_t now = now_ns(), heard = c->heard_ns;
+
+	return c->asked || now < heard ? 0 : now - heard;
 }
 
 bool serve_client_is_over(const struct serve_client *c)

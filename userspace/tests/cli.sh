@@ -1485,6 +1485,21 @@ few_clients()
 		cmp tree/one served/x && serve_ends few
 }
 check "serve --max-clients 1" few_clients
+# It says hello, and no more: its place is another one's after some seconds.
+silent_client()
+{
+	serving --name few --max-clients 1 || return
+	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' AAAAAAAAAAAAAAAA |
+		KRDMA_FAKE_SESSION=5 run 0 send --lines h/few || return
+	until compgen -G 'exports/few:41*' > few; do kill -0 "$server" && sleep 0.01 || return; done
+	fails 7 'as many clients as it takes' cp -q tree/one h/few:y || return
+	SECONDS=0
+	until LD_PRELOAD=$fake "$krdma" cp -q tree/one h/few:y 2> err; do
+		[ $SECONDS -lt 60 ] && grep -q 'as many clients' err && sleep 0.1 || return
+	done
+	cmp tree/one served/y && ! compgen -G 'exports/few:41*' && serve_ends few
+}
+check "a client that asks for nothing makes room" silent_client
 of_section()
 {
 	printf '%s\n' '[share of]' "directory = $PWD/served" read-only 'max-clients = 3' > conf
