@@ -130,12 +130,14 @@ int finish_output(int status);
  * @name: name of the export
  * @offset: first byte, 0 if not given
  * @length: bytes, 0 if not given: all from @offset on
+ * @copied: the command copies between it and a file
  */
 struct region_spec {
 	char host[256];
 	char name[KRDMA_NAME_MAX];
 	uint64_t offset;
 	uint64_t length;
+	bool copied;
 };
 
 int parse_region(const char *text, struct region_spec *spec);

@@ -156,6 +156,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 		    struct pump_job *job, const char *name)
 {
 	static struct progress progress;
+	uint64_t start;
 	int rc;
 
 	progress.name = name;
@@ -167,8 +168,11 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
 	rc = pump_run(job);
-	if (!rc && opts->durable)
+	if (!rc && opts->durable) {
+		start = now_ns();
 		rc = put_flush(job->range, job->moved, job->timeout_ns);
+		job->elapsed_ns += now_ns() - start;
+	}
 	if (!rc && (json_asked || !opts->quiet))
 		summary(command->name, job);
 	return rc;
@@ -238,6 +242,7 @@ static int put_run(int argc, char **argv)
 		return fail(EISDIR, "%s is a directory", argv[optind]);
 	job.length = bytes_left(job.fd, &st);
 
+	spec.copied = true;
 	rights = KRDMA_RIGHT_WRITE | (opts.flags ? KRDMA_RIGHT_READ : 0);
 	rc = range_open(&range, &spec, rights, opts.connect);
 	if (rc)
@@ -275,6 +280,7 @@ static int get_run(int argc, char **argv)
 	else if (json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
 
+	spec.copied = true;
 	rc = range_open(&range, &spec, KRDMA_RIGHT_READ, opts.connect);
 	if (rc)
 		return rc;

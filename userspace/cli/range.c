@@ -106,7 +106,7 @@ static int open_region(struct krdma *krdma, const struct region_spec *spec, uint
 		return fail_krdma();
 	rc = krdma_open_region(krdma, *session, spec->name, rights, options.timeout_ms, region);
 	/* What 'krdma cp' calls so. */
-	if (rc == -ENOENT && strchr(spec->name, ':'))
+	if (rc == -ENOENT && spec->copied && strchr(spec->name, ':'))
 		return fail(ENOENT, "%s; a file of a share is copied by 'krdma cp %s%s/%s%s'",
 			    krdma_error(), rights & KRDMA_RIGHT_WRITE ? "FILE " : "", spec->host,
 			    spec->name, rights & KRDMA_RIGHT_WRITE ? "" : " FILE");

@@ -842,6 +842,14 @@ durable()
 		KRDMA_FAKE_DURABLE=1 run 0 put data h/scratch -q && ! grep -q '^flush ' log
 }
 check "put --durable" durable
+# The WRITE takes 0.3 s, and so does the flush.
+flush_time()
+{
+	KRDMA_FAKE_DELAY_MS=300 KRDMA_FAKE_DURABLE=1 run 0 put -j --durable small2 h/scratch &&
+		json 'd["seconds"] >= 0.6'
+}
+head -c 1000 data > small2
+check "put --durable tells the time with that of the flush" flush_time
 check "put --durable to volatile memory" fails 1 "'scratch' is not durable" put --durable data h/scratch
 check "get --durable" fails 2 "--durable is for 'put'" get --durable h/scratch copy
 
@@ -1420,6 +1428,15 @@ check "cp to a full standard output" full
 check "get of a share" fails 1 "it is a share: 'krdma cp h/served:FILE FILE'" get h/served out2
 check "get of a share's file" fails 5 "copied by 'krdma cp h/served:one FILE'" get h/served:one out2
 check "put to a share's file" fails 5 "copied by 'krdma cp FILE h/served:one'" put tree/one h/served:one
+# No words about cp, which does not do this.
+other_commands()
+{
+	run 5 digest h/served:one && ! grep -q 'krdma cp' err &&
+		run 5 bench read h/served:one && ! grep -q 'krdma cp' err &&
+		run 5 send h/served:one x && ! grep -q 'krdma cp' err &&
+		run 5 atomic add 1 h/served:one && ! grep -q 'krdma cp' err
+}
+check "other commands with a share's file" other_commands
 check "get of a file in a directory of a share" fails 2 "copied by 'krdma cp'" get h/served:a/one out2
 flipped()
 {
