@@ -128,9 +128,20 @@ shown=$(inside krdma show --config)
 like "show has it" "$shown" '\[share files\]
 directory = /var/krdma-share'
 is "and not as a program's export" "$(grep -c "publishes 'files" <<<"$shown")" 0
-pid=$(inside systemctl show --property=MainPID --value krdma-share@files)
+# invocation UNIT: when no job of it is under way, which run of it this is.
+no_job() {
+	[ -z "$(inside systemctl show --property=Job --value "$1")" ]
+}
+invocation() {
+	wait_for "$LIMIT" no_job "$1"
+	inside systemctl show --property=InvocationID --value "$1"
+}
+run=$(invocation krdma-share@files)
+session_run=$(invocation krdma-connect@nodeB)
 inside systemctl reload krdma
-is "a reload leaves it" "$(inside systemctl show --property=MainPID --value krdma-share@files)" "$pid"
+# What a reload does not wait for is a job when it has ended.
+is "a reload leaves it" "$(invocation krdma-share@files)" "${run:-none}"
+is "and the session" "$(invocation krdma-connect@nodeB)" "${session_run:-none}"
 share 'read-only = yes'
 check "one with another option" inside systemctl reload krdma
 check "changes it" wait_for "$LIMIT" refused
