@@ -142,9 +142,37 @@ inside systemctl reload krdma
 # What a reload does not wait for is a job when it has ended.
 is "a reload leaves it" "$(invocation krdma-share@files)" "${run:-none}"
 is "and the session" "$(invocation krdma-connect@nodeB)" "${session_run:-none}"
+like "it may write to the directory alone" \
+	"$(inside systemctl show --property=ProtectSystem,ReadWritePaths krdma-share@files)" \
+	'ReadWritePaths=-/var/krdma-share
+.*ProtectSystem=strict|ProtectSystem=strict
+.*ReadWritePaths=-/var/krdma-share'
 share 'read-only = yes'
 check "one with another option" inside systemctl reload krdma
 check "changes it" wait_for "$LIMIT" refused
+
+# A directory on a file system that nothing has mounted yet.
+mkdir -p /var/krdma-late
+at_end rm -rf /var/krdma-late
+unit='/run/systemd/system/var-krdma\x2dlate.mount'
+# shellcheck disable=SC2016 # for that shell
+inside sh -c 'printf "%s\n" "$@" >"$0" && systemctl daemon-reload' "$unit" \
+	'[Mount]' 'What=tmpfs' 'Where=/var/krdma-late' 'Type=tmpfs'
+mine <<END
+[listen 0.0.0.0]
+[export scratch]
+size = 1M
+[share files]
+directory = /var/krdma-late
+[connect nodeB]
+END
+check "a share of a file system that is not mounted" inside systemctl reload krdma
+written() {
+	on -n B krdma cp -q /run/copy nodeA/files:file && inside test -e /var/krdma-late/file
+}
+check "is written to" wait_for "$LIMIT" written
+check "when that is mounted" inside mountpoint -q /var/krdma-late
+is "and not the directory beneath" "$(ls -A /var/krdma-late)" ""
 
 mine <<END
 [listen 0.0.0.0]

@@ -21,6 +21,7 @@ struct apply {
 	bool others;
 	struct json_object *changes;
 	bool failed;
+	bool reload; /* systemd has to read its units anew */
 };
 
 /* Say what is done, and what comes of it, "" for nothing. Return: is it to be done? */
@@ -487,14 +488,50 @@ static int stop_units(struct apply *apply, const struct unit_kind *kind)
 		if (!unit || section_find(apply, kind->kind, name))
 			continue;
 		subject_set("apply %s %s", kind->kind->name, name);
-		if (change(apply, "stop", kind->kind->name, name, "") &&
-		    systemctl("--quiet", "stop", unit)) {
+		if (!change(apply, "stop", kind->kind->name, name, ""))
+			continue;
+		if (systemctl("--quiet", "stop", unit)) {
 			fail(EIO, "%s does not stop: see 'systemctl status %s'", unit, unit);
 			apply->failed = true;
+		} else if (kind->kind == &conf_share) {
+			apply->reload |= unit_drop_in(unit, NULL) > 0;
 		}
 	}
 	free(text);
 	return DONE;
+}
+
+/* A unit's template does not know the directory of its share. Return: DONE or FAILED */
+static int share_prepare(struct apply *apply, const struct unit_kind *kind,
+			 const struct conf_section *s)
+{
+	char unit[512], *text;
+	int rc;
+
+	subject_set("apply %s %s", kind->kind->name, s->name);
+	if (unit_name(kind, s->name, unit, sizeof(unit)))
+		return FAILED;
+	text = share_drop_in(s);
+	rc = unit_drop_in(unit, text);
+	free(text);
+	if (rc < 0)
+		return fail(errno, "the drop-in of %s can't be written: %s", unit, strerror(errno));
+	apply->reload |= rc > 0;
+	return DONE;
+}
+
+static void prepare_shares(struct apply *apply, const struct unit_kind *kind)
+{
+	const struct conf_section *s;
+
+	for (s = apply->sections; s; s = s->next)
+		if (s->kind == kind->kind && share_prepare(apply, kind, s))
+			apply->failed = true;
+	subject_set("apply");
+	if (apply->reload && systemctl("--quiet", "daemon-reload", NULL)) {
+		fail(EIO, "systemd does not read its units anew: see 'systemctl daemon-reload'");
+		apply->failed = true;
+	}
 }
 
 /* ---- apply ---- */
@@ -515,6 +552,8 @@ static int apply_all(struct apply *apply, const char *path)
 		rc = stop_units(apply, &unit_kinds[i]);
 	if (rc)
 		return rc;
+	if (stops && !apply->dry_run)
+		prepare_shares(apply, &unit_kinds[1]);
 	/* A peer that may connect finds the exports and shares. */
 	for (i = 0; i < UNITS_FOUND; i++)
 		start_units(apply, &unit_kinds[i], path);

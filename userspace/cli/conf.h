@@ -107,6 +107,15 @@ struct unit_kind {
 /* Return: its exit status, or -1 */
 int systemctl(const char *option, const char *verb, const char *unit);
 int unit_name(const struct unit_kind *kind, const char *name, char *unit, size_t size);
+/*
+ * What a unit has beside its template, until the next boot; NULL: nothing. systemd reads it with
+ * "daemon-reload". Return: 1 if that was something else before, 0 if not, -1 with errno
+ */
+int unit_drop_in(const char *unit, const char *text);
+/*
+ * The drop-in of a share. Return: allocated; NULL if a unit can't have the path of its directory
+ */
+char *share_drop_in(const struct conf_section *section);
 int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory);
 char *units_running(const struct unit_kind *kind);
 char *unit_next(char **text, char *name, size_t size);

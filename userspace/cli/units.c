@@ -6,10 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "conf.h"
+#include "files.h"
+
+/* An administrator's drop-in with another name comes behind it. */
+#define DROP_IN "50-krdma.conf"
 
 extern char **environ;
 
@@ -133,4 +138,110 @@ char *unit_next(char **text, char *name, size_t size)
 	snprintf(name, size, "%.*s", (int)strcspn(escaped, "\n"), escaped);
 	free(escaped);
 	return unit;
+}
+
+/* Does the file have this text? */
+static bool file_has(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "re");
+	char *have = NULL;
+	size_t size = 0;
+	bool same;
+
+	if (!file)
+		return false;
+	same = getdelim(&have, &size, '\0', file) >= 0 && !strcmp(have, text);
+	fclose(file);
+	free(have);
+	return same;
+}
+
+int unit_drop_in(const char *unit, const char *text)
+{
+	char dir[600], path[640];
+	int error = 0;
+	FILE *file;
+
+	snprintf(dir, sizeof(dir), "/run/systemd/system/%s.d", unit);
+	snprintf(path, sizeof(path), "%s/" DROP_IN, dir);
+	if (!text) {
+		if (unlink(path))
+			return errno == ENOENT ? 0 : -1;
+		/* Others may have put something there. */
+		rmdir(dir);
+		return 1;
+	}
+	if (file_has(path, text))
+		return 0;
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		return -1;
+	file = fopen(path, "we");
+	if (!file)
+		return -1;
+	if (fputs(text, file) < 0)
+		error = errno;
+	if (fclose(file) && !error)
+		error = errno;
+	errno = error;
+	return error ? -1 : 1;
+}
+
+/* As a word of a unit file, behind @prefix. */
+static void put_word(FILE *to, const char *prefix, const char *path)
+{
+	fprintf(to, "\"%s", prefix);
+	for (; *path; path++) {
+		if (strchr("\"\\", *path))
+			putc('\\', to);
+		if (*path == '%')
+			putc('%', to);
+		putc(*path, to);
+	}
+	fputs("\"\n", to);
+}
+
+/* systemd takes no ".." and no odd bytes. */
+static bool path_plain(const char *path)
+{
+	const size_t length = strlen(path);
+	char *copy = strdup(path);
+	bool plain = copy && !strstr(path, "/../") &&
+		     (length < 3 || strcmp(path + length - 3, "/..") != 0);
+
+	if (plain) {
+		files_printable(copy);
+		plain = !strcmp(copy, path);
+	}
+	free(copy);
+	return plain;
+}
+
+char *share_drop_in(const struct conf_section *section)
+{
+	bool read_only = false;
+	char *text = NULL;
+	size_t size;
+	FILE *to;
+	int i;
+
+	if (!path_plain(section->path))
+		return NULL;
+	for (i = 1; i < section->argc - 2; i++)
+		read_only |= !strcmp(section->argv[i], "--read-only");
+	to = open_memstream(&text, &size);
+	if (!to)
+		return NULL;
+	fputs("# By 'krdma apply', from " CONF_FILE ".\n[Unit]\nRequiresMountsFor=", to);
+	put_word(to, "", section->path);
+	fputs("[Service]\nProtectSystem=strict\n", to);
+	/* It need not be there yet. */
+	if (!read_only) {
+		fputs("ReadWritePaths=", to);
+		put_word(to, "-", section->path);
+	}
+	if (fclose(to)) {
+		free(text);
+		text = NULL;
+	}
+	return text;
 }

@@ -671,6 +671,43 @@ names_change()
 --no-block restart krdma-share@b.service' ]
 }
 check "apply stops what is not in the file before it starts anything" names_change
+# drop_in NAME: of the share's unit
+drop_in() { echo "root/run/systemd/system/krdma-share@$1.service.d/50-krdma.conf"; }
+drop_ins()
+{
+	applied '' '[share c]' 'directory = /srv/a "b" 50%' '[share d]' 'directory = /d' \
+		'read-only' '[share e]' 'directory = /e/..' &&
+		[ "$(grep -v '^#' "$(drop_in c)")" = '[Unit]
+RequiresMountsFor="/srv/a \"b\" 50%%"
+[Service]
+ProtectSystem=strict
+ReadWritePaths="-/srv/a \"b\" 50%%"' ] &&
+		grep -q '^RequiresMountsFor="/d"' "$(drop_in d)" &&
+		! grep -q Write "$(drop_in d)" &&
+		[ ! -e "$(drop_in e)" ] && [ "$(head -n 2 systemd.log)" = '--quiet daemon-reload
+--no-block restart krdma-share@c.service' ]
+}
+check "apply tells systemd the directories of shares before it starts them" drop_ins
+same_again()
+{
+	applied '' '[share c]' 'directory = /srv/a "b" 50%' '[share d]' 'directory = /d' \
+		'read-only' && ! grep reload systemd.log
+}
+check "once" same_again
+dry()
+{
+	printf '[share f]\ndirectory = /f\n' > root/etc/krdma/krdma.conf && : > systemd.log
+	PATH=$PWD/bin:$PATH KRDMA_FAKE_ROOT=$PWD/root run 0 apply -n && [ ! -s systemd.log ] &&
+		[ ! -e "$(drop_in f)" ]
+}
+check "apply -n tells systemd nothing" dry
+no_share()
+{
+	applied 'krdma-share@c.service' '[share d]' 'directory = /d' 'read-only' &&
+		[ ! -d "$(dirname "$(drop_in c)")" ] && [ -e "$(drop_in d)" ] &&
+		grep -q reload systemd.log
+}
+check "and forgets them with the share" no_share
 
 # ---- metrics, doctor ----
 
