@@ -109,6 +109,17 @@ is "and that a share is one" "$(krdma get nodeB/share x 2>&1)" \
 hello() {
 	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' "$1"
 }
+# The page of a share that has refused these two, and nobody else, because their session has a
+# client (EALREADY, 114).
+refusals() {
+	printf 'kdmfile1\1\0\0\0\0\0\0\0'
+	printf '%s\162\0\0\0\0\0\0\0' "$@"
+}
+refused() {
+	local share page
+	share=$(krdma digest nodeB/share) && page=$(krdma digest page) &&
+		[ "${share%% *}" = "${page%% *}" ]
+}
 # client TOKEN: its export is there. Sixteen letters A are 41 in hexadecimal.
 client() {
 	krdma ls nodeB | grep -q "^share:$1 "
@@ -122,10 +133,13 @@ hello AAAAAAAAAAAAAAAA >&7
 check "a client says hello" wait_for "$LIMIT" client "$(printf '41%.0s' {1..16})"
 hello BBBBBBBBBBBBBBBB >&7
 hello CCCCCCCCCCCCCCCC >&7
-# The server takes hellos in their order.
+refusals BBBBBBBBBBBBBBBB CCCCCCCCCCCCCCCC >page
+truncate -s 4096 page
+check "a second and a third one in its session are refused" wait_for "$LIMIT" refused
+check_fails "the second one has no export" client "$(printf '42%.0s' {1..16})"
+check_fails "nor has the third" client "$(printf '43%.0s' {1..16})"
+check "the first one has its own" client "$(printf '41%.0s' {1..16})"
 check "a client in another session is taken meanwhile" krdma cp -q tree/empty nodeB/share:second
-check_fails "a second one in its session is refused" client "$(printf '42%.0s' {1..16})"
-check_fails "and so is a third" client "$(printf '43%.0s' {1..16})"
 exec 7>&-
 wait $pid
 is "they have arrived" $? 0
