@@ -380,6 +380,7 @@ static const struct unit_kind unit_kinds[] = {
 };
 /* The first ones are what peers find here. */
 #define UNITS_FOUND 2
+#define UNITS_SHARE 1
 
 static bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 {
@@ -553,7 +554,7 @@ static int apply_all(struct apply *apply, const char *path)
 	if (rc)
 		return rc;
 	if (stops && !apply->dry_run)
-		prepare_shares(apply, &unit_kinds[1]);
+		prepare_shares(apply, &unit_kinds[UNITS_SHARE]);
 	/* A peer that may connect finds the exports and shares. */
 	for (i = 0; i < UNITS_FOUND; i++)
 		start_units(apply, &unit_kinds[i], path);
@@ -729,7 +730,8 @@ static int show_other_exports(struct krdma *krdma)
 		snprintf(share, sizeof(share), "%s", info->name);
 		if (share_length(share))
 			share[share_length(share)] = '\0';
-		if (!unit_runs(&unit_kinds[0], info->name) && !unit_runs(&unit_kinds[1], share))
+		if (!unit_runs(&unit_kinds[0], info->name) &&
+		    !unit_runs(&unit_kinds[UNITS_SHARE], share))
 			printf("\n# A program publishes '%s': %s, %s.\n", info->name,
 			       size_text(info->length, size), rights_text(info->rights, rights));
 	}
@@ -807,7 +809,7 @@ static int show_run(int argc, char **argv)
 	show_parameters();
 	rc = show_listeners(krdma);
 	show_units(&unit_kinds[0]);
-	show_units(&unit_kinds[1]);
+	show_units(&unit_kinds[UNITS_SHARE]);
 	if (!rc)
 		rc = show_other_exports(krdma);
 	show_units(&unit_kinds[2]);
