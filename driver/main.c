@@ -61,14 +61,15 @@ static const struct {
 	unsigned int flags;
 } krdma_wqs[] = {
 	{ &krdma_wq, "krdma_work", WQ_MEM_RECLAIM },
+	{ &krdma_local_wq, "krdma_local" },
 	{ &krdma_rpc_wq, "krdma_rpc", WQ_MEM_RECLAIM },
 	{ &krdma_tick_wq, "krdma_tick", WQ_MEM_RECLAIM },
 	{ &krdma_down_wq, "krdma_down", WQ_MEM_RECLAIM },
-	{ &krdma_local_wq, "krdma_local" },
 	{ &krdma_close_wq, "krdma_close" },
 	{ &krdma_event_wq, "krdma_event" },
 };
 
+/* From the last to the first: a work may queue one on a queue that is before its own. */
 static void krdma_wqs_destroy(void)
 {
 	int i;

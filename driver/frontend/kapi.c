@@ -413,7 +413,8 @@ static void krdma_region_end(struct krdma_region_handle *handle, bool abort)
 		hlist_for_each_entry_safe(x, next, &ch->transfers, all) {
 			if (x->done != krdma_io_done || krdma_io_handle(x) != handle)
 				continue;
-			posted |= x->nwrs;
+			/* Or else it is its memory that is read, for a digest. */
+			posted |= x->nwrs && x->posted != x->moved;
 			krdma_transfer_end(x, -ECANCELED);
 		}
 		if (abort && posted)

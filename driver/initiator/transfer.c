@@ -617,10 +617,12 @@ static int krdma_transfers_setup(struct krdma_channel *ch)
 	/* Not when it is connected again: memory may be short until then. */
 	if (!ch->connections)
 		krdma_device_measure(ch->dev);
-	if (!rc && ch->messages && !ch->sends)
+	if (!rc && ch->messages && !ch->sends) {
 		rc = krdma_sends_setup(ch);
-	if (rc)
-		krdma_sends_free(ch);
+		/* The next attempt does not find half of them; those that are in use stay. */
+		if (rc)
+			krdma_sends_free(ch);
+	}
 	if (!rc && ch->sends)
 		rc = krdma_sends_map(ch);
 	if (!rc)

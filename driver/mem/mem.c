@@ -619,8 +619,11 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_devi
 				    struct krdma_error *error)
 {
 	struct krdma_mapping *map;
+	unsigned int noio;
 	int rc;
 
+	/* A channel's tick takes the lock, and no I/O goes on over a channel while its tick waits. */
+	noio = memalloc_noio_save();
 	mutex_lock(&mem->lock);
 	map = krdma_mem_mapped(mem, dev);
 	if (map)
@@ -657,12 +660,14 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_devi
 	list_add_tail_rcu(&map->mem_node, &mem->maps);
 out:
 	mutex_unlock(&mem->lock);
+	memalloc_noio_restore(noio);
 	return map;
 
 out_free:
 	krdma_mapping_free(map);
 out_err:
 	mutex_unlock(&mem->lock);
+	memalloc_noio_restore(noio);
 	krdma_explain(error, rc, "%llu KiB can't be mapped for %s (%pe)", mem->length >> 10,
 		      dev_name(&dev->ib->dev), ERR_PTR(rc));
 	return ERR_PTR(rc);
@@ -677,6 +682,7 @@ out_err:
  */
 struct krdma_mapping *krdma_mem_map_later(struct krdma_mem *mem)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct krdma_mapping *map;
 
 	mutex_lock(&mem->lock);
@@ -689,6 +695,7 @@ struct krdma_mapping *krdma_mem_map_later(struct krdma_mem *mem)
 		list_add_tail_rcu(&map->mem_node, &mem->maps);
 	}
 	mutex_unlock(&mem->lock);
+	memalloc_noio_restore(noio);
 	return map ?: ERR_PTR(-ENOMEM);
 }
 

@@ -50,6 +50,9 @@ inside() {
 	nsenter -t "$(pgrep -P $outer)" -m -p -C -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 check "systemd starts" wait_for "$LIMIT" inside systemctl -q is-active basic.target
+# shellcheck disable=SC2016 # for that shell
+inside sh -c 'mkdir -p "$0" && printf "[Service]\nRestartSec=1\n" >"$0/soon.conf"' \
+	/run/systemd/system/krdma-disks.service.d
 
 mine() {
 	cat >/etc/krdma/krdma.conf

@@ -3,13 +3,13 @@
 # The target sends a BYE with the reason for the end of a session, and then disconnects. All
 # users of the session get the reason, however busy they are, not only the disconnect.
 #
-# USERS (24): number of users, each with a session of its own. ROUNDS (3).
+# USERS (24): number of users, each with a session of its own. ROUNDS (2).
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_nodes 2
 
 USERS=${USERS:-$((24 / (TIME_FACTOR > 1 ? 3 : 1)))}
-ROUNDS=${ROUNDS:-3}
+ROUNDS=${ROUNDS:-2}
 FIRST_USER=5000
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
