@@ -104,14 +104,15 @@ size = 1M
 mkdir -p /var/krdma-share
 at_end rm -rf /var/krdma-share
 echo here >/var/krdma-share/file
+# share [OPTION] [DIRECTORY]
 share() {
 	mine <<-END
 		[listen 0.0.0.0]
 		[export scratch]
 		size = 1M
 		[share files]
-		directory = /var/krdma-share
-		$1
+		directory = ${2:-/var/krdma-share}
+		${1-}
 		[connect nodeB]
 	END
 }
@@ -161,14 +162,7 @@ unit='/run/systemd/system/var-krdma\x2dlate.mount'
 # shellcheck disable=SC2016 # for that shell
 inside sh -c 'printf "%s\n" "$@" >"$0" && systemctl daemon-reload' "$unit" \
 	'[Mount]' 'What=tmpfs' 'Where=/var/krdma-late' 'Type=tmpfs'
-mine <<END
-[listen 0.0.0.0]
-[export scratch]
-size = 1M
-[share files]
-directory = /var/krdma-late
-[connect nodeB]
-END
+share '' /var/krdma-late
 check "a share of a file system that is not mounted" inside systemctl reload krdma
 written() {
 	on -n B krdma cp -q /run/copy nodeA/files:file && inside test -e /var/krdma-late/file

@@ -150,8 +150,8 @@ static void end_clients(struct server *s)
 }
 
 /*
- * Who says hello and asks for nothing may not keep others out: when all places are taken, the one
- * that has been silent longest loses its own. Return: is there a place?
+ * A client that says hello and asks for nothing must not keep others out: when all places are taken,
+ * the client that has been silent longest loses its place. Return: is there a place?
  */
 static bool make_room(struct server *s)
 {

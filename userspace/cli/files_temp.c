@@ -91,7 +91,7 @@ int files_temp_finish(const struct files_receiver *r, int fd, int dir, const cha
 		return errno;
 	if (!has_name(fd, dir, temp, &st))
 		return EBUSY;
-	/* Who may use it by its mode may do so when it has its name. */
+	/* The peer's mode is for the file under its name: a temporary file stays private. */
 	if (!fchmod(fd, mode) && !renameat(dir, temp, dir, name))
 		return 0;
 	error = errno;
