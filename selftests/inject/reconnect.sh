@@ -52,9 +52,9 @@ connect_again() {
 	lose_channel A 0 && wait_for "$LIMIT" is_up
 }
 # points NODE: each call, and how often it has been reached. What is posted belongs to requests, which
-# a refusal ends (refused.sh).
+# a refusal ends (refused.sh); and commands of this test, not the connection, reach those of frontend/.
 points() {
-	on -n "$1" cat $fail/points | grep -v ' ib_post_send ' | awk '{ print $1, $2, $4 }' | sort
+	on -n "$1" cat $fail/points | grep -v -e '^frontend/' -e ' ib_post_send ' | awk '{ print $1, $2, $4 }' | sort
 }
 for node in A B; do
 	points $node >"$dir/before.$node"
