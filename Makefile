@@ -133,7 +133,7 @@ test-race: ## data races: what runs beside each other, on one machine of four pr
 	@ALONE='$(RACE_ALONE)' TESTS='$(RACE_TESTS)' \
 		selftests/tools/matrix $(if $(RACE_ALONE),$(RDMA:%=race:%:1x4)) $(if $(RACE_TESTS),$(RDMA:%=race:%:2x2))
 
-test-uml: ## every fault point in user-mode Linux, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
+test-uml: ## every fault point, or tests that need one kernel only, in user-mode Linux with KASAN and lockdep, with RoCE and with iWARP (TESTS=, RDMA=, FAULTS=1 of the calls of each)
 	@selftests/tools/setup build lab check debug
 	@$(MAKE) -C userspace PREFIX=$(PREFIX)
 	@PART='$(or $(PART),0/1)' TESTS='$(or $(TESTS),unanswered faults)' selftests/tools/matrix $(RDMA:%=uml:%)

@@ -622,7 +622,7 @@ struct krdma_mapping *krdma_mem_map(struct krdma_mem *mem, struct krdma_dma_devi
 	unsigned int noio;
 	int rc;
 
-	/* A channel's tick takes the lock, and no I/O goes on over a channel while its tick waits. */
+	/* A channel's tick takes the lock, and no I/O goes over a channel whose tick waits. */
 	noio = memalloc_noio_save();
 	mutex_lock(&mem->lock);
 	map = krdma_mem_mapped(mem, dev);

@@ -9,6 +9,7 @@
 . "$(dirname "$0")/../lib/kill.sh"
 need_lab "breaks queue pairs"
 need_nodes 2
+[ -z "${LAB_ONE_KERNEL-}" ] || skip_all "each node needs a kernel of its own"
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=60
 

@@ -160,9 +160,9 @@ need_command() {
 	command -v "$1" >/dev/null || skip_all "there is no $1 here"
 }
 
-# The nodes of this run, this one first.
+# The nodes of this run with a kernel of their own, this one first.
 nodes() {
-	if [ "${LAB_NODES:-1}" = 2 ]; then
+	if [ "${LAB_NODES:-1}" = 2 ] && [ -z "${LAB_ONE_KERNEL-}" ]; then
 		echo A B
 	else
 		echo A
