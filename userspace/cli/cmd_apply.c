@@ -373,27 +373,6 @@ static int apply_disks(struct apply *apply)
 
 /* ---- exports, shares and connections: each is held by a unit of systemd ---- */
 
-static const struct unit_kind unit_kinds[] = {
-	{ &conf_export, "krdma-export" },
-	{ &conf_share, "krdma-share" },
-	{ &conf_connect, "krdma-connect" },
-};
-/* The first ones are what peers find here. */
-#define UNITS_FOUND 2
-#define UNITS_SHARE 1
-
-static bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
-{
-	char *argv[CONF_ARGS], *memory;
-	const int argc = unit_command(unit, argv, &memory);
-	bool same;
-
-	*runs = argc > 0;
-	same = argc > 1 && s->kind->same(argc - 1, argv + 1, s->argc, (char **)s->argv);
-	free(memory);
-	return same;
-}
-
 /* The share whose client an export belongs to has a name of that length; 0: it is no client's. */
 static size_t share_length(const char *export)
 {
@@ -449,19 +428,6 @@ static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct 
 	return DONE;
 }
 
-/* May a unit hold it? Return: DONE or FAILED */
-static int unit_possible(const struct conf_section *s, const char *path)
-{
-	if (!sd_booted())
-		return fail(ENODEV,
-			    "a unit of systemd holds it, and systemd does not run here: "
-			    "run 'krdma %s --config %s'",
-			    s->kind->command, s->name);
-	if (strcmp(path, CONF_FILE) != 0)
-		return fail(EINVAL, "a unit holds it, and reads " CONF_FILE ", not %s", path);
-	return DONE;
-}
-
 static void start_units(struct apply *apply, const struct unit_kind *kind, const char *path)
 {
 	struct conf_section *s;
@@ -494,7 +460,7 @@ static int stop_units(struct apply *apply, const struct unit_kind *kind)
 		if (systemctl("--quiet", "stop", unit)) {
 			fail(EIO, "%s does not stop: see 'systemctl status %s'", unit, unit);
 			apply->failed = true;
-		} else if (kind->kind == &conf_share) {
+		} else {
 			apply->reload |= unit_drop_in(unit, NULL) > 0;
 		}
 	}
@@ -502,9 +468,9 @@ static int stop_units(struct apply *apply, const struct unit_kind *kind)
 	return DONE;
 }
 
-/* A unit's template does not know the directory of its share. Return: DONE or FAILED */
-static int share_prepare(struct apply *apply, const struct unit_kind *kind,
-			 const struct conf_section *s)
+/* A unit's template does not know the directory or the file. Return: DONE or FAILED */
+static int unit_prepare(struct apply *apply, const struct unit_kind *kind,
+			const struct conf_section *s)
 {
 	char unit[512], *text;
 	int rc;
@@ -512,7 +478,7 @@ static int share_prepare(struct apply *apply, const struct unit_kind *kind,
 	subject_set("apply %s %s", kind->kind->name, s->name);
 	if (unit_name(kind, s->name, unit, sizeof(unit)))
 		return FAILED;
-	text = share_drop_in(s);
+	text = section_drop_in(s);
 	rc = unit_drop_in(unit, text);
 	free(text);
 	if (rc < 0)
@@ -521,13 +487,16 @@ static int share_prepare(struct apply *apply, const struct unit_kind *kind,
 	return DONE;
 }
 
-static void prepare_shares(struct apply *apply, const struct unit_kind *kind)
+/* systemd also reads anew what stop_units() has removed. */
+static void prepare_units(struct apply *apply)
 {
 	const struct conf_section *s;
+	size_t i;
 
-	for (s = apply->sections; s; s = s->next)
-		if (s->kind == kind->kind && share_prepare(apply, kind, s))
-			apply->failed = true;
+	for (i = 0; i < UNITS_FOUND; i++)
+		for (s = apply->sections; s; s = s->next)
+			if (s->kind == unit_kinds[i].kind && unit_prepare(apply, &unit_kinds[i], s))
+				apply->failed = true;
 	subject_set("apply");
 	if (apply->reload && systemctl("--quiet", "daemon-reload", NULL)) {
 		fail(EIO, "systemd does not read its units anew: see 'systemctl daemon-reload'");
@@ -549,17 +518,17 @@ static int apply_all(struct apply *apply, const char *path)
 		return apply_disks(apply);
 	rc = apply_parameters(apply, path);
 	/* An export that ends may have the name of a share that begins, or the other way round. */
-	for (i = 0; !rc && stops && i < ARRAY_SIZE(unit_kinds); i++)
+	for (i = 0; !rc && stops && i < UNIT_KINDS; i++)
 		rc = stop_units(apply, &unit_kinds[i]);
 	if (rc)
 		return rc;
 	if (stops && !apply->dry_run)
-		prepare_shares(apply, &unit_kinds[UNITS_SHARE]);
+		prepare_units(apply);
 	/* A peer that may connect finds the exports and shares. */
 	for (i = 0; i < UNITS_FOUND; i++)
 		start_units(apply, &unit_kinds[i], path);
 	rc = apply_listeners(apply);
-	for (i = UNITS_FOUND; !rc && i < ARRAY_SIZE(unit_kinds); i++)
+	for (i = UNITS_FOUND; !rc && i < UNIT_KINDS; i++)
 		start_units(apply, &unit_kinds[i], path);
 	if (!rc && apply->disks)
 		rc = apply_disks(apply);
@@ -703,19 +672,6 @@ static void show_units(const struct unit_kind *kind)
 	free(text);
 }
 
-/* Does a unit of that kind run? */
-static bool unit_runs(const struct unit_kind *kind, const char *name)
-{
-	char unit[512], *argv[CONF_ARGS], *memory;
-	bool runs;
-
-	if (!sd_booted() || unit_name(kind, name, unit, sizeof(unit)))
-		return false;
-	runs = unit_command(unit, argv, &memory) > 0;
-	free(memory);
-	return runs;
-}
-
 /* Exports that no unit holds: apply would leave them, and could not make them. */
 static int show_other_exports(struct krdma *krdma)
 {
@@ -730,7 +686,7 @@ static int show_other_exports(struct krdma *krdma)
 		snprintf(share, sizeof(share), "%s", info->name);
 		if (share_length(share))
 			share[share_length(share)] = '\0';
-		if (!unit_runs(&unit_kinds[0], info->name) &&
+		if (!unit_runs(&unit_kinds[UNITS_EXPORT], info->name) &&
 		    !unit_runs(&unit_kinds[UNITS_SHARE], share))
 			printf("\n# A program publishes '%s': %s, %s.\n", info->name,
 			       size_text(info->length, size), rights_text(info->rights, rights));
@@ -808,11 +764,11 @@ static int show_run(int argc, char **argv)
 		return FAILED;
 	show_parameters();
 	rc = show_listeners(krdma);
-	show_units(&unit_kinds[0]);
+	show_units(&unit_kinds[UNITS_EXPORT]);
 	show_units(&unit_kinds[UNITS_SHARE]);
 	if (!rc)
 		rc = show_other_exports(krdma);
-	show_units(&unit_kinds[2]);
+	show_units(&unit_kinds[UNITS_CONNECT]);
 	if (!rc)
 		rc = show_disks();
 	krdma_free(krdma);

@@ -199,7 +199,7 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 {
 	char *equals = strchr(text, '='), *value = NULL, *option;
 	enum key key;
-	bool is_path;
+	bool is_operand, is_path;
 	int rc;
 
 	if (equals) {
@@ -222,15 +222,15 @@ static int section_key(struct conf_section *section, char *text, unsigned int li
 		return DONE;
 	if (key == KEY_FLAG && value && strcmp(value, "yes") != 0)
 		return usage_error("'%s' is yes or no, not '%s'", text, value);
-	is_path = section->kind->path && !strcmp(text, section->kind->path);
+	is_operand = section->kind->path && !strcmp(text, section->kind->path);
+	is_path = is_operand || (section->kind == &conf_export && !strcmp(text, "file"));
 	/* The directory is another one when a unit runs the command. */
-	if (value && *value != '/' &&
-	    (is_path || (section->kind == &conf_export && !strcmp(text, "file"))))
+	if (is_path && value && *value != '/')
 		return usage_error("'%s' is no path from '/'", value);
-	if (is_path && value) {
+	if (is_path && value)
 		section->path = allocated(strdup(value));
+	if (is_operand && value)
 		return DONE;
-	}
 	/* Three more follow at the end. */
 	if (section->argc + 5 > CONF_ARGS)
 		return usage_error("there are too many keys in this section");

@@ -38,7 +38,7 @@ extern const struct conf_kind conf_module, conf_listen, conf_export, conf_share,
  * @next: the one behind it in the file
  * @kind: of what
  * @name: of it; NULL for the module
- * @path: value of the kind's path
+ * @path: value of the kind's path, or of an export's file; NULL: none
  * @line: where it begins
  * @argc: words
  * @argv: the command: its name, options, "--", the operand
@@ -104,6 +104,17 @@ struct unit_kind {
 	const char *prefix;
 };
 
+/* The first ones are what peers find here. */
+enum {
+	UNITS_EXPORT,
+	UNITS_SHARE,
+	UNITS_FOUND,
+	UNITS_CONNECT = UNITS_FOUND,
+	UNIT_KINDS
+};
+
+extern const struct unit_kind unit_kinds[UNIT_KINDS];
+
 /* Return: its exit status, or -1 */
 int systemctl(const char *option, const char *verb, const char *unit);
 int unit_name(const struct unit_kind *kind, const char *name, char *unit, size_t size);
@@ -113,9 +124,15 @@ int unit_name(const struct unit_kind *kind, const char *name, char *unit, size_t
  */
 int unit_drop_in(const char *unit, const char *text);
 /*
- * The drop-in of a share. Return: allocated; NULL if a unit can't have the path of its directory
+ * The drop-in of a section with a directory or a file. Return: allocated; NULL if there is none, or
+ * a unit can't have its path
  */
-char *share_drop_in(const struct conf_section *section);
+char *section_drop_in(const struct conf_section *section);
+/* Does a unit run that does what the section says? @runs: does it run at all? */
+bool unit_is_current(const char *unit, const struct conf_section *section, bool *runs);
+bool unit_runs(const struct unit_kind *kind, const char *name);
+/* Can a unit hold what this file says? Return: DONE or FAILED, with a sentence */
+int unit_possible(const struct conf_section *section, const char *path);
 int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory);
 char *units_running(const struct unit_kind *kind);
 char *unit_next(char **text, char *name, size_t size);

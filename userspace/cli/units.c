@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "conf.h"
@@ -17,6 +18,12 @@
 #define DROP_IN "50-krdma.conf"
 
 extern char **environ;
+
+const struct unit_kind unit_kinds[UNIT_KINDS] = {
+	[UNITS_EXPORT] = { &conf_export, "krdma-export" },
+	[UNITS_SHARE] = { &conf_share, "krdma-share" },
+	[UNITS_CONNECT] = { &conf_connect, "krdma-connect" },
+};
 
 /* Run a program. Return: its exit status, or -1; @text gets its output if it is not NULL */
 static int run_program(char *const argv[], char **text)
@@ -104,6 +111,42 @@ int unit_name(const struct unit_kind *kind, const char *name, char *unit, size_t
 	}
 	snprintf(unit, size, "%.*s", (int)strcspn(text, "\n"), text);
 	free(text);
+	return DONE;
+}
+
+bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
+{
+	char *argv[CONF_ARGS], *memory;
+	const int argc = unit_command(unit, argv, &memory);
+	bool same;
+
+	*runs = argc > 0;
+	same = argc > 1 && s->kind->same(argc - 1, argv + 1, s->argc, (char **)s->argv);
+	free(memory);
+	return same;
+}
+
+bool unit_runs(const struct unit_kind *kind, const char *name)
+{
+	char unit[512], *argv[CONF_ARGS], *memory;
+	bool runs;
+
+	if (!sd_booted() || unit_name(kind, name, unit, sizeof(unit)))
+		return false;
+	runs = unit_command(unit, argv, &memory) > 0;
+	free(memory);
+	return runs;
+}
+
+int unit_possible(const struct conf_section *s, const char *path)
+{
+	if (!sd_booted())
+		return fail(ENODEV,
+			    "a unit of systemd holds it, and systemd does not run here: "
+			    "run 'krdma %s --config %s'",
+			    s->kind->command, s->name);
+	if (strcmp(path, CONF_FILE) != 0)
+		return fail(EINVAL, "a unit holds it, and reads " CONF_FILE ", not %s", path);
 	return DONE;
 }
 
@@ -216,7 +259,7 @@ static bool path_plain(const char *path)
 	return plain;
 }
 
-char *share_drop_in(const struct conf_section *section)
+char *section_drop_in(const struct conf_section *section)
 {
 	bool read_only = false;
 	char *text = NULL;
@@ -224,7 +267,7 @@ char *share_drop_in(const struct conf_section *section)
 	FILE *to;
 	int i;
 
-	if (!path_plain(section->path))
+	if (!section->path || !path_plain(section->path))
 		return NULL;
 	for (i = 1; i < section->argc - 2; i++)
 		read_only |= !strcmp(section->argv[i], "--read-only");
@@ -233,9 +276,10 @@ char *share_drop_in(const struct conf_section *section)
 		return NULL;
 	fputs("# By 'krdma apply', from " CONF_FILE ".\n[Unit]\nRequiresMountsFor=", to);
 	put_word(to, "", section->path);
-	fputs("[Service]\nProtectSystem=strict\n", to);
+	if (section->kind == &conf_share)
+		fputs("[Service]\nProtectSystem=strict\n", to);
 	/* It need not be there yet. */
-	if (!read_only) {
+	if (section->kind == &conf_share && !read_only) {
 		fputs("ReadWritePaths=", to);
 		put_word(to, "-", section->path);
 	}

@@ -688,6 +688,15 @@ ReadWritePaths="-/srv/a \"b\" 50%%"' ] &&
 --no-block restart krdma-share@c.service' ]
 }
 check "apply tells systemd the directories of shares before it starts them" drop_ins
+file_drop_in()
+{
+	local drop_in=root/run/systemd/system/krdma-export@g.service.d/50-krdma.conf
+	applied '' '[export g]' 'file = /g' 'read-only' &&
+		[ "$(grep -v '^#' $drop_in)" = '[Unit]
+RequiresMountsFor="/g"' ] && [ "$(head -n 1 systemd.log)" = '--quiet daemon-reload' ] &&
+		applied 'krdma-export@g.service' '[export g]' 'size = 1M' && [ ! -e $drop_in ]
+}
+check "and the file of an export, as long as it has one" file_drop_in
 same_again()
 {
 	applied '' '[share c]' 'directory = /srv/a "b" 50%' '[share d]' 'directory = /d' \
