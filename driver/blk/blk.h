@@ -14,7 +14,7 @@ struct krdma_region_handle;
 struct net;
 
 /* disk.c */
-int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd);
+int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __user *number);
 int krdma_disk_detach(u32 disk, bool force);
 u32 krdma_disk_next(u32 first, struct krdma_blk_info *info);
 void krdma_disks_detach(void);

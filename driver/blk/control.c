@@ -35,15 +35,10 @@ static int krdma_blk_ioctl_attach(struct krdma_blk_attach __user *user)
 		return -EOPNOTSUPP;
 	if (size < offsetofend(struct krdma_blk_attach, disk))
 		return -EINVAL;
-	/* A disk whose number nobody learns is of no use. */
+	/* Before a session is made in vain. */
 	if (put_user(0, &user->disk))
 		return -EFAULT;
-	rc = krdma_disk_attach(current->nsproxy->net_ns, &cmd);
-	if (!rc && put_user(cmd.disk, &user->disk)) {
-		krdma_disk_detach(cmd.disk, true);
-		rc = -EFAULT;
-	}
-	return rc;
+	return krdma_disk_attach(current->nsproxy->net_ns, &cmd, &user->disk);
 }
 
 static int krdma_blk_ioctl_detach(const void __user *user)

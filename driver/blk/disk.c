@@ -9,6 +9,7 @@
  * deadlines. When the session has ended, or the export, all requests fail, as of a disk that was
  * pulled out: the memory of an export that comes back under the same name may be another one.
  */
+#include <linux/async.h>
 #include <linux/bvec.h>
 #include <linux/idr.h>
 #include <linux/in.h>
@@ -530,12 +531,13 @@ static void krdma_disk_remove(struct krdma_disk *kd)
 /**
  * krdma_disk_attach - make a disk of a peer's export
  * @net: network namespace of the session
- * @cmd: which, and how; ->disk is set
+ * @cmd: which, and how
+ * @number: the disk's number is written there, or it is removed: nobody would learn it
  *
  * Context: process.
  * Return: 0 or a negative errno
  */
-int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd)
+int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __user *number)
 {
 	struct krdma_disk *kd;
 	int rc;
@@ -561,16 +563,20 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd)
 		krdma_disk_free(kd);
 		return rc;
 	}
-	cmd->disk = kd->index;
+	/* ORDER: the number is another disk's as soon as somebody can detach this one. */
+	if (put_user(kd->index, number))
+		rc = -EFAULT;
 	mutex_lock(&kd->lock);
 	kd->added = true;
 	if (kd->happened)
 		blk_mark_disk_dead(kd->disk);
 	mutex_unlock(&kd->lock);
 	mutex_lock(&krdma_disks_lock);
-	/* Detached by force meanwhile: krdma_disk_claim(). */
-	kd->going = kd->dead;
-	rc = kd->going ? -ECANCELED : 0;
+	if (rc)
+		krdma_disk_kill(kd);
+	else if (kd->dead)
+		rc = -ECANCELED; /* detached by force meanwhile: krdma_disk_claim() */
+	kd->going = rc;
 	kd->attached = true;
 	mutex_unlock(&krdma_disks_lock);
 	if (rc)
@@ -623,17 +629,42 @@ int krdma_disk_detach(u32 disk, bool force)
 	return rc;
 }
 
+/* Return: a disk that is to be removed; NULL if none is left */
+static struct krdma_disk *krdma_disk_claim_any(void)
+{
+	struct krdma_disk *kd, *found = NULL;
+
+	mutex_lock(&krdma_disks_lock);
+	list_for_each_entry(kd, &krdma_disks, node) {
+		if (kd->going || krdma_disk_claim(kd, true))
+			continue;
+		found = kd;
+		break;
+	}
+	mutex_unlock(&krdma_disks_lock);
+	return found;
+}
+
+static void krdma_disk_remove_async(void *data, async_cookie_t cookie)
+{
+	krdma_disk_remove(data);
+}
+
 /**
  * krdma_disks_detach - remove all disks, at unload
+ *
+ * At the same time: each waits some seconds for a peer that does not reply.
  *
  * Context: process; none is open, and nobody attaches or detaches one any more.
  */
 void krdma_disks_detach(void)
 {
-	struct krdma_disk *kd, *next;
+	ASYNC_DOMAIN_EXCLUSIVE(removals);
+	struct krdma_disk *kd;
 
-	list_for_each_entry_safe(kd, next, &krdma_disks, node)
-		krdma_disk_detach(kd->index, true);
+	while ((kd = krdma_disk_claim_any()))
+		async_schedule_domain(krdma_disk_remove_async, kd, &removals);
+	async_synchronize_full_domain(&removals);
 	ida_destroy(&krdma_disk_ids);
 }
 

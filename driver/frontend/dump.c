@@ -94,14 +94,15 @@ static void krdma_emit_port(struct krdma_emit *e, struct krdma_device *dev, u32 
 		.max_sge = dev->policy.max_sge,
 		.max_sge_rd = dev->policy.max_sge_rd,
 	};
+	const u32 rights = krdma_device_rights(dev);
 	bool any = false;
 	int i;
 
 	if (info.transport == KRDMA_TRANSPORT_IWARP)
 		info.flags |= KRDMA_DEVICE_READ_TO_WRITE;
-	else if (dev->policy.rights & KRDMA_RIGHT_ATOMIC)
+	else if (rights & KRDMA_RIGHT_ATOMIC)
 		info.flags |= KRDMA_DEVICE_ATOMIC;
-	if ((info.flags & KRDMA_DEVICE_ATOMIC) && (dev->policy.rights & KRDMA_RIGHT_ATOMIC_CPU))
+	if ((info.flags & KRDMA_DEVICE_ATOMIC) && (rights & KRDMA_RIGHT_ATOMIC_CPU))
 		info.flags |= KRDMA_DEVICE_ATOMIC_CPU;
 	strscpy(info.name, dev_name(&dev->ib->dev), sizeof(info.name));
 	strscpy(info.reason, reason ?: "", sizeof(info.reason));

@@ -608,6 +608,8 @@ static void krdma_recall_over(struct krdma_grace *grace)
 
 	/* ORDER: rx_work may free it then. */
 	WRITE_ONCE(recall->due, true);
+	/* ORDER: the other side has the state UP, then queues rx_work, which looks at due. */
+	smp_mb();
 	/* Else rx_work comes when it is up again, or the session ends it. */
 	if (READ_ONCE(sess->ch->state) == KRDMA_CHANNEL_UP)
 		queue_work(krdma_wq, &sess->rx_work);

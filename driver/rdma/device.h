@@ -39,10 +39,17 @@ struct krdma_device {
 	bool removing;          /* krdma_devices_lock */
 	const char *unusable;   /* a phrase, or NULL */
 	struct krdma_policy policy;
+	u32 refused; /* KRDMA_RIGHT_* of the policy that the device has refused to register for */
 	u32 segment_shift;
 	struct krdma_dma_device dma;
 	struct krdma_latencies __percpu *latencies; /* NULL: not counted so far */
 };
+
+/* KRDMA_RIGHT_* that a new session has on a device. */
+static inline u32 krdma_device_rights(const struct krdma_device *dev)
+{
+	return dev->policy.rights & ~READ_ONCE(dev->refused);
+}
 
 /* Devices come and go: what the floor above does then; process context. */
 struct krdma_device_ops {

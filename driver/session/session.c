@@ -562,14 +562,15 @@ static void krdma_session_channel_begin(struct krdma_channel *ch)
 static const char *krdma_session_unfit(const struct krdma_channel *ch)
 {
 	struct krdma_session *sess = ch->sess;
-	u32 rights = READ_ONCE(ch->dev->policy.rights);
+	/* Not what it has refused since: a session that has such a right goes on. */
+	u32 rights = ch->dev->policy.rights;
 
 	/* Some adapters tell of atomics, and do iWARP, which has none. */
 	if (ch->iwarp)
 		rights &= KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE;
 	if (!ch->first && !ch->connections) {
 		sess->segment_shift = ch->dev->segment_shift;
-		sess->rights = rights;
+		sess->rights = rights & krdma_device_rights(ch->dev);
 		sess->iwarp = ch->iwarp;
 		return NULL;
 	}

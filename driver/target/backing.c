@@ -169,7 +169,7 @@ static struct page *krdma_disk_page(struct krdma_export *export, pgoff_t index, 
 	struct page *page, *room;
 
 	/* Cut off meanwhile: what is behind the end is nobody's. */
-	if (index >= krdma_pages(0, i_size_read(mapping->host)))
+	if (index >= DIV_ROUND_UP_ULL(i_size_read(mapping->host), PAGE_SIZE))
 		return ERR_PTR(krdma_explain(error, -EIO, "the file has been cut off"));
 	if (!there || xa_is_value(there)) {
 		if (krdma_memory_left(error))

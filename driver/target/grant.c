@@ -289,6 +289,23 @@ void krdma_grant_lacks(struct krdma_grant *grant)
 
 /* ---- room for one more segment ---- */
 
+/**
+ * krdma_service_left - does a device wait for the service to give back a path?
+ * @sess: session
+ *
+ * Context: the session's service; also as the condition of wait_event().
+ * Return: true if the device of a path goes that keys are not being registered for
+ */
+bool krdma_service_left(const struct krdma_session *sess)
+{
+	u32 p;
+
+	for (p = 0; p < KRDMA_PATHS_MAX; p++)
+		if (&sess->paths[p] != sess->serves && krdma_path_left(sess, &sess->paths[p]))
+			return true;
+	return false;
+}
+
 /*
  * Others wait for segments of this session, or for the end of a grant; a reply has come; or a
  * device goes.
@@ -298,13 +315,8 @@ static bool krdma_service_noted(struct krdma_session *sess)
 	struct krdma_grant *grant;
 	unsigned long i;
 
-	u32 p;
-
-	if (READ_ONCE(sess->nreplied))
+	if (READ_ONCE(sess->nreplied) || krdma_service_left(sess))
 		return true;
-	for (p = 0; p < KRDMA_PATHS_MAX; p++)
-		if (&sess->paths[p] != sess->serves && krdma_path_left(sess, &sess->paths[p]))
-			return true;
 	xa_for_each(&sess->grants, i, grant)
 		if (READ_ONCE(grant->shed) || (READ_ONCE(grant->revoke) && !grant->revoking))
 			return true;

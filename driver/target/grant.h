@@ -122,6 +122,7 @@ int krdma_reclaims_finish(struct krdma_session *sess, const struct krdma_grant *
 void krdma_reclaims_drop(struct krdma_session *sess);
 
 /* service.c: replies to what the peer requests of exports */
+bool krdma_service_left(const struct krdma_session *sess);
 int krdma_service_notes(struct krdma_session *sess, const struct krdma_grant *except);
 
 /* queue.c: the queue of an export */

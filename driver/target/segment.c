@@ -359,13 +359,14 @@ static bool krdma_svc_back(struct krdma_session *sess, const struct krdma_path *
 	struct krdma_channel *ch = READ_ONCE(sess->ch);
 
 	return krdma_session_over(sess) || !READ_ONCE(ch->resumes) || READ_ONCE(path->gone) ||
-	       krdma_path_up(sess, path) ||
+	       krdma_service_left(sess) || krdma_path_up(sess, path) ||
 	       (READ_ONCE(ch->path) != path && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP);
 }
 
 /*
- * No channel of a path is up: wait for one, unless control goes over another path, and there is
- * other work. Idle, as that may last longer than a task may hang.
+ * No channel of the path that is served is up: wait for one, unless control goes over another
+ * path, or the device of another one goes: then there is other work. Idle, as that may last
+ * longer than a task may hang.
  * Return: 0, -EAGAIN, or -ENOTCONN: the session ends
  */
 static int krdma_svc_wait(struct krdma_session *sess, const struct krdma_path *path)
@@ -406,15 +407,14 @@ static int krdma_segs_dereg(struct krdma_session *sess, struct krdma_seg_key **k
 static int krdma_reg_refused(struct krdma_session *sess, struct krdma_device *dev, u32 access,
 			     int rc)
 {
-	u32 rights = READ_ONCE(dev->policy.rights), atomic;
+	const u32 atomic = KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_ATOMIC_CPU;
 
 	if (!(access & IB_ACCESS_REMOTE_ATOMIC) || rc >= 0 || rc == -ENOMEM)
 		return -EIO;
-	if (rights & KRDMA_RIGHT_ATOMIC)
+	if (krdma_device_rights(dev) & KRDMA_RIGHT_ATOMIC)
 		pr_warn("krdma_mover: %s registers no memory for atomic operations (%pe)\n",
 			dev_name(&dev->ib->dev), ERR_PTR(rc));
-	atomic = KRDMA_RIGHT_ATOMIC | KRDMA_RIGHT_ATOMIC_CPU;
-	WRITE_ONCE(dev->policy.rights, rights & ~atomic);
+	WRITE_ONCE(dev->refused, atomic);
 	WRITE_ONCE(sess->rights, sess->rights & ~atomic);
 	return -EOPNOTSUPP;
 }

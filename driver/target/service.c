@@ -120,7 +120,8 @@ static int krdma_grant_begin(struct krdma_grant *grant, const struct krdma_wire_
 	do {
 		grant->id = ++sess->next_grant;
 	} while (!grant->id || xa_load(&sess->grants, grant->id));
-	rc = xa_err(krdma_inject(xa_store(&sess->grants, grant->id, grant, GFP_KERNEL),
+	/* down_work takes krdma_exports_lock, and I/O of a disk may wait for down_work. */
+	rc = xa_err(krdma_inject(xa_store(&sess->grants, grant->id, grant, GFP_NOIO),
 				 XA_ERROR(-ENOMEM)));
 	if (rc) {
 		export->held -= grant->held;
