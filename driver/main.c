@@ -18,8 +18,10 @@
 u64 krdma_incarnation;
 struct workqueue_struct *krdma_wq;
 struct workqueue_struct *krdma_rpc_wq;
+struct workqueue_struct *krdma_count_wq;
 struct workqueue_struct *krdma_tick_wq;
 struct workqueue_struct *krdma_down_wq;
+struct workqueue_struct *krdma_leave_wq;
 struct workqueue_struct *krdma_local_wq;
 struct workqueue_struct *krdma_close_wq;
 struct workqueue_struct *krdma_event_wq;
@@ -63,8 +65,10 @@ static const struct {
 	{ &krdma_wq, "krdma_work", WQ_MEM_RECLAIM },
 	{ &krdma_local_wq, "krdma_local" },
 	{ &krdma_rpc_wq, "krdma_rpc", WQ_MEM_RECLAIM },
+	{ &krdma_count_wq, "krdma_count" },
 	{ &krdma_tick_wq, "krdma_tick", WQ_MEM_RECLAIM },
 	{ &krdma_down_wq, "krdma_down", WQ_MEM_RECLAIM },
+	{ &krdma_leave_wq, "krdma_leave" },
 	{ &krdma_close_wq, "krdma_close" },
 	{ &krdma_event_wq, "krdma_event" },
 };

@@ -269,7 +269,7 @@ bool krdma_room_collect(struct krdma_ctx *ctx);
 /* request.c: an operation of a process, whatever front end it comes through */
 int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		    struct krdma_error *error);
-int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error);
+void krdma_reqs_prepare(struct krdma_req *first, u32 n, struct krdma_error *error);
 void krdma_reqs_submit(struct krdma_queue *batch);
 
 /* submit.c: the ioctls */

@@ -5,7 +5,7 @@
  *
  *	krdma_req_new		a request, and the handles of what it refers to (lane.c)
  *	krdma_req_check		the struct; nothing to undo but give
- *	krdma_req_prepare	pins and maps memory: may sleep, fails with the status
+ *	krdma_reqs_prepare	pins and maps memory: may sleep, fails with the status
  *	krdma_reqs_submit	under way; ->end is called once, in any context
  *	krdma_req_unpin		gives its memory back, if that is to be earlier: process context
  *	krdma_reqs_give		gives everything back: process context
@@ -276,6 +276,9 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 
 /* ---- memory ---- */
 
+/* Memory may be gone again when it is pinned: it is fetched so often. */
+#define KRDMA_FETCHES 3
+
 /*
  * A peer may keep an operation until its deadline: pages that may be needed longer than
  * for seconds are pinned so that file systems and the kernel can live with it, and counted.
@@ -288,7 +291,7 @@ static int krdma_req_pin(struct krdma_req *r, bool longterm, struct krdma_error 
 
 	/* The front end drops it; but it may be tried in the other way. */
 	if (rc && r->pins.charged)
-		krdma_pages_unpin(&r->pins, r->ctx->payer, x->local.fills);
+		krdma_pages_unpin(&r->pins, r->ctx->payer, false);
 	return rc;
 }
 
@@ -313,29 +316,35 @@ static int krdma_req_pin_long(struct krdma_req *r, struct krdma_error *error)
 	return own.err ? krdma_explain(error, rc, "%s", own.text) : rc;
 }
 
-/**
- * krdma_req_prepare - pin or map the memory of an operation
- * @r: request that was checked; ->x.local.bvec is set if its pages are there already
- * @error: explanation
- *
- * Context: process, of the user.
- * Return: 0, or the status of the operation
- */
-int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
+/* Has it memory that is still to be pinned or mapped? */
+static bool krdma_req_unprepared(const struct krdma_req *r)
+{
+	const struct krdma_transfer *x = &r->x;
+
+	return !x->status && !r->pins.charged && !x->local.bvec && x->length &&
+	       x->opcode != KRDMA_OP_FLUSH;
+}
+
+/* To be pinned for seconds. */
+static bool krdma_req_short(const struct krdma_req *r)
+{
+	return krdma_req_unprepared(r) && !r->mem &&
+	       r->x.timeout <= ns_to_ktime(KRDMA_PIN_SHORT_NS);
+}
+
+/* Return: 0, or the status of the operation; -EAGAIN: its memory is to be fetched */
+static int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 {
 	struct krdma_transfer *x = &r->x;
 	struct krdma_device *dev;
 	int rc;
 
-	if (x->local.bvec || !x->length || x->opcode == KRDMA_OP_FLUSH)
-		return 0;
-	if (!r->mem) {
-		rc = x->timeout > ns_to_ktime(KRDMA_PIN_SHORT_NS) ? krdma_req_pin_long(r, error) :
-								    krdma_req_pin(r, false, error);
-		x->local.bvec = r->pins.bvec;
-		x->local.n = r->pins.n;
-		return rc;
-	}
+	if (!krdma_req_unprepared(r))
+		return x->status;
+	if (!r->mem)
+		return x->timeout > ns_to_ktime(KRDMA_PIN_SHORT_NS) ?
+			       krdma_req_pin_long(r, error) :
+			       krdma_req_pin(r, false, error);
 	dev = READ_ONCE(x->ch->path->dev);
 	x->local.map = dev ? krdma_mem_mapped(r->mem, &dev->dma) : NULL;
 	if (likely(x->local.map))
@@ -350,6 +359,54 @@ int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 	if (rc)
 		x->local.map = NULL;
 	return rc;
+}
+
+/**
+ * krdma_reqs_prepare - pin or map the memory of operations
+ * @first: requests of a call by ->next, which were checked; ->x.local.bvec of those is set whose
+ *	pages are there already
+ * @n: how many of them
+ * @error: explanation; NULL: that of each request
+ *
+ * Memory that is pinned for seconds waits for nothing: what is not there is fetched when none of
+ * the call is pinned. ->x.status is that of the operation if it can't be started.
+ *
+ * Context: process, of the user.
+ */
+void krdma_reqs_prepare(struct krdma_req *first, u32 n, struct krdma_error *error)
+{
+	struct krdma_req *r, *other;
+	u32 i, fetches = 0;
+
+again:
+	for (r = first, i = 0; i < n; r = r->next, i++) {
+		r->x.status = krdma_req_prepare(r, error ?: &r->error);
+		if (unlikely(r->x.status == -EAGAIN))
+			goto fetch;
+	}
+	for (r = first, i = 0; i < n; r = r->next, i++) {
+		if (!r->pins.charged)
+			continue;
+		r->x.local.bvec = r->pins.bvec;
+		r->x.local.n = r->pins.n;
+	}
+	return;
+
+fetch:
+	for (other = first; other != r; other = other->next)
+		if (other->pins.charged && !other->pins.mm)
+			krdma_pages_unpin(&other->pins, other->ctx->payer, false);
+	if (fetches++ >= KRDMA_FETCHES) {
+		/* Memory is short, or taken away: page by page, pinned as for longer. */
+		r->x.status = krdma_req_pin(r, true, error ?: &r->error);
+		goto again;
+	}
+	/* That of those behind it is perhaps not there either. */
+	for (r->x.status = 0; i < n; r = r->next, i++)
+		if (krdma_req_short(r))
+			r->x.status = krdma_pages_fetch(r->x.local.vec, r->x.local.n,
+							r->x.local.fills, error ?: &r->error);
+	goto again;
 }
 
 /* ---- its turn, and its end ---- */

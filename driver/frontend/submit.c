@@ -152,15 +152,15 @@ static struct krdma_req *krdma_ops_read(struct krdma_ctx *ctx, const struct krdm
 }
 
 /* Return: how many are under way, or were; the others have a status */
-static u32 krdma_batch_start(struct krdma_req *first, struct krdma_error *error)
+static u32 krdma_batch_start(struct krdma_req *first, u32 count, struct krdma_error *error)
 {
 	struct krdma_queue batch = KRDMA_QUEUE_INIT(batch);
 	struct krdma_batch *b = &first->batch;
 	struct krdma_req *r;
 	u32 n = 0;
 
+	krdma_reqs_prepare(first, count, error);
 	for (r = first; r; r = r->next) {
-		r->x.status = krdma_req_prepare(r, error);
 		if (r->x.status)
 			continue;
 		r->frontend = b;
@@ -186,7 +186,7 @@ static int krdma_submit_sync(struct krdma_ctx *ctx, struct krdma_ioc_submit *cmd
 	if (IS_ERR(first))
 		return PTR_ERR(first);
 	cmd->accepted = cmd->count;
-	if (krdma_batch_start(first, error)) {
+	if (krdma_batch_start(first, cmd->count, error)) {
 		rc = krdma_batch_wait(first);
 		if (rc)
 			return rc;
@@ -294,11 +294,11 @@ static int krdma_submit_async(struct krdma_ctx *ctx, struct krdma_ioc_submit *cm
 		krdma_room_put(ctx, room);
 		return PTR_ERR(first);
 	}
+	/* What fails here has a completion like the others. */
+	krdma_reqs_prepare(first, room, NULL);
 	for (r = first; r && i < room; r = next, i++) {
 		next = r->next;
 		r->end = krdma_async_end;
-		/* What fails here has a completion like the others. */
-		r->x.status = krdma_req_prepare(r, &r->error);
 		krdma_queue_add(&batch, &r->x);
 	}
 	krdma_reqs_give(r);

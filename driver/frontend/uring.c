@@ -173,8 +173,10 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
 			KRDMA_URING_LONGEST / NSEC_PER_SEC);
 	if (!rc && fixed)
 		rc = krdma_uring_fixed(cmd, op, r, issue_flags, &r->error);
-	if (!rc)
-		rc = krdma_req_prepare(r, &r->error);
+	if (!rc) {
+		krdma_reqs_prepare(r, 1, NULL);
+		rc = r->x.status;
+	}
 	if (rc)
 		return rc;
 	krdma_uring_pdu(cmd)->req = r;

@@ -122,24 +122,38 @@ static void krdma_digest_replied(struct krdma_rpc *rpc, const union krdma_wire_m
 	krdma_region_put(region);
 }
 
-/* The digest of what is here. It takes long, so no credit is held meanwhile. */
-static void krdma_digest_count(struct krdma_region *region, struct krdma_transfer *x)
-	__must_hold(&x->ch->lock)
+/**
+ * krdma_count_work - compute the digest of what is here
+ * @work: of a region; its reference goes on to digest_work
+ *
+ * It takes as long as the user's memory is, so no credit is held meanwhile, and no queue that a
+ * transfer needs.
+ *
+ * Context: work.
+ */
+void krdma_count_work(struct work_struct *work)
 {
-	struct krdma_channel *ch = x->ch;
+	struct krdma_region *region = container_of(work, struct krdma_region, count_work);
+	struct krdma_channel *ch = region->sess->ch;
+	struct krdma_transfer *x;
 	u32 value;
 
-	/* Its memory is not given back while something of it is under way. */
-	x->nwrs++;
-	krdma_channel_unlock(ch);
-	krdma_credit_put(region->sess, &region->digest_credit);
-	value = krdma_digest_local(x);
 	krdma_channel_lock(ch);
-	x->nwrs--;
-	x->local_value = value;
-	x->counted = true;
-	if (x->status)
-		krdma_transfer_advance(x, 0);
+	x = list_first_entry_or_null(&region->digests, struct krdma_transfer, node);
+	if (x && !x->counted) {
+		/* Its memory is not given back while something of it is under way. */
+		x->nwrs++;
+		krdma_channel_unlock(ch);
+		value = krdma_digest_local(x);
+		krdma_channel_lock(ch);
+		x->nwrs--;
+		x->local_value = value;
+		x->counted = true;
+		if (x->status)
+			krdma_transfer_advance(x, 0);
+	}
+	queue_work(krdma_rpc_wq, &region->digest_work);
+	krdma_channel_unlock(ch);
 }
 
 /* As many ranges as a request has. */
@@ -205,9 +219,9 @@ void krdma_digest_work(struct work_struct *work)
 	krdma_channel_lock(ch);
 	x = list_first_entry_or_null(&region->digests, struct krdma_transfer, node);
 	if (x && !x->counted) {
-		krdma_digest_count(region, x);
-		queue_work(krdma_rpc_wq, &region->digest_work);
+		queue_work(krdma_count_wq, &region->count_work);
 		krdma_channel_unlock(ch);
+		krdma_credit_put(sess, &region->digest_credit);
 		goto out;
 	}
 	region->digest_for = x;

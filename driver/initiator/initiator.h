@@ -303,6 +303,7 @@ struct krdma_region {
 	struct work_struct keys_work;
 	struct krdma_credit keys_credit; /* of keys_work */
 	struct work_struct digest_work;
+	struct work_struct count_work;     /* of digest_work */
 	struct krdma_credit digest_credit; /* of digest_work */
 	struct work_struct close_work;
 	struct krdma_credit close_credit; /* of close_work */

@@ -255,15 +255,20 @@ static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel 
 	u32 path = ch->path->index, n = 0;
 	struct krdma_region_path *rp = &region->paths[path];
 	struct krdma_transfer *x, *next;
+	bool came = false;
 
 	lockdep_assert_held(&ch->lock);
 	list_for_each_entry_safe(x, next, &region->on[ch->index].waiters, node) {
 		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
-		/* The replies that so many wait for have the others looked at. */
-		if (++n > KRDMA_TRANSFER_BATCH)
+		/* The replies that so many wait for have the others looked at; if some do wait. */
+		if (++n > KRDMA_TRANSFER_BATCH) {
+			if (came)
+				krdma_region_want(region);
 			break;
+		}
 		if (xa_load(&rp->keys, first)) {
+			came = true;
 			krdma_transfer_advance(x, 0);
 			krdma_channel_later(ch);
 			continue;

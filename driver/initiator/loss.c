@@ -194,7 +194,6 @@ static void krdma_transfers_remap(struct krdma_channel *ch) __must_hold(&ch->loc
 {
 	struct krdma_device *dev = ch->dev;
 	struct krdma_transfer *x, *next;
-	struct krdma_mem *mem;
 	bool ok = true;
 
 	refcount_inc(&dev->refs);
@@ -206,12 +205,12 @@ again:
 			krdma_transfer_ready(x);
 			continue;
 		}
-		mem = x->local.map->mem;
-		kref_get(&mem->ref);
+		/* ORDER: it does not end meanwhile, so its submitter holds the memory. */
+		x->nwrs++;
 		spin_unlock_bh(&ch->lock);
-		ok = !IS_ERR(krdma_mem_map(mem, &dev->dma, NULL));
-		krdma_mem_put(mem);
+		ok = !IS_ERR(krdma_mem_map(x->local.map->mem, &dev->dma, NULL));
 		krdma_channel_lock(ch);
+		krdma_transfer_less(x);
 		goto again;
 	}
 	krdma_device_put(dev);

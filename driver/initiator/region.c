@@ -408,6 +408,7 @@ static struct krdma_region *krdma_region_new(struct krdma_session *sess, const c
 	INIT_WORK(&region->keys_work, krdma_region_keys_work);
 	krdma_credit_init(&region->keys_credit, &region->keys_work);
 	INIT_WORK(&region->digest_work, krdma_digest_work);
+	INIT_WORK(&region->count_work, krdma_count_work);
 	krdma_credit_init(&region->digest_credit, &region->digest_work);
 	INIT_WORK(&region->close_work, krdma_region_close_work);
 	krdma_credit_init(&region->close_credit, &region->close_work);

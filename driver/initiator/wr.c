@@ -124,7 +124,6 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 	ch->posted_bytes -= w->bytes;
 	w->next = ch->free;
 	ch->free = w;
-	x->nwrs--;
 	if (err) {
 		x->gap = true;
 		/* The session may go on: nothing else says that bytes may still arrive. */
@@ -135,13 +134,7 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 	} else if (!x->gap) {
 		x->moved += w->bytes;
 	}
-	/* Otherwise more of it is on the wire, or waits for its turn or for a key. */
-	if (x->nwrs)
-		return;
-	if (unlikely(x->again) && !x->status)
-		krdma_transfer_again(x);
-	else if (x->status || x->posted == x->length)
-		krdma_transfer_advance(x, 0);
+	krdma_transfer_less(x);
 }
 
 /*

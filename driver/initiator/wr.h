@@ -248,6 +248,23 @@ bool krdma_transfers_resume(struct krdma_channel *ch);
 void krdma_transfers_kick(struct krdma_channel *ch);
 void krdma_replay_end(struct krdma_transfer *x);
 
+/**
+ * krdma_transfer_less - one work request less of a transfer is under way
+ * @x: transfer, whose ->moved or ->status says what came of it
+ *
+ * Context: channel->lock held.
+ */
+static inline void krdma_transfer_less(struct krdma_transfer *x)
+{
+	/* Otherwise more of it is on the wire, or waits for its turn or for a key. */
+	if (--x->nwrs)
+		return;
+	if (unlikely(x->again) && !x->status)
+		krdma_transfer_again(x);
+	else if (x->status || x->posted == x->length)
+		krdma_transfer_advance(x, 0);
+}
+
 /* wr.c */
 struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
 				struct krdma_key *key);
@@ -284,6 +301,7 @@ void krdma_sends_free(struct krdma_channel *ch);
 /* digest.c */
 void krdma_digest_queue(struct krdma_transfer *x, ktime_t now);
 void krdma_digest_work(struct work_struct *work);
+void krdma_count_work(struct work_struct *work);
 
 /* ---- cutting ---- */
 

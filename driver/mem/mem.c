@@ -312,6 +312,7 @@ static long krdma_pin_anon(unsigned long addr, unsigned long n, bool writable, s
 static int krdma_pages_pin_one(struct krdma_pins *pins, u64 addr, u64 length, bool writable,
 			       struct krdma_error *error)
 {
+	unsigned int flags = FOLL_NOFAULT | (writable ? FOLL_WRITE : 0);
 	struct page *pages[32];
 	long i, n, want;
 
@@ -323,9 +324,10 @@ static int krdma_pages_pin_one(struct krdma_pins *pins, u64 addr, u64 length, bo
 				n = krdma_pin_long(addr & PAGE_MASK, want, writable, pages, NULL,
 						   error);
 		} else {
-			n = krdma_inject(pin_user_pages_fast(addr & PAGE_MASK, want,
-							     writable ? FOLL_WRITE : 0, pages),
+			n = krdma_inject(pin_user_pages_fast(addr & PAGE_MASK, want, flags, pages),
 					 -ENOMEM);
+			if (n == -EFAULT)
+				return -EAGAIN;
 		}
 		if (n <= 0)
 			return krdma_pin_failed(addr, writable, n, error);
@@ -354,7 +356,8 @@ static int krdma_pages_pin_one(struct krdma_pins *pins, u64 addr, u64 length, bo
  * @error: explanation
  *
  * Context: process, of the user.
- * Return: 0 or a negative errno
+ * Return: 0; -EAGAIN: some are not there, and not for @longterm: krdma_pages_fetch(); or another
+ *	negative errno
  */
 int krdma_pages_pin(struct krdma_pins *pins, struct krdma_payer *payer, const struct krdma_vec *vec,
 		    u32 n, bool writable, bool longterm, struct krdma_error *error)
@@ -384,6 +387,44 @@ int krdma_pages_pin(struct krdma_pins *pins, struct krdma_payer *payer, const st
 		rc = krdma_pages_pin_one(pins, untagged_addr(vec[i].addr), vec[i].length, writable,
 					 error);
 	return rc;
+}
+
+/**
+ * krdma_pages_fetch - have user memory there, pinning nothing of it
+ * @vec: its pieces, which krdma_pages_pin() has looked at
+ * @n: their number
+ * @writable: a device will write
+ * @error: explanation
+ *
+ * May wait for ever: a page may be a program's to provide (FUSE, userfaultfd).
+ *
+ * Context: process, of the user.
+ * Return: 0, though it may be gone again; or a negative errno
+ */
+int krdma_pages_fetch(const struct krdma_vec *vec, u32 n, bool writable, struct krdma_error *error)
+{
+	unsigned int flags = writable ? FOLL_WRITE : 0;
+	struct page *page;
+	u64 addr, end;
+	long got;
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		addr = untagged_addr(vec[i].addr);
+		for (end = addr + vec[i].length; addr < end;
+		     addr += krdma_page_rest(addr, end - addr)) {
+			/* As it will be pinned: a page that processes share becomes its own. */
+			got = krdma_inject(pin_user_pages_fast(addr & PAGE_MASK, 1, flags, &page),
+					   -ENOMEM);
+			if (got != 1)
+				return krdma_pin_failed(addr, writable, got, error);
+			unpin_user_page(page);
+			if (fatal_signal_pending(current))
+				return -EINTR;
+			cond_resched();
+		}
+	}
+	return 0;
 }
 
 /**

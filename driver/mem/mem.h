@@ -19,7 +19,6 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
-#include <linux/rculist.h>
 #include <linux/refcount.h>
 #include <linux/scatterlist.h>
 #include <linux/uidgid.h>
@@ -116,6 +115,7 @@ int krdma_pins_charge(struct krdma_pins *pins, struct krdma_payer *payer, unsign
 void krdma_pins_uncharge(struct krdma_pins *pins, struct krdma_payer *payer);
 int krdma_pages_pin(struct krdma_pins *pins, struct krdma_payer *payer, const struct krdma_vec *vec,
 		    u32 n, bool writable, bool longterm, struct krdma_error *error);
+int krdma_pages_fetch(const struct krdma_vec *vec, u32 n, bool writable, struct krdma_error *error);
 void krdma_pages_unpin(struct krdma_pins *pins, struct krdma_payer *payer, bool dirty);
 
 /* ---- DMA; mem.c ---- */

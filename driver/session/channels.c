@@ -112,7 +112,7 @@ void krdma_channels_begun(struct krdma_channel *ch)
 	ch->beginning = false;
 	/* The channel failed while it was set up. */
 	if (sess->state == KRDMA_SESSION_UP && READ_ONCE(ch->state) == KRDMA_CHANNEL_DOWN)
-		queue_work(krdma_down_wq, &sess->ends_work);
+		queue_work(sess->down_wq, &sess->ends_work);
 	else if (!ch->first)
 		krdma_channels_queue(sess, 0);
 }
@@ -180,7 +180,7 @@ void krdma_channels_lost(struct krdma_channel *ch)
 		/* It may be up again by now. */
 		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
 			krdma_session_away(sess);
-		queue_work(krdma_down_wq, &sess->ends_work);
+		queue_work(sess->down_wq, &sess->ends_work);
 		if (krdma_session_hopeless(sess))
 			krdma_session_fail_locked(sess, -ECONNRESET, sess->ch->lost_cause,
 						  KRDMA_BYE_LOST);

@@ -116,7 +116,7 @@ bool krdma_paths_leave(struct krdma_session *sess, const struct krdma_device *de
 		outlives = outlives && krdma_channel_leave(ch, dev);
 	/* Perhaps no channel is on it. */
 	if (outlives)
-		queue_work(krdma_down_wq, &sess->ends_work);
+		queue_work(sess->down_wq, &sess->ends_work);
 	wake_up_all(&sess->wait);
 	spin_unlock_bh(&sess->lock);
 	return outlives;

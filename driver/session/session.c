@@ -167,7 +167,7 @@ static void krdma_session_begun_locked(struct krdma_session *sess, struct krdma_
 	krdma_sessions_begun();
 	krdma_channels_begun(ch);
 	if (!--sess->beginning && sess->state >= KRDMA_SESSION_CLOSING)
-		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
+		queue_delayed_work(sess->down_wq, &sess->down_work, 0);
 }
 
 /**
@@ -222,7 +222,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	if (cancel_work(&sess->connect_work))
 		krdma_session_begun_locked(sess, sess->ch);
 	else if (!sess->beginning)
-		queue_delayed_work(krdma_down_wq, &sess->down_work, 0);
+		queue_delayed_work(sess->down_wq, &sess->down_work, 0);
 }
 
 /**
@@ -432,7 +432,7 @@ static bool krdma_session_bye(struct krdma_session *sess)
 	sess->leaving = leaving;
 	/* No worker waits for it: the peer may not take it. */
 	if (leaving)
-		queue_delayed_work(krdma_down_wq, &sess->down_work, msecs_to_jiffies(KRDMA_BYE_MS));
+		queue_delayed_work(sess->down_wq, &sess->down_work, msecs_to_jiffies(KRDMA_BYE_MS));
 	spin_unlock_bh(&sess->lock);
 	return leaving;
 }
@@ -446,7 +446,7 @@ static void krdma_session_tx_free(struct krdma_session *sess)
 		krdma_session_tick_by(sess, ktime_get());
 	if (sess->leaving && !krdma_post_tx_out(sess->ch)) {
 		sess->leaving = false;
-		mod_delayed_work(krdma_down_wq, &sess->down_work, 0);
+		mod_delayed_work(sess->down_wq, &sess->down_work, 0);
 	}
 	spin_unlock_bh(&sess->lock);
 }
@@ -650,6 +650,8 @@ struct krdma_session *krdma_session_new(bool inbound)
 		return NULL;
 	sess->inbound = inbound;
 	sess->role = krdma_roles[inbound];
+	/* The end waits for the service, which may wait for memory and for pages of files. */
+	sess->down_wq = inbound ? krdma_leave_wq : krdma_down_wq;
 	sess->ch = krdma_channel_new(sess, 0);
 	if (!sess->ch) {
 		kfree(sess);

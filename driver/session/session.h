@@ -71,7 +71,7 @@ struct krdma_role_ops {
 	void (*established)(struct krdma_session *sess); /* outbound, before it is up */
 	void (*drop)(struct krdma_session *sess);        /* its queue pairs are gone */
 	void (*serve)(struct krdma_session *sess);       /* svc_work, which may wait for the peer */
-	void (*tick)(struct krdma_session *sess);        /* outbound; now and then */
+	void (*tick)(struct krdma_session *sess);        /* now and then */
 	/* session->lock held */
 	void (*lost)(struct krdma_session *sess);                /* it is going down */
 	void (*keys_void)(struct krdma_session *sess, u32 path); /* the target's, of a path */
@@ -193,7 +193,8 @@ struct krdma_session {
 	u32 ntaken;
 	struct krdma_message_queue *told; /* its readers are to be woken then; a reference */
 
-	struct workqueue_struct *wq; /* of works that may wait for this peer */
+	struct workqueue_struct *wq;      /* of works that may wait for this peer */
+	struct workqueue_struct *down_wq; /* of ends_work and down_work */
 	struct work_struct connect_work;
 	struct delayed_work channels_work;
 	u32 pause_ms; /* before it comes again; session->lock */

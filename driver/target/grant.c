@@ -318,7 +318,7 @@ static bool krdma_service_noted(struct krdma_session *sess)
 	if (READ_ONCE(sess->nreplied) || krdma_service_left(sess))
 		return true;
 	xa_for_each(&sess->grants, i, grant)
-		if (READ_ONCE(grant->shed) || (READ_ONCE(grant->revoke) && !grant->revoking))
+		if (krdma_grant_noted(grant))
 			return true;
 	return false;
 }
@@ -587,8 +587,11 @@ static struct krdma_seg *krdma_segment_key(struct krdma_seg *seg, struct krdma_p
 		seg->busy = true;
 		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released, until);
 		seg->busy = false;
-		if (rc < 0)
+		if (rc < 0) {
+			/* Perhaps the device of its other key has gone meanwhile. */
+			krdma_seg_unregistered(seg, path);
 			return ERR_PTR(rc == -EDQUOT ? -ENOMEM : rc);
+		}
 	}
 	return seg;
 }

@@ -6,7 +6,9 @@
 #include "target/target.h"
 
 /* Times, milliseconds, longer by the channel's timeout_scale. */
-#define KRDMA_SHED_MS       15000
+#define KRDMA_SHED_MS 15000
+/* From the begin of a RECALL to its reply, with the wait for a credit. */
+#define KRDMA_RECLAIM_MS    (2 * KRDMA_REQUEST_MS)
 #define KRDMA_SHED_AGAIN_MS 100
 /* A takeover is tried again within this; until then no other OPEN may come between. */
 #define KRDMA_TAKER_MS 2000
@@ -114,11 +116,18 @@ void krdma_grant_over(struct krdma_grant *grant, const char *cause);
 int krdma_grant_admit(struct krdma_grant *grant, u32 flags);
 void krdma_grants_release(struct krdma_session *sess);
 
+/* Have others left a note for the service? */
+static inline bool krdma_grant_noted(const struct krdma_grant *grant)
+{
+	return READ_ONCE(grant->shed) || (READ_ONCE(grant->revoke) && !grant->revoking);
+}
+
 /* reclaim.c: keys taken back from the peer */
 int krdma_grant_recall(struct krdma_grant *grant, u32 want);
 void krdma_grant_revoke(struct krdma_grant *grant);
 void krdma_reclaims_forget(struct krdma_grant *grant);
 int krdma_reclaims_finish(struct krdma_session *sess, const struct krdma_grant *except);
+void krdma_reclaims_tick(struct krdma_session *sess);
 void krdma_reclaims_drop(struct krdma_session *sess);
 
 /* service.c: replies to what the peer requests of exports */

@@ -19,7 +19,8 @@ struct krdma_reclaim {
 	struct krdma_grant *grant; /* NULL: closed meanwhile, and its segments with it */
 	__le32 id;
 	__le32 generation;
-	bool replied; /* session->lock */
+	unsigned long begun; /* jiffies */
+	bool replied;        /* session->lock */
 	struct krdma_credit credit;
 	struct work_struct work;
 	struct krdma_rpc *rpc; /* NULL: sent */
@@ -88,6 +89,7 @@ static int krdma_reclaim_begin(struct krdma_grant *grant, struct krdma_seg **seg
 	rec->id = cpu_to_le32(grant->id);
 	rec->generation = cpu_to_le32(grant->generation);
 	rec->n = n;
+	rec->begun = jiffies;
 	for (i = 0; i < n; i++) {
 		segs[i]->recalled = true;
 		rec->segs[i] = segs[i];
@@ -223,6 +225,33 @@ int krdma_reclaims_finish(struct krdma_session *sess, const struct krdma_grant *
 		n++;
 	}
 	return rc ?: n;
+}
+
+/**
+ * krdma_reclaims_tick - does the peer give back keys in time?
+ * @sess: session
+ *
+ * A RECALL that waits for a credit has its time as well: a peer with few credits could be slow with
+ * one after the other.
+ *
+ * Context: tick of a session.
+ */
+void krdma_reclaims_tick(struct krdma_session *sess)
+{
+	unsigned long most = msecs_to_jiffies(KRDMA_RECLAIM_MS * sess->ch->timeout_scale);
+	struct krdma_reclaim *rec;
+
+	spin_lock_bh(&sess->lock);
+	list_for_each_entry(rec, &sess->reclaims, node) {
+		if (rec->replied)
+			continue;
+		/* The others were begun later. */
+		if (time_after(jiffies, rec->begun + most))
+			krdma_session_fail_locked(sess, -ETIMEDOUT, "keys are not given back",
+						  KRDMA_WIRE_REASON_TIMEOUT);
+		break;
+	}
+	spin_unlock_bh(&sess->lock);
 }
 
 /**

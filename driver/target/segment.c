@@ -316,6 +316,7 @@ static bool krdma_svc_settled(const struct krdma_session *sess, const struct krd
  */
 static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **keys, u32 n)
 {
+	long left = msecs_to_jiffies(KRDMA_ESTABLISH_MS);
 	struct krdma_path *path = keys[0]->path;
 	struct krdma_channel *ch;
 	u32 connection, i;
@@ -323,11 +324,14 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	int rc;
 
 	while (!(ch = krdma_svc_channel(sess, path, &connection))) {
-		/* Bounded: one that is accepted is established in time, or is taken apart. */
-		wait_event_idle(sess->wait, krdma_svc_settled(sess, path));
+		/*
+		 * One that is accepted is established in time, or is taken apart; but the peer may
+		 * go on with others, and complete none.
+		 */
+		left = wait_event_idle_timeout(sess->wait, krdma_svc_settled(sess, path), left);
 		if (krdma_session_over(sess))
 			return -ENOTCONN;
-		if (!krdma_path_up(sess, path))
+		if (!left || !krdma_path_up(sess, path))
 			return -EAGAIN;
 	}
 	for (i = 0; i < n; i++) {

@@ -30,10 +30,15 @@ int krdma_service_notes(struct krdma_session *sess, const struct krdma_grant *ex
 		if (&sess->paths[p] != sess->serves && krdma_path_left(sess, &sess->paths[p]))
 			krdma_segs_path_gone(sess, &sess->paths[p]);
 
-	mutex_lock(&krdma_exports_lock);
-	WRITE_ONCE(sess->shed, false);
-	mutex_unlock(&krdma_exports_lock);
+	if (READ_ONCE(sess->shed)) {
+		mutex_lock(&krdma_exports_lock);
+		WRITE_ONCE(sess->shed, false);
+		mutex_unlock(&krdma_exports_lock);
+	}
 	xa_for_each(&sess->grants, i, grant) {
+		/* A lock of all sessions is not for each request of one. */
+		if (!krdma_grant_noted(grant))
+			continue;
 		mutex_lock(&krdma_exports_lock);
 		revoke = grant->revoke;
 		shed = grant->shed;
@@ -214,8 +219,14 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	extra = min_t(u64, extra, total - first - count);
 
 	for (i = 0; i < count + extra; i++) {
-		struct krdma_seg *seg = krdma_segment_get(grant, first + i, path, i < count, until);
+		struct krdma_seg *seg;
 
+		/* Its end waits for this, which may be reading a file. */
+		if (krdma_session_over(sess)) {
+			rc = -ENOTCONN;
+			break;
+		}
+		seg = krdma_segment_get(grant, first + i, path, i < count, until);
 		if (IS_ERR(seg) && i < count)
 			rc = PTR_ERR(seg);
 		if (IS_ERR_OR_NULL(seg))
@@ -370,6 +381,8 @@ static void krdma_service(struct krdma_session *sess)
 		else
 			krdma_reply(sess, req->tx, msg->hdr.tag);
 		kfree(req);
+		/* The peer may keep it busy. */
+		cond_resched();
 	}
 	spin_unlock_bh(&sess->lock);
 }
@@ -390,6 +403,7 @@ static void krdma_service_path_gone(struct krdma_session *sess, struct krdma_pat
 const struct krdma_role_ops krdma_target_ops = {
 	.init = krdma_senders_init,
 	.drop = krdma_grants_release,
+	.tick = krdma_reclaims_tick,
 	.serve = krdma_service,
 	.lost = krdma_service_lost,
 	.path_gone = krdma_service_path_gone,

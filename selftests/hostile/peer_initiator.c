@@ -8,7 +8,7 @@
  *	good		1 MiB, for the correct session
  *	ro		1 MiB, read only
  *	tight, tight2 to tight4	1 segment registered at a time
- *	gone1, gone2, gone3	any, killed on the way
+ *	gone1 to gone7		any, killed on the way
  *	more0 to more5	any, so that LIST needs more than one reply
  */
 #include "peer.h"
@@ -477,6 +477,39 @@ static const char *never_revoke(struct conn *c, const void *arg)
 	return ends(c, TIMEOUT, slower(20000)) ?: within(since, slower(7000), slower(15000));
 }
 
+/* With credits for two RECALLs at a time of twelve, each in time. */
+static const char *never_all(struct conn *c, const void *arg)
+{
+	struct msg q[2], a;
+	const char *why;
+	s64 since, then;
+	u32 n;
+
+	c->polite = false;
+	put_bytes(c->hello + 36, 2, ARRAY_SIZE(q));
+	why = conn_connect(c);
+	for (u32 i = 0; i < 12 && !why; i++)
+		why = try_open(c, "gone7", 0, OK);
+	why = why ?: kill_exporter("gone7");
+	since = now_ms();
+	while (!why && now_ms() < since + slower(40000)) {
+		then = now_ms() + slower(7000);
+		for (n = 0; receive(c, &a, then - now_ms()); q[n++] = a) {
+			if (a.b[0] == BYE && get(&a, 16, 4) == TIMEOUT)
+				return within(since, slower(15000), slower(30000));
+			if (!whole_grant(&a) || n == ARRAY_SIZE(q))
+				return bad("type %#x", a.b[0]);
+		}
+		while (n && !why) {
+			n--;
+			request(c, &a, REPLY | RECALL);
+			memcpy(a.b + 8, q[n].b + 8, 4);
+			why = send_msg(c, &a);
+		}
+	}
+	return why ?: "the session goes on";
+}
+
 /* An OPEN to be exclusive. The argument is the status that it has. */
 static const char *open_exclusive(struct conn *c, const void *arg)
 {
@@ -608,6 +641,8 @@ static struct slow {
 } slow[] = {
 	{ "RECALL that never gets a reply: BYE TIMEOUT in time", never_recall },
 	{ "RECALL of a grant that never gets a reply: BYE TIMEOUT in time", never_revoke },
+	{ "RECALLs of twelve grants, two at a time, each with a late reply: BYE TIMEOUT in time",
+	  never_all },
 	{ "one that does not give way: BYE TIMEOUT in time, then another has it", never_give_way },
 	{ "RECALL that never gets a reply: the peer that waits for the segment gets its key",
 	  starved },

@@ -5,11 +5,16 @@
  * Documentation/uapi.rst, "Memory" and "KRDMA_IOC_DESTROY".
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -434,6 +439,108 @@ TEST_F(live, untouched)
 		    "a buffer of untouched memory has what is written to it later");
 	kst_destroy(fd, op.buffer);
 	munmap(mem, 2 * KST_PAGE);
+}
+
+/* ---- memory that somebody has to provide ---- */
+
+/* The last page of its memory is there when a test says so. */
+#define PROVIDED_PAGES 64
+
+struct provided {
+	pthread_t thread;
+	int faults; /* userfaultfd */
+	unsigned char *mem, *last;
+	struct krdma_op ops[2];
+	struct krdma_completion comps[2];
+	__u32 n;
+	int rc;
+};
+
+static void *provided_run(void *arg)
+{
+	struct provided *p = arg;
+
+	p->rc = kst_submit(fd, p->ops, p->comps, p->n, NULL);
+	return NULL;
+}
+
+/* False: this kernel has no userfaultfd. */
+static bool provided_begin(struct provided *p)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	p->faults = syscall(__NR_userfaultfd, O_CLOEXEC);
+	if (p->faults < 0 || ioctl(p->faults, UFFDIO_API, &api))
+		return false;
+	p->mem = kst_map(PROVIDED_PAGES * KST_PAGE, RW, MAP_PRIVATE);
+	p->last = p->mem + (PROVIDED_PAGES - 1) * KST_PAGE;
+	memset(p->mem, 1, (PROVIDED_PAGES - 1) * KST_PAGE);
+	range.range.start = (uintptr_t)p->last;
+	range.range.len = KST_PAGE;
+	return !ioctl(p->faults, UFFDIO_REGISTER, &range);
+}
+
+/* It is waited for. */
+static bool provided_wanted(struct provided *p)
+{
+	struct pollfd poll_fd = { .fd = p->faults, .events = POLLIN };
+	struct uffd_msg msg;
+
+	return poll(&poll_fd, 1, 60000) == 1 && read(p->faults, &msg, sizeof(msg)) == sizeof(msg) &&
+	       msg.event == UFFD_EVENT_PAGEFAULT;
+}
+
+static void provided_end(struct provided *p)
+{
+	struct uffdio_zeropage zero = {
+		.range.start = (uintptr_t)p->last,
+		.range.len = KST_PAGE,
+	};
+
+	/* Else who waits would wait for ever. */
+	if (ioctl(p->faults, UFFDIO_ZEROPAGE, &zero))
+		close(p->faults);
+	pthread_join(p->thread, NULL);
+}
+
+/* READs of few seconds: one of all, or one of all but the last page and one of that. */
+static void provided(struct __test_metadata *_metadata, struct provided *p, __u32 n)
+{
+	const __u64 rest = (PROVIDED_PAGES - 1) * KST_PAGE;
+	struct kst_state before = kst_now(), meanwhile;
+	bool wanted;
+
+	p->n = n;
+	p->ops[0] = kst_op(KRDMA_OP_READ, region, 0, p->mem, n == 1 ? rest + KST_PAGE : rest);
+	p->ops[1] = kst_op(KRDMA_OP_READ, region, rest, p->last, KST_PAGE);
+	p->ops[0].timeout_ns = 4000000000;
+	p->ops[1].timeout_ns = 4000000000;
+	pthread_create(&p->thread, NULL, provided_run, p);
+	wanted = provided_wanted(p);
+	meanwhile = kst_now();
+	provided_end(p);
+	EXPECT_THAT(wanted && meanwhile.pins == before.pins &&
+			    meanwhile.accounted == before.accounted,
+		    "nothing of a call stays pinned while a page is waited for: %ld pins",
+		    meanwhile.pins - before.pins);
+	EXPECT_THAT(!p->rc && !p->comps[0].status && (n == 1 || !p->comps[1].status) &&
+			    kst_check(p->mem, 0, rest + KST_PAGE, KST_BASE) < 0,
+		    "when it is provided the bytes arrive: %s", kst_last_error(fd, NULL));
+	/* It has to be provided again. */
+	madvise(p->last, KST_PAGE, MADV_DONTNEED);
+}
+
+TEST_F(live, provided)
+{
+	struct provided p;
+
+	if (!provided_begin(&p))
+		SKIP(return, "no userfaultfd");
+	provided(_metadata, &p, 1);
+	provided(_metadata, &p, 2);
+	close(p.faults);
+	munmap(p.mem, PROVIDED_PAGES * KST_PAGE);
 }
 
 /* ---- ids and files that go ---- */
