@@ -268,6 +268,7 @@ enum crowd {
 	QUIET      /* one PING, and no other request */
 };
 const char *crowd(struct conn *unused, const void *arg);
+const char *joins_for_ever(struct conn *c, const void *arg);
 void half_open_by_the_thousand(void);
 
 /* ---- channels of a session that there is ---- */

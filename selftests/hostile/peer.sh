@@ -52,7 +52,7 @@ exports='
 	publish good --size 1M
 	publish ro --size 1M --read-only
 	for n in tight tight2 tight3 tight4; do publish $n --size 5M --max-segments 1; done
-	for n in gone1 gone2 gone3 gone4 gone5 gone7; do publish $n --size 1M; done
+	for n in gone1 gone2 gone3 gone4 gone5 gone7 gone8; do publish $n --size 1M; done
 	publish gone6 --size 5M --max-segments 1
 	publish taken --size 1M
 	for n in 0 1 2 3 4 5; do publish more$n --size 4K; done
@@ -65,7 +65,7 @@ exports='
 	krdma recv full --raw 2>full.log >pipe 3>&- &
 	echo $! >full.pid
 	wait'
-exports_count=23
+exports_count=24
 # shellcheck disable=SC2016 # the same
 kill_exporter='on -n B sh -c '\''kill -9 $(cat /run/peer/$0.pid)'\'
 
@@ -212,7 +212,7 @@ diag "after $((SECONDS - began)) s"
 kill "$target_pid"
 check_nothing_left "no session, pin or registration is left" 40
 # shellcheck disable=SC2016 # for the node's shell
-on -n B sh -c 'kill $(cat /run/peer/*.pid)' 2>/dev/null # those of gone1 to gone7 are gone already
+on -n B sh -c 'kill $(cat /run/peer/*.pid)' 2>/dev/null # those of gone1 to gone8 are gone already
 check_unload "the module can be unloaded on both nodes"
 diag "after $((SECONDS - began)) s"
 done_testing

@@ -49,6 +49,64 @@ const char *crowd(struct conn *unused, const void *arg)
 	return why;
 }
 
+/* Of a session beside the first, on path 1, which are joined anew when they have timed out. */
+#define HALVES 3
+
+static void join_halves(const struct conn *first, struct conn *half)
+{
+	for (u32 i = 0; i < HALVES; i++) {
+		if (half[i].no_rtu)
+			pump(&half[i], now_ms());
+		if (half[i].no_rtu && !half[i].down)
+			continue;
+		conn_end(&half[i]);
+		conn_init(&half[i]);
+		half[i].no_rtu = true;
+		join_hello(first, &half[i]);
+		put_bytes(half[i].hello + 5, 1, 1);
+		put_bytes(half[i].hello + 6, 2, 1 + i);
+		/* The target may take some time until the one before is gone. */
+		if (conn_connect(&half[i]))
+			half[i].no_rtu = false;
+		/* One at a time, so that they do not time out together. */
+		return;
+	}
+}
+
+/*
+ * The service is to register memory for a path whose channels are never up: it recalls grants all
+ * the same.
+ */
+const char *joins_for_ever(struct conn *c, const void *arg)
+{
+	struct conn half[HALVES];
+	bool recalled = false;
+	const char *why;
+	struct msg q;
+	s64 since;
+
+	c->polite = false;
+	put_bytes(c->hello + 48, 2, 1 + HALVES);
+	why = begin(c, "gone8");
+	for (u32 i = 0; i < HALVES; i++)
+		conn_init(&half[i]);
+	if (!why)
+		join_halves(c, half);
+	segs_request(c, &q, 0, 1, 0);
+	put(&q, 38, 2, 1);
+	why = why ?: send_msg(c, &q) ?: kill_exporter("gone8");
+	since = now_ms();
+	while (!why && !recalled && now_ms() < since + 25000) {
+		join_halves(c, half);
+		recalled = receive(c, &q, 1000) && whole_grant(&q);
+	}
+	if (recalled)
+		reply_politely(c, &q);
+	for (u32 i = 0; i < HALVES; i++)
+		conn_end(&half[i]);
+	return why ?: recalled ? ping(c, 9) ?: say_bye(c) : "no RECALL of the grant";
+}
+
 /* ---- half-open connects by the thousand ---- */
 
 /* A request and nothing behind it: no queue pair has the number that it names. */

@@ -8,7 +8,7 @@
  *	good		1 MiB, for the correct session
  *	ro		1 MiB, read only
  *	tight, tight2 to tight4	1 segment registered at a time
- *	gone1 to gone7		any, killed on the way
+ *	gone1 to gone8		any, killed on the way
  *	more0 to more5	any, so that LIST needs more than one reply
  */
 #include "peer.h"
@@ -643,6 +643,8 @@ static struct slow {
 	{ "RECALL of a grant that never gets a reply: BYE TIMEOUT in time", never_revoke },
 	{ "RECALLs of twelve grants, two at a time, each with a late reply: BYE TIMEOUT in time",
 	  never_all },
+	{ "joins that never complete, and SEGS of their path: a grant is recalled in time",
+	  joins_for_ever, .no_iwarp = "on iWARP the accept establishes them" },
 	{ "one that does not give way: BYE TIMEOUT in time, then another has it", never_give_way },
 	{ "RECALL that never gets a reply: the peer that waits for the segment gets its key",
 	  starved },
