@@ -304,10 +304,10 @@ static int krdma_req_pin_long(struct krdma_req *r, struct krdma_error *error)
 	rc = krdma_req_pin(r, true, &own);
 	if (!rc || rc == -EINTR)
 		return rc;
-	/* An operation with the default timeout is not refused for its pins. */
+	/* With the default timeout it is not refused for its pins: it is a short one then. */
 	if (r->any_time) {
 		r->x.timeout = ns_to_ktime(KRDMA_PIN_SHORT_NS);
-		return krdma_req_pin(r, false, error);
+		return 0;
 	}
 	if (own.err && (rc == -ENOMEM || rc == -EOPNOTSUPP))
 		return krdma_explain(
@@ -332,19 +332,17 @@ static bool krdma_req_short(const struct krdma_req *r)
 	       r->x.timeout <= ns_to_ktime(KRDMA_PIN_SHORT_NS);
 }
 
-/* Return: 0, or the status of the operation; -EAGAIN: its memory is to be fetched */
+/* Unless it is a short one. Return: 0, or the status of the operation */
 static int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
 {
 	struct krdma_transfer *x = &r->x;
 	struct krdma_device *dev;
 	int rc;
 
-	if (!krdma_req_unprepared(r))
+	if (!krdma_req_unprepared(r) || krdma_req_short(r))
 		return x->status;
 	if (!r->mem)
-		return x->timeout > ns_to_ktime(KRDMA_PIN_SHORT_NS) ?
-			       krdma_req_pin_long(r, error) :
-			       krdma_req_pin(r, false, error);
+		return krdma_req_pin_long(r, error);
 	dev = READ_ONCE(x->ch->path->dev);
 	x->local.map = dev ? krdma_mem_mapped(r->mem, &dev->dma) : NULL;
 	if (likely(x->local.map))
@@ -368,8 +366,8 @@ static int krdma_req_prepare(struct krdma_req *r, struct krdma_error *error)
  * @n: how many of them
  * @error: explanation; NULL: that of each request
  *
- * Memory that is pinned for seconds waits for nothing: what is not there is fetched when none of
- * the call is pinned. ->x.status is that of the operation if it can't be started.
+ * Memory that is pinned for seconds comes last, and waits for no page: what is not there is fetched
+ * when none of the call is pinned so. ->x.status is that of the operation if it can't be started.
  *
  * Context: process, of the user.
  */
@@ -378,9 +376,13 @@ void krdma_reqs_prepare(struct krdma_req *first, u32 n, struct krdma_error *erro
 	struct krdma_req *r, *other;
 	u32 i, fetches = 0;
 
+	for (r = first, i = 0; i < n; r = r->next, i++)
+		r->x.status = krdma_req_prepare(r, error ?: &r->error);
 again:
 	for (r = first, i = 0; i < n; r = r->next, i++) {
-		r->x.status = krdma_req_prepare(r, error ?: &r->error);
+		if (!krdma_req_short(r))
+			continue;
+		r->x.status = krdma_req_pin(r, false, error ?: &r->error);
 		if (unlikely(r->x.status == -EAGAIN))
 			goto fetch;
 	}

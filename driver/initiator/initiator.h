@@ -110,7 +110,7 @@ struct krdma_transfer {
 	/* A WRITE: a lost channel; of what was posted there some may still arrive. Or NULL. */
 	struct krdma_channel *fence;
 	u32 fence_connections; /* that channel's, when it was lost */
-	u32 nwrs;              /* on the wire; and one while a digest of its memory is computed */
+	u32 nwrs; /* on the wire; and one while its memory is read for a digest, or mapped */
 	int status;
 	enum krdma_wait wait;
 	pid_t pid;     /* 0: the kernel */

@@ -434,7 +434,7 @@ void krdma_channels_work(struct work_struct *work)
  * krdma_channels_ends_work - take channels apart that were lost
  * @work: of a session
  *
- * Context: work of krdma_down_wq.
+ * Context: work of session->down_wq.
  */
 void krdma_channels_ends_work(struct work_struct *work)
 {

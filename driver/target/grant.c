@@ -579,18 +579,19 @@ static struct krdma_seg *krdma_segment_key(struct krdma_seg *seg, struct krdma_p
 		rc = krdma_seg_key_prepare(seg, path);
 		if (rc && !needed)
 			return NULL;
-		if (rc && rc != -ENOMEM)
-			return ERR_PTR(rc);
 		if (!rc)
 			break;
-		/* Not this one. */
-		seg->busy = true;
-		rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released, until);
-		seg->busy = false;
+		if (rc == -ENOMEM) {
+			/* Not this one. */
+			seg->busy = true;
+			rc = krdma_segment_give(grant, KRDMA_REG_SLOTS / 4, released, until);
+			rc = rc == -EDQUOT ? -ENOMEM : rc;
+			seg->busy = false;
+		}
 		if (rc < 0) {
 			/* Perhaps the device of its other key has gone meanwhile. */
 			krdma_seg_unregistered(seg, path);
-			return ERR_PTR(rc == -EDQUOT ? -ENOMEM : rc);
+			return ERR_PTR(rc);
 		}
 	}
 	return seg;

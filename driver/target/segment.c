@@ -309,14 +309,15 @@ static bool krdma_svc_settled(const struct krdma_session *sess, const struct krd
 }
 
 /*
- * Post ->wr of each as a chain and wait until all that was posted has completed. Return: how many
- * these are; the error with which the device refused the first; -EAGAIN: no channel of the path
- * is up, or what was posted may have been done or not, on a queue pair that is gone by now; or
- * -ENOTCONN.
+ * Post ->wr of each as a chain and wait until all that was posted has completed; up to @wait_ms for
+ * a channel that is connecting. Return: how many these are; the error with which the device
+ * refused the first; -EAGAIN: no channel of the path is up, or what was posted may have been done
+ * or not, on a queue pair that is gone by now; or -ENOTCONN.
  */
-static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **keys, u32 n)
+static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **keys, u32 n,
+			  u32 wait_ms)
 {
-	long left = msecs_to_jiffies(KRDMA_ESTABLISH_MS);
+	long left = msecs_to_jiffies(wait_ms);
 	struct krdma_path *path = keys[0]->path;
 	struct krdma_channel *ch;
 	u32 connection, i;
@@ -324,10 +325,6 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 	int rc;
 
 	while (!(ch = krdma_svc_channel(sess, path, &connection))) {
-		/*
-		 * One that is accepted is established in time, or is taken apart; but the peer may
-		 * go on with others, and complete none.
-		 */
 		left = wait_event_idle_timeout(sess->wait, krdma_svc_settled(sess, path), left);
 		if (krdma_session_over(sess))
 			return -ENOTCONN;
@@ -459,7 +456,8 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_path *path,
 		krdma_stat_inc(KRDMA_STAT_SEGMENTS_REGISTERED);
 		trace_krdma_segment(sess->serial, grant->id, key->seg->index, true);
 	}
-	rc = krdma_svc_post(sess, keys, n);
+	/* One is established in that time or taken apart; but the peer may go on with others. */
+	rc = krdma_svc_post(sess, keys, n, KRDMA_ESTABLISH_MS);
 	if (rc == n)
 		return 0;
 	/* Nobody knows these keys: they end with their registrations, which are made anew. */
@@ -486,7 +484,7 @@ static int krdma_seg_keys_invalidate(struct krdma_session *sess, struct krdma_se
 			.wr.opcode = IB_WR_LOCAL_INV,
 			.wr.ex.invalidate_rkey = keys[i]->mr->rkey,
 		};
-	rc = krdma_svc_post(sess, keys, n);
+	rc = krdma_svc_post(sess, keys, n, 0);
 	if (rc == -ENOTCONN)
 		return rc;
 	/* Those that it has not reached; or a device that has none, though nobody knew. */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -504,8 +505,9 @@ static void provided_end(struct provided *p)
 	pthread_join(p->thread, NULL);
 }
 
-/* READs of few seconds: one of all, or one of all but the last page and one of that. */
-static void provided(struct __test_metadata *_metadata, struct provided *p, __u32 n)
+/* A READ of few seconds: of all; or of all but the last page, and one of that, for @timeout_ns. */
+static void provided(struct __test_metadata *_metadata, struct provided *p, __u32 n,
+		     __u64 timeout_ns)
 {
 	const __u64 rest = (PROVIDED_PAGES - 1) * KST_PAGE;
 	struct kst_state before = kst_now(), meanwhile;
@@ -515,7 +517,7 @@ static void provided(struct __test_metadata *_metadata, struct provided *p, __u3
 	p->ops[0] = kst_op(KRDMA_OP_READ, region, 0, p->mem, n == 1 ? rest + KST_PAGE : rest);
 	p->ops[1] = kst_op(KRDMA_OP_READ, region, rest, p->last, KST_PAGE);
 	p->ops[0].timeout_ns = 4000000000;
-	p->ops[1].timeout_ns = 4000000000;
+	p->ops[1].timeout_ns = timeout_ns;
 	pthread_create(&p->thread, NULL, provided_run, p);
 	wanted = provided_wanted(p);
 	meanwhile = kst_now();
@@ -531,14 +533,54 @@ static void provided(struct __test_metadata *_metadata, struct provided *p, __u3
 	madvise(p->last, KST_PAGE, MADV_DONTNEED);
 }
 
+/* Many pages that are not there, of one that may pin nothing for long. */
+static int child_reads_fresh(void)
+{
+	const size_t each = 16 * KST_PAGE;
+	struct rlimit none = { 0, 0 };
+	struct krdma_completion comps[8];
+	struct krdma_op ops[8];
+	unsigned char *mem = kst_map(sizeof(ops) / sizeof(ops[0]) * each, RW, MAP_PRIVATE);
+	int i;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &none) || setresuid(65534, 65534, 65534))
+		return 1;
+	for (i = 0; i < 8; i++) {
+		ops[i] = kst_op(KRDMA_OP_READ, region, 0, mem + i * each, each);
+		ops[i].timeout_ns = 0;
+	}
+	if (kst_submit(fd, ops, comps, 8, NULL))
+		return 2;
+	for (i = 0; i < 8; i++)
+		if (comps[i].status || kst_check(mem + i * each, 0, each, KST_BASE) >= 0) {
+			kst_diag("READ %d: %s: %s", i, strerror(-comps[i].status),
+				 kst_last_error(fd, NULL));
+			return 3 + i;
+		}
+	return 0;
+}
+
+TEST_F(live, fresh)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(child_reads_fresh());
+	EXPECT_IS(0, reap(pid),
+		  "READs of the default timeout into fresh memory, with no RLIMIT_MEMLOCK: step");
+}
+
 TEST_F(live, provided)
 {
 	struct provided p;
 
 	if (!provided_begin(&p))
 		SKIP(return, "no userfaultfd");
-	provided(_metadata, &p, 1);
-	provided(_metadata, &p, 2);
+	provided(_metadata, &p, 1, 0);
+	provided(_metadata, &p, 2, 4000000000);
+	provided(_metadata, &p, 2, 0);
 	close(p.faults);
 	munmap(p.mem, PROVIDED_PAGES * KST_PAGE);
 }
