@@ -444,6 +444,11 @@ struct pump_job {
  * still wait for a slow file or the wire: leave the handle open and exit.
  */
 int pump_run(struct pump_job *job);
+/*
+ * May read(2) or write(2) be done again, which has failed? Whoever shares a pipe or a terminal may
+ * have made it not block: then this waits for @events of poll(2).
+ */
+bool io_again(int fd, short events);
 
 /* engine_ioctl.c, engine_uring.c */
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <isa-l/crc.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,7 +71,9 @@ static int file_digest(const struct digest_options *opts)
 
 	if (fd < 0)
 		return fail(errno, "cannot open it: %s", strerror(errno));
-	while ((got = read(fd, buf, sizeof(buf))) > 0) {
+	while ((got = read(fd, buf, sizeof(buf))) > 0 || (got && io_again(fd, POLLIN))) {
+		if (got < 0)
+			continue;
 		crc = crc32_iscsi(buf, (int)got, crc);
 		length += (uint64_t)got;
 	}

@@ -10,7 +10,9 @@
 #ifndef FILES_H
 #define FILES_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -152,6 +154,8 @@ int files_chunk_next(struct files_reader *reader);
 int files_chunk_text(const struct files_reader *reader, char text[FILES_TEXT_MAX]);
 /* Put '?' for what is no printable character of UTF-8: a terminal would obey it. */
 void files_printable(char *text);
+/* And for what is no character of UTF-8. */
+void files_valid(char *text);
 
 /* files_path.c */
 
@@ -174,8 +178,9 @@ int files_open_at(int dir, const char *path, int flags, uint64_t resolve);
 int files_open_inside(int dir, const char *path, int flags);
 /* The directory of the last name, made if it is not there. Return: a descriptor, or -1. */
 int files_open_parent(int dir, const char *path);
-/* Digests of blocks of a file, one number each. Return: 0 or an errno. */
-int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks);
+/* Digests of blocks of a file, one number each. Return: 0 or an errno; ECANCELED if @stopped. */
+int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks,
+		  const atomic_bool *stopped);
 uint64_t files_digest(const void *bytes, size_t length);
 /* The first byte at or behind @offset that is no hole; @size if there is none. */
 uint64_t files_next_data(int fd, uint64_t offset, uint64_t size);
@@ -291,10 +296,13 @@ struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t re
  */
 struct files_receiver *files_receiver_new_stream(int fd, const char *expected);
 void files_receiver_free(struct files_receiver *receiver);
+/* Unpack nothing more, not even the rest of a chunk. Any thread. */
+void files_receiver_stop(struct files_receiver *receiver);
 /*
  * Unpack a chunk. Any thread. @reply: FILES_CHUNK bytes, which may be those of the chunk;
  * @reply_length: 0 if the reply is empty. @report is called with errors; NULL: the sender gets them.
- * Return: 0; EPROTO if the chunk is malformed, EILSEQ if its bytes are not those that were sent.
+ * Return: 0; EPROTO if the chunk is malformed, EILSEQ if its bytes are not those that were sent,
+ * ECANCELED if the receiver was stopped; with @report, also ENOSPC and the like, which were reported.
  */
 int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uint32_t length,
 			 char *reply, uint32_t *reply_length,
@@ -303,5 +311,10 @@ int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uin
 void files_receiver_end(struct files_receiver *receiver,
 			void (*report)(void *arg, int error, const char *text), void *arg);
 struct files_counts files_receiver_counts(struct files_receiver *receiver);
+/* Others than these leave the rest of the files as it was. */
+static inline bool files_error_is_fatal(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EROFS;
+}
 
 #endif /* FILES_H */

@@ -118,8 +118,8 @@ int files_chunk_next(struct files_reader *reader)
 	return 1;
 }
 
-/* Bytes of the UTF-8 character at the beginning of a text that may be printed; 0: there is none. */
-static size_t printable(const unsigned char *at)
+/* Bytes of the UTF-8 character at the beginning of a text; 0: there is none. */
+static size_t utf8(const unsigned char *at)
 {
 	const size_t length = *at < 0x80 ? 1 :
 			      *at < 0xc2 ? 0 :
@@ -129,9 +129,9 @@ static size_t printable(const unsigned char *at)
 					   0;
 	size_t i;
 
-	/* U+0080 to U+009f are control characters, too. */
-	if (*at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0) ||
-	    (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xf0 && at[1] < 0x90))
+	/* Longer than it need be; a half of a pair of UTF-16; behind U+10ffff. */
+	if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xf0 && at[1] < 0x90) ||
+	    (*at == 0xed && at[1] >= 0xa0) || (*at == 0xf4 && at[1] >= 0x90))
 		return 0;
 	for (i = 1; i < length; i++)
 		if ((at[i] & 0xc0) != 0x80)
@@ -139,17 +139,33 @@ static size_t printable(const unsigned char *at)
 	return length;
 }
 
-void files_printable(char *text)
+/* U+0080 to U+009f are control characters, too. */
+static bool control(const unsigned char *at)
+{
+	return *at < ' ' || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
+}
+
+static void replace(char *text, bool controls)
 {
 	size_t n;
 
 	for (; *text; text += n) {
-		n = printable((const unsigned char *)text);
-		if (!n) {
+		n = utf8((const unsigned char *)text);
+		if (!n || (controls && control((const unsigned char *)text))) {
 			*text = '?';
 			n = 1;
 		}
 	}
+}
+
+void files_printable(char *text)
+{
+	replace(text, true);
+}
+
+void files_valid(char *text)
+{
+	replace(text, false);
 }
 
 int files_chunk_text(const struct files_reader *reader, char text[FILES_TEXT_MAX])

@@ -175,7 +175,7 @@ static int file_have(struct files_receiver *r, struct open_file *f, uint64_t **d
 	if (!f->blocks)
 		return 0;
 	*digests = malloc(f->blocks * sizeof(**digests));
-	return *digests ? files_digests(from, f->size, *digests, f->blocks) : ENOMEM;
+	return *digests ? files_digests(from, f->size, *digests, f->blocks, &r->stopped) : ENOMEM;
 }
 
 int receive_open(struct unpack *u)
@@ -201,6 +201,7 @@ int receive_open(struct unpack *u)
 	f->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 0);
 	f->fd = f->dir < 0 ? -1 : files_temp_open(f->dir, f->name, f->temp);
 	error = f->fd < 0 ? errno : file_have(r, f, &digests);
+	u->last = f->blocks;
 	if (error) {
 		receive_complain(u, record->id, error, "can't be made", u->path);
 		pthread_mutex_lock(&r->lock);
@@ -296,8 +297,9 @@ int receive_range(struct unpack *u)
 		error = copy_same(f, record->offset, size);
 	if (error)
 		receive_complain(u, 0, error, "can't be written", f->name);
-	receive_count(u->receiver, 0, record->type == FILES_ZERO ? 0 : size,
-		      record->type == FILES_DATA ? size : 0);
+	if (!f->failed && !error)
+		receive_count(u->receiver, 0, record->type == FILES_ZERO ? 0 : size,
+			      record->type == FILES_DATA ? size : 0);
 	file_put(u, f, error != 0);
 	return 0;
 }

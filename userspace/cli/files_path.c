@@ -197,7 +197,8 @@ int files_write(int fd, const char *from, size_t length, uint64_t offset)
 	return 0;
 }
 
-int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks)
+int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks,
+		  const atomic_bool *stopped)
 {
 	char *block = calloc(1, FILES_BLOCK);
 	uint64_t data = 0, zero, from, length;
@@ -208,6 +209,10 @@ int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks)
 		return ENOMEM;
 	zero = files_digest(block, FILES_BLOCK);
 	for (i = 0; !error && i < blocks; i++) {
+		if (*stopped) {
+			error = ECANCELED;
+			break;
+		}
 		from = (uint64_t)i * FILES_BLOCK;
 		length = size - from < FILES_BLOCK ? size - from : FILES_BLOCK;
 		if (data <= from)

@@ -93,6 +93,11 @@ void files_receiver_free(struct files_receiver *r)
 	free(r);
 }
 
+void files_receiver_stop(struct files_receiver *r)
+{
+	r->stopped = true;
+}
+
 struct files_counts files_receiver_counts(struct files_receiver *r)
 {
 	struct files_counts counts;
@@ -130,8 +135,10 @@ void receive_complain(struct unpack *u, uint32_t id, int error, const char *what
 				   strerror(error));
 	if (error == EAGAIN)
 		error = EBUSY;
-	if (u->report)
+	if (u->report) {
 		say(u, error, text);
+		u->fatal = files_error_is_fatal(error) ? error : u->fatal;
+	}
 	/* The sender of a file that is not open has to know it. */
 	if (id || (!u->report && ++u->errors <= FILES_ERRORS_MAX))
 		files_chunk_error(&u->reply, id, error, u->report ? "" : text);
@@ -284,6 +291,7 @@ static int tell_entries(struct unpack *u, bool fresh)
 	char *entries = fresh ? NULL : malloc(FILES_BLOCK), *to;
 	int fd;
 
+	u->last = true;
 	if (fresh) {
 		list.flags = FILES_FRESH;
 	} else if (entries) {
@@ -332,8 +340,11 @@ static int unpack_directory_end(struct unpack *u)
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT },
 					  receive_time(&u->reader.record) };
 	const int fd = files_open_inside(u->receiver->base, u->path, O_RDONLY | O_DIRECTORY);
+	struct stat st;
 
-	if (fd < 0 || fchmod(fd, u->reader.record.mode) || futimens(fd, times))
+	/* It may have been there, as a directory for all, or of a group. */
+	if (fd < 0 || fstat(fd, &st) || fchmod(fd, u->reader.record.mode | (st.st_mode & 07000)) ||
+	    futimens(fd, times))
 		receive_complain(u, 0, errno, "can't get its mode and time", u->path);
 	if (fd >= 0)
 		close(fd);
@@ -361,6 +372,8 @@ static int unpack_record(struct unpack *u)
 		[FILES_OPEN] = receive_open,
 	};
 
+	if (u->last)
+		return EPROTO;
 	u->reader.record.mode &= type == FILES_ERROR ? UINT16_MAX : FILES_MODE;
 	if (u->reader.record.mtime_ns >= 1000000000)
 		return EPROTO;
@@ -407,10 +420,12 @@ int files_receiver_chunk(struct files_receiver *r, const char *chunk, uint32_t l
 	u->parent = -1;
 	files_chunk_begin(&u->reply, reply);
 	rc = files_chunk_open(&u->reader, chunk, length);
-	while (!rc && (more = files_chunk_next(&u->reader)) > 0)
+	while (!rc && !u->fatal && !r->stopped && (more = files_chunk_next(&u->reader)) > 0)
 		rc = unpack_record(u);
 	if (!rc && more < 0)
 		rc = EPROTO;
+	if (!rc)
+		rc = r->stopped ? ECANCELED : u->fatal;
 	if (!rc)
 		*reply_length = files_chunk_end(&u->reply);
 	if (u->parent >= 0)

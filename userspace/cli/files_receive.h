@@ -43,6 +43,7 @@ struct files_receiver {
 	size_t kept; /* digests of all files; the lock protects it */
 	struct files_counts counts;
 	bool told; /* an error was reported */
+	atomic_bool stopped;
 };
 
 /* One chunk that is being unpacked. */
@@ -52,6 +53,9 @@ struct unpack {
 	char path[FILES_PATH_MAX + FILES_NAME_MAX + 2]; /* with the other first name */
 	const char *name;
 	struct files_writer reply;
+	/* What costs much: a sender waits for the reply, so nothing is behind it in its chunk. */
+	bool last;
+	int fatal; /* the rest can't be received either: an errno */
 	unsigned int errors;
 	void (*report)(void *arg, int error, const char *text);
 	void *arg;

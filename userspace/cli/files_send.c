@@ -672,12 +672,6 @@ static void leave_out(struct files_sender *s, uint32_t id)
 		level_end(s);
 }
 
-/* Others than these leave the rest of the files as it was. */
-static bool fatal(int error)
-{
-	return error == ENOSPC || error == EDQUOT || error == EROFS;
-}
-
 static int take_reply(struct files_sender *s, struct files_reader *reader,
 		      void (*report)(void *arg, int error, const char *text), void *arg)
 {
@@ -694,7 +688,7 @@ static int take_reply(struct files_sender *s, struct files_reader *reader,
 			leave_out(s, reader->record.id);
 			if (report)
 				report(arg, error, text);
-			rc = fatal(error) ? error : 0;
+			rc = files_error_is_fatal(error) ? error : 0;
 		} else {
 			rc = EPROTO;
 		}

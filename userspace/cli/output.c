@@ -5,9 +5,11 @@
  */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "files.h"
 
 bool json_asked;
 bool json_pretty;
@@ -64,7 +66,13 @@ void json_add_rights(struct json_object *object, const char *key, uint32_t right
 
 void json_add_text(struct json_object *object, const char *key, const char *text)
 {
-	json_object_object_add(object, key, json_object_new_string(text));
+	char *copy = strdup(text);
+
+	/* A path may have any bytes. */
+	if (copy)
+		files_valid(copy);
+	json_object_object_add(object, key, json_object_new_string(copy ? copy : ""));
+	free(copy);
 }
 
 void json_add_count(struct json_object *object, const char *key, uint64_t value)

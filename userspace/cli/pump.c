@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -222,6 +223,13 @@ static void pass_slot(struct pump *pump, uint64_t block, uint64_t moved)
 	wake_wire(pump);
 }
 
+bool io_again(int fd, short events)
+{
+	struct pollfd ready = { .fd = fd, .events = events };
+
+	return errno == EINTR || (errno == EAGAIN && (poll(&ready, 1, -1) > 0 || errno == EINTR));
+}
+
 /* Return: the bytes read, fewer than requested only at the end of the file, or -1. */
 static ssize_t read_full(int fd, char *memory, size_t length)
 {
@@ -230,7 +238,7 @@ static ssize_t read_full(int fd, char *memory, size_t length)
 	while (done < length) {
 		ssize_t n = read(fd, memory + done, length - done);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && io_again(fd, POLLIN))
 			continue;
 		if (n < 0)
 			return -1;
@@ -247,7 +255,7 @@ static int write_full(int fd, const char *memory, size_t length)
 	while (length) {
 		ssize_t n = write(fd, memory, length);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && io_again(fd, POLLOUT))
 			continue;
 		if (n < 0)
 			return errno;

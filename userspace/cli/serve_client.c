@@ -27,7 +27,7 @@ struct serve_client {
 	atomic_uint busy; /* threads at a request */
 	bool seen;        /* its session was in the list: sessions of other users need not be */
 	_Atomic bool over;
-	bool ended;
+	atomic_bool ended;
 	atomic_uint running;
 	unsigned int started;
 	pthread_t threads[SERVE_WORKERS];
@@ -260,7 +260,7 @@ static bool handle_all(struct serve_client *c, const char *buf, size_t bytes, ch
 	const struct krdma_message *m = NULL;
 	bool good = true;
 
-	while (good && (m = krdma_message_next(buf, bytes, m))) {
+	while (good && !c->ended && (m = krdma_message_next(buf, bytes, m))) {
 		/* Others can open the export as well: they are not the client. */
 		if (m->session != c->session)
 			continue;
@@ -411,6 +411,8 @@ void serve_client_end(struct serve_client *c)
 	/* The lock may be held by a thread that waits for a disk; none waits for replies. */
 	if (c->sender)
 		files_sender_cancel(c->sender);
+	if (c->receiver)
+		files_receiver_stop(c->receiver);
 }
 
 bool serve_client_free(struct serve_client *c)

@@ -14,6 +14,9 @@
 #include "conf.h"
 #include "files.h"
 
+/* Bytes of a command line that are read at a time. */
+#define UNIT_COMMAND 4096
+
 /* An administrator's drop-in with another name comes behind it. */
 #define DROP_IN "50-krdma.conf"
 
@@ -75,8 +78,7 @@ int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory)
 {
 	char *show[] = { "systemctl", "show", "--property=MainPID", "--value", (char *)unit, NULL };
 	char path[64], *text, *word;
-	size_t size = 0;
-	ssize_t length = -1;
+	size_t room = 0, length = 0;
 	int argc = 0;
 	FILE *file;
 
@@ -88,11 +90,18 @@ int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory)
 	snprintf(path, sizeof(path), "/proc/%lu/cmdline", strtoul(text, NULL, 10));
 	free(text);
 	file = fopen(path, "re");
-	if (file) {
-		length = getdelim(memory, &size, EOF, file);
-		fclose(file);
+	while (file && length == room) {
+		text = realloc(*memory, room + UNIT_COMMAND + 1);
+		if (!text)
+			break;
+		*memory = text;
+		room += UNIT_COMMAND;
+		length += fread(text + length, 1, room - length, file);
+		text[length] = '\0';
 	}
-	for (word = *memory; length > 0 && word < *memory + length && argc < CONF_ARGS;
+	if (file)
+		fclose(file);
+	for (word = *memory; length && word < *memory + length && argc < CONF_ARGS;
 	     word += strlen(word) + 1)
 		argv[argc++] = word;
 	return argc;

@@ -342,6 +342,40 @@ check "put says when there is none" none
 
 quiet() { run 0 put -q data h/scratch && [ ! -s err ] && [ ! -s out ]; }
 check "put -q" quiet
+# unblocked put|get FILE COMMAND...: with standard input that does not block, and is empty for a while,
+# or standard output that is full.
+unblocked()
+{
+	python3 - "$@" <<-'END'
+		import array, fcntl, os, subprocess, sys, termios, time
+		def wait(bytes):
+		    n = array.array("i", [-1])
+		    while n[0] != bytes and child.poll() is None:
+		        time.sleep(0.01)
+		        fcntl.ioctl(mine, termios.FIONREAD, n)
+		kind, path = sys.argv[1:3]
+		ends = os.pipe()
+		mine, its = ends if kind == "get" else reversed(ends)
+		os.set_blocking(its, False)
+		child = subprocess.Popen(sys.argv[3:], **{"stdout" if kind == "get" else "stdin": its})
+		os.close(its)
+		if kind == "get":
+		    wait(65536)
+		    open(path, "wb").write(open(mine, "rb").read())
+		else:
+		    data = open(path, "rb").read()
+		    os.write(mine, data[:1000])
+		    wait(0)
+		    open(mine, "wb").write(data[1000:])
+		sys.exit(child.wait())
+	END
+}
+from_unblocked() { LD_PRELOAD=$fake unblocked put data "$krdma" put -q - h/scratch 2> err && run 0 get -q "h/scratch@0+$(stat -c %s data)" got && cmp data got; }
+check "put from standard input that does not block" from_unblocked
+to_unblocked() { LD_PRELOAD=$fake unblocked get got "$krdma" get -q "h/scratch@0+$(stat -c %s data)" - 2> err && cmp data got; }
+check "get to standard output that does not block" to_unblocked
+odd_name() { LD_PRELOAD=$fake "$krdma" put -j $'/nope\xff' h/scratch 2> err; python3 -c 'import json; json.load(open("err", encoding="utf-8"))' < /dev/null; }
+check "an error about a path that is no UTF-8 is JSON" odd_name
 bar()
 {
 	KRDMA_FAKE_DELAY_MS=300 run 0 put --progress data h/scratch && grep -q '% .*MiB/s  ETA' err
@@ -1512,6 +1546,21 @@ check "cp with a source behind a destination" fails 2 "'x' is no destination" cp
 check "cp of one operand" fails 2 'two operands' cp tree
 pipe() { mkfifo served/pipe && fails 1 'pipe: it is no file or directory' cp h/served:pipe . && rm served/pipe; }
 check "cp of a pipe from a share" pipe
+shared_directory()
+{
+	mkdir -p served/pub pub && chmod 1777 served/pub && chmod 2755 pub && echo x > pub/x &&
+		run 0 cp -q -r pub h/served: && [ "$(stat -c %a served/pub)" = 1755 ]
+}
+check "cp into a directory that is there leaves its sticky bit" shared_directory
+full_disk()
+{
+	mkdir -p served/large small && head -c 6000000 /dev/urandom > served/large/big && echo x > served/large/z
+	# shellcheck disable=SC2016 # for that shell
+	unshare -m sh -c 'mount -t tmpfs -o size=1M none small && exec env LD_PRELOAD="$0" "$@"' \
+		"$fake" "$krdma" cp -r -q h/served:large small/ 2> err
+	[ $? = 7 ] && [ "$(grep -c 'No space left' err)" = 1 ] && grep -q 'the rest is not copied' err
+}
+[ "$(id -u)" != 0 ] || check "cp to a full disk ends" full_disk
 listed() { KRDMA_FAKE_SESSION=3 run 0 cp -q tree/model h/served:listed && cmp model3 served/listed; }
 check "cp in a session that serve can see" listed
 hellos()

@@ -161,7 +161,7 @@ static void test_resume(void)
 	shell("head -c 3150728 /dev/urandom >long");
 	check(sends(LONG), "a long file");
 	check(sends(0), "which is there");
-	shell("printf x | dd of=long bs=1 seek=1100000 conv=notrunc status=none");
+	shell("printf different | dd of=long bs=1 seek=1100000 conv=notrunc status=none");
 	check(sends(FILES_BLOCK), "of which a block differs");
 	shell("truncate -s 3G long; truncate -s 1200128 long; truncate -s 3150728 long");
 	check(sends(1200128 - FILES_BLOCK), "of which a part is a hole now");
@@ -453,6 +453,8 @@ static void test_planted(struct files_receiver *r, const char *plant, const char
 	/* And one that is given up leaves nothing. */
 	begin();
 	add((struct files_record){ .type = FILES_OPEN, .id = 31, .size = 4 }, "file", NULL);
+	good = good && !unpack(r);
+	begin();
 	add((struct files_record){ .type = FILES_GIVE_UP, .id = 31 }, "", NULL);
 	good = good && !unpack(r) && complaints == 1;
 	snprintf(command, sizeof(command),
@@ -521,6 +523,32 @@ static size_t digests_of(struct files_receiver *r, uint32_t id, const char *name
 	return reader.record.data_length / sizeof(uint64_t);
 }
 
+/* What makes the receiver read much is the last of its chunk, and of all when it is stopped. */
+static void test_effort(void)
+{
+	struct files_receiver *r =
+		files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, NULL);
+	const struct files_record there = { .type = FILES_OPEN, .id = 60, .size = 3 * FILES_BLOCK };
+
+	shell("head -c 3145728 /dev/urandom >evil/there");
+	begin();
+	add(there, "there", NULL);
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 60 }, "", NULL);
+	check(unpack(r) == EPROTO, "nothing is behind a file whose digests are wanted");
+	begin();
+	add((struct files_record){ .type = FILES_DIR, .flags = FILES_ASK, .id = 61, .mode = 0755 },
+	    "dir", NULL);
+	add(file(1), "dir/x", "x");
+	check(unpack(r) == EPROTO, "nor behind a directory whose list is");
+	files_receiver_stop(r);
+	begin();
+	add(file(1), "late", "x");
+	check(unpack(r) == ECANCELED && shell("[ ! -e evil/late ]"),
+	      "a receiver that was stopped unpacks nothing");
+	files_receiver_free(r);
+	shell("rm -rf evil/there evil/dir evil/.krdma-*");
+}
+
 /* A peer that opens files that are there, and never goes on. */
 static void test_memory(struct files_receiver *r)
 {
@@ -574,7 +602,7 @@ static void test_ranges(struct files_receiver *r)
 		      lies_of_same(r, 6, 0, FILES_BLOCK + 1) &&
 		      lies_of_same(r, 7, 0, FILES_BLOCK - 8),
 	      "nothing is the same but a block that was compared");
-	test_basis(r, 20, "printf x | dd of=evil/old bs=1 seek=1050000 conv=notrunc status=none",
+	test_basis(r, 20, "printf different | dd of=evil/old bs=1 seek=1050000 conv=notrunc status=none",
 		   "an older file that changes during the copy is an error");
 	test_basis(r, 21, ": >evil/old", "and so is one that is cut off");
 	begin();
@@ -963,6 +991,7 @@ int main(void)
 	if (!geteuid())
 		test_planted(r, "echo more >$1; chmod 600 $1; chown 4711 $1",
 			     "nor another user's file");
+	test_effort();
 	test_memory(r);
 	test_ranges(r);
 	test_malformed(r);
