@@ -602,7 +602,8 @@ static void test_ranges(struct files_receiver *r)
 		      lies_of_same(r, 6, 0, FILES_BLOCK + 1) &&
 		      lies_of_same(r, 7, 0, FILES_BLOCK - 8),
 	      "nothing is the same but a block that was compared");
-	test_basis(r, 20, "printf different | dd of=evil/old bs=1 seek=1050000 conv=notrunc status=none",
+	test_basis(r, 20,
+		   "printf different | dd of=evil/old bs=1 seek=1050000 conv=notrunc status=none",
 		   "an older file that changes during the copy is an error");
 	test_basis(r, 21, ": >evil/old", "and so is one that is cut off");
 	begin();
