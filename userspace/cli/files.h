@@ -302,7 +302,7 @@ void files_receiver_stop(struct files_receiver *receiver);
  * Unpack a chunk. Any thread. @reply: FILES_CHUNK bytes, which may be those of the chunk;
  * @reply_length: 0 if the reply is empty. @report is called with errors; NULL: the sender gets them.
  * Return: 0; EPROTO if the chunk is malformed, EILSEQ if its bytes are not those that were sent,
- * ECANCELED if the receiver was stopped; with @report, also ENOSPC and the like, which were reported.
+ * ECANCELED if the receiver was stopped; with @report, also ENOSPC or EDQUOT, which was reported once.
  */
 int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uint32_t length,
 			 char *reply, uint32_t *reply_length,
@@ -311,10 +311,10 @@ int files_receiver_chunk(struct files_receiver *receiver, const char *chunk, uin
 void files_receiver_end(struct files_receiver *receiver,
 			void (*report)(void *arg, int error, const char *text), void *arg);
 struct files_counts files_receiver_counts(struct files_receiver *receiver);
-/* Others than these leave the rest of the files as it was. */
-static inline bool files_error_is_fatal(int error)
+/* Then the rest of the files can't be written either. */
+static inline bool files_disk_is_full(int error)
 {
-	return error == ENOSPC || error == EDQUOT || error == EROFS;
+	return error == ENOSPC || error == EDQUOT;
 }
 
 #endif /* FILES_H */

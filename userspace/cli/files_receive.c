@@ -135,10 +135,11 @@ void receive_complain(struct unpack *u, uint32_t id, int error, const char *what
 				   strerror(error));
 	if (error == EAGAIN)
 		error = EBUSY;
-	if (u->report) {
+	/* All threads may find that the disk is full: one tells. */
+	if (u->report && files_disk_is_full(error) && atomic_exchange(&u->receiver->full, error))
+		return;
+	if (u->report)
 		say(u, error, text);
-		u->fatal = files_error_is_fatal(error) ? error : u->fatal;
-	}
 	/* The sender of a file that is not open has to know it. */
 	if (id || (!u->report && ++u->errors <= FILES_ERRORS_MAX))
 		files_chunk_error(&u->reply, id, error, u->report ? "" : text);
@@ -420,12 +421,12 @@ int files_receiver_chunk(struct files_receiver *r, const char *chunk, uint32_t l
 	u->parent = -1;
 	files_chunk_begin(&u->reply, reply);
 	rc = files_chunk_open(&u->reader, chunk, length);
-	while (!rc && !u->fatal && !r->stopped && (more = files_chunk_next(&u->reader)) > 0)
+	while (!rc && !r->full && !r->stopped && (more = files_chunk_next(&u->reader)) > 0)
 		rc = unpack_record(u);
 	if (!rc && more < 0)
 		rc = EPROTO;
 	if (!rc)
-		rc = r->stopped ? ECANCELED : u->fatal;
+		rc = r->stopped ? ECANCELED : r->full;
 	if (!rc)
 		*reply_length = files_chunk_end(&u->reply);
 	if (u->parent >= 0)

@@ -44,6 +44,7 @@ struct files_receiver {
 	struct files_counts counts;
 	bool told; /* an error was reported */
 	atomic_bool stopped;
+	atomic_int full; /* the rest can't be received either: an errno */
 };
 
 /* One chunk that is being unpacked. */
@@ -55,7 +56,6 @@ struct unpack {
 	struct files_writer reply;
 	/* What costs much: a sender waits for the reply, so nothing is behind it in its chunk. */
 	bool last;
-	int fatal; /* the rest can't be received either: an errno */
 	unsigned int errors;
 	void (*report)(void *arg, int error, const char *text);
 	void *arg;

@@ -688,7 +688,7 @@ static int take_reply(struct files_sender *s, struct files_reader *reader,
 			leave_out(s, reader->record.id);
 			if (report)
 				report(arg, error, text);
-			rc = files_error_is_fatal(error) ? error : 0;
+			rc = (files_disk_is_full(error) || error == EROFS) ? error : 0;
 		} else {
 			rc = EPROTO;
 		}
