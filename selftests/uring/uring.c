@@ -337,8 +337,9 @@ TEST_F(uring, cancel)
 	}
 	EXPECT_THAT(n == DEPTH && !strange, "of %d operations half are cancelled: each ends once",
 		    DEPTH);
-	EXPECT_THAT(stopped > DEPTH / 4 && stopped <= told, "most of those in time (%u of %u)",
-		    stopped, told);
+	/* With both ends in one kernel they may have ended before. */
+	EXPECT_THAT(stopped <= told && (stopped > DEPTH / 4 || getenv("LAB_ONE_KERNEL")),
+		    "most of those in time (%u of %u)", stopped, told);
 }
 
 /*
