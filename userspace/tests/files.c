@@ -528,7 +528,9 @@ static void test_effort(void)
 {
 	struct files_receiver *r =
 		files_receiver_new(AT_FDCWD, "evil", 0, FILES_RECURSIVE | FILES_INTO, NULL);
-	const struct files_record there = { .type = FILES_OPEN, .id = 60, .size = 3ULL * FILES_BLOCK };
+	const struct files_record there = { .type = FILES_OPEN,
+					    .id = 60,
+					    .size = 3ULL * FILES_BLOCK };
 
 	shell("head -c 3145728 /dev/urandom >evil/there");
 	begin();
