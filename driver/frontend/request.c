@@ -403,7 +403,7 @@ fetch:
 		r->x.status = krdma_req_pin(r, true, error ?: &r->error);
 		goto again;
 	}
-	/* That of those behind it is perhaps not there either. */
+	/* The memory of the requests behind it is perhaps not there either. */
 	for (r->x.status = 0; i < n; r = r->next, i++)
 		if (krdma_req_short(r))
 			r->x.status = krdma_pages_fetch(r->x.local.vec, r->x.local.n,

@@ -194,6 +194,7 @@ static void krdma_transfers_remap(struct krdma_channel *ch) __must_hold(&ch->loc
 {
 	struct krdma_device *dev = ch->dev;
 	struct krdma_transfer *x, *next;
+	struct krdma_mem *mem;
 	bool ok = true;
 
 	refcount_inc(&dev->refs);
@@ -207,8 +208,9 @@ again:
 		}
 		/* ORDER: it does not end meanwhile, so its submitter holds the memory. */
 		x->nwrs++;
+		mem = x->local.map->mem;
 		spin_unlock_bh(&ch->lock);
-		ok = !IS_ERR(krdma_mem_map(x->local.map->mem, &dev->dma, NULL));
+		ok = !IS_ERR(krdma_mem_map(mem, &dev->dma, NULL));
 		krdma_channel_lock(ch);
 		krdma_transfer_less(x);
 		goto again;

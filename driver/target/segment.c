@@ -312,7 +312,7 @@ static bool krdma_svc_settled(const struct krdma_session *sess, const struct krd
  * Post ->wr of each as a chain and wait until all that was posted has completed; up to @wait_ms for
  * a channel that is connecting. Return: how many these are; the error with which the device
  * refused the first; -EAGAIN: no channel of the path is up, or what was posted may have been done
- * or not, on a queue pair that is gone by now; or -ENOTCONN.
+ * or not, on a queue pair that is gone by now; -ETIMEDOUT: some still connect; or -ENOTCONN.
  */
 static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **keys, u32 n,
 			  u32 wait_ms)
@@ -328,7 +328,9 @@ static int krdma_svc_post(struct krdma_session *sess, struct krdma_seg_key **key
 		left = wait_event_idle_timeout(sess->wait, krdma_svc_settled(sess, path), left);
 		if (krdma_session_over(sess))
 			return -ENOTCONN;
-		if (!left || !krdma_path_up(sess, path))
+		if (!left)
+			return -ETIMEDOUT;
+		if (!krdma_path_up(sess, path))
 			return -EAGAIN;
 	}
 	for (i = 0; i < n; i++) {
@@ -461,6 +463,8 @@ int krdma_segs_register(struct krdma_session *sess, struct krdma_path *path,
 	if (rc == n)
 		return 0;
 	/* Nobody knows these keys: they end with their registrations, which are made anew. */
+	if (rc == -ETIMEDOUT)
+		return krdma_segs_dereg(sess, keys, n) ?: -EAGAIN;
 	if (rc == -EAGAIN)
 		return krdma_segs_dereg(sess, keys, n) ?: krdma_svc_wait(sess, path) ?: -EAGAIN;
 	if (rc == -ENOTCONN)
@@ -484,7 +488,13 @@ static int krdma_seg_keys_invalidate(struct krdma_session *sess, struct krdma_se
 			.wr.opcode = IB_WR_LOCAL_INV,
 			.wr.ex.invalidate_rkey = keys[i]->mr->rkey,
 		};
-	rc = krdma_svc_post(sess, keys, n, 0);
+	rc = krdma_svc_post(sess, keys, n, KRDMA_RECLAIM_MS);
+	/* ORDER: their queue pairs are there, and some drivers hide that ib_dereg_mr() fails. */
+	if (rc == -ETIMEDOUT) {
+		krdma_session_fail(sess, rc, "keys can't be invalidated: no channel is completed",
+				   KRDMA_WIRE_REASON_TIMEOUT);
+		return -ENOTCONN;
+	}
 	if (rc == -ENOTCONN)
 		return rc;
 	/* Those that it has not reached; or a device that has none, though nobody knew. */

@@ -244,7 +244,7 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 		for (i = 0; i < n; i++)
 			if (!segs[i]->keys[p]->valid)
 				krdma_seg_unregistered(segs[i], path);
-		if (rc != -EAGAIN)
+		if (rc != -EAGAIN && rc != -ENOTCONN)
 			krdma_grant_lacks(grant);
 		return rc;
 	}

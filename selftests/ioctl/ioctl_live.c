@@ -499,7 +499,7 @@ static void provided_end(struct provided *p)
 		.range.len = KST_PAGE,
 	};
 
-	/* Else who waits would wait for ever. */
+	/* Otherwise the thread would wait for the page for ever. */
 	if (ioctl(p->faults, UFFDIO_ZEROPAGE, &zero))
 		close(p->faults);
 	pthread_join(p->thread, NULL);
