@@ -58,6 +58,7 @@ static struct device_attribute krdma_stat_attrs[KRDMA_STATS] = {
 	[KRDMA_STAT_TRANSFERS_REPLAYED] = __ATTR(transfers_replayed, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_WORK_REQUESTS] = __ATTR(work_requests, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_DOORBELLS] = __ATTR(doorbells, 0444, krdma_stat_show, NULL),
+	[KRDMA_STAT_POLLED] = __ATTR(polled, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_PLACEMENTS] = __ATTR(placements, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_CONTROL_SENT] = __ATTR(control_sent, 0444, krdma_stat_show, NULL),
 	[KRDMA_STAT_CONTROL_RECEIVED] = __ATTR(control_received, 0444, krdma_stat_show, NULL),

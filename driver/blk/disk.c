@@ -36,10 +36,11 @@ struct krdma_disk_io {
 	struct bio_vec bvecs[KRDMA_DISK_BVECS];
 };
 
-/* Requests that are to be submitted at once. */
+/* Requests that are to be submitted, or completed, at once. */
 struct krdma_disk_queue {
-	spinlock_t lock; /* ->batch */
+	spinlock_t lock; /* ->batch, ->polled */
 	struct list_head batch;
+	struct list_head polled; /* have ended; completed by their submitter, which polls */
 } ____cacheline_aligned_in_smp;
 
 struct krdma_disk {
@@ -119,7 +120,46 @@ static void krdma_disk_done(struct krdma_io *io)
 		krdma_disk_keep_pages(rq);
 	if (kd->flusher && io->op == KRDMA_OP_WRITE)
 		krdma_flusher_written(kd->flusher, io->offset, io->length);
+	/* ORDER: not in a softirq: the block layer keeps their bios for their processor. */
+	if (rq->cmd_flags & REQ_POLLED) {
+		struct krdma_disk_queue *q = rq->mq_hctx->driver_data;
+
+		spin_lock_bh(&q->lock);
+		list_add_tail(&io->node, &q->polled);
+		spin_unlock_bh(&q->lock);
+		return;
+	}
 	blk_mq_complete_request(rq);
+}
+
+/* Complete requests that are polled for. Return: their number */
+static int krdma_disk_reap(struct krdma_disk_queue *q)
+{
+	struct krdma_io *io, *next;
+	LIST_HEAD(ended);
+	int n = 0;
+
+	if (list_empty_careful(&q->polled))
+		return 0;
+	spin_lock_bh(&q->lock);
+	list_splice_init(&q->polled, &ended);
+	spin_unlock_bh(&q->lock);
+	list_for_each_entry_safe(io, next, &ended, node) {
+		blk_mq_complete_request(
+			blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
+		n++;
+	}
+	return n;
+}
+
+/* Context: process. */
+static int krdma_disk_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
+{
+	struct krdma_disk *kd = hctx->queue->queuedata;
+	struct krdma_disk_queue *q = hctx->driver_data;
+
+	krdma_region_poll(kd->region);
+	return krdma_disk_reap(q);
 }
 
 /* The pages of a request. The array has to stay until it is done; the array of a bio does. */
@@ -205,6 +245,7 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
 	io->length = blk_rq_bytes(rq);
 	io->timeout = kd->timeout;
+	io->cpu = 1 + blk_mq_rq_cpu(rq);
 	blk_mq_start_request(rq);
 	spin_lock_bh(&q->lock);
 	list_add_tail(&io->node, &q->batch);
@@ -214,10 +255,28 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	return BLK_STS_OK;
 }
 
-/* krdma_mover has a deadline for each: memory on the wire can't be taken back before. */
+/*
+ * krdma_mover has a deadline for each: memory on the wire can't be taken back before. Of one that is
+ * polled for the submitter may be late.
+ */
 static enum blk_eh_timer_return krdma_disk_timeout(struct request *rq)
 {
-	return BLK_EH_RESET_TIMER;
+	krdma_disk_reap(rq->mq_hctx->driver_data);
+	return blk_mq_request_started(rq) ? BLK_EH_RESET_TIMER : BLK_EH_DONE;
+}
+
+/* Polled requests have no queues of their own: their channels have interrupts like the others. */
+static void krdma_disk_map_queues(struct blk_mq_tag_set *tags)
+{
+	u32 i;
+
+	for (i = 0; i < tags->nr_maps; i++) {
+		tags->map[i].queue_offset = 0;
+		/* Reads use those of the writes. */
+		tags->map[i].nr_queues = i == HCTX_TYPE_READ ? 0 : tags->nr_hw_queues;
+		if (tags->map[i].nr_queues)
+			blk_mq_map_queues(&tags->map[i]);
+	}
 }
 
 static int krdma_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
@@ -227,6 +286,7 @@ static int krdma_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned
 
 	spin_lock_init(&q->lock);
 	INIT_LIST_HEAD(&q->batch);
+	INIT_LIST_HEAD(&q->polled);
 	hctx->driver_data = q;
 	return 0;
 }
@@ -236,6 +296,8 @@ static const struct blk_mq_ops krdma_disk_mq_ops = {
 	.commit_rqs = krdma_disk_commit_rqs,
 	.complete = krdma_disk_complete,
 	.timeout = krdma_disk_timeout,
+	.poll = krdma_disk_poll,
+	.map_queues = krdma_disk_map_queues,
 	.init_hctx = krdma_disk_init_hctx,
 };
 
@@ -453,7 +515,8 @@ static int krdma_disk_add(struct krdma_disk *kd)
 			return -ENOMEM;
 	}
 	kd->tags.ops = &krdma_disk_mq_ops;
-	kd->tags.nr_hw_queues = param->queues;
+	kd->tags.nr_maps = HCTX_MAX_TYPES;
+	kd->tags.nr_hw_queues = min(param->queues, nr_cpu_ids);
 	kd->tags.queue_depth = param->depth;
 	kd->tags.numa_node = NUMA_NO_NODE;
 	kd->tags.cmd_size = sizeof(struct krdma_disk_io);

@@ -436,6 +436,12 @@ void krdma_region_abort(struct krdma_region_handle *handle)
 }
 EXPORT_SYMBOL_GPL(krdma_region_abort);
 
+unsigned int krdma_region_poll(struct krdma_region_handle *handle)
+{
+	return krdma_region_poll_channels(handle->region);
+}
+EXPORT_SYMBOL_GPL(krdma_region_poll);
+
 /* Entries of ->bvec that are needed; 0 if they are too few. */
 static u32 krdma_io_bvecs(const struct krdma_io *io)
 {
@@ -570,7 +576,7 @@ static bool krdma_io_prepare(struct krdma_io *io)
 		x->ended = true;
 		return false;
 	}
-	krdma_transfer_route(x);
+	krdma_transfer_route(x, io->cpu ? io->cpu - 1 : raw_smp_processor_id());
 	/* Behind empty entries, too. */
 	if (x->local.n && (io->skip || !io->bvec->bv_len))
 		krdma_bvec_step(&x->local.at, io->bvec, x->local.n, io->skip);

@@ -263,7 +263,7 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 	x->opcode = op->opcode;
 	x->local.fills = krdma_opcode_fills(op->opcode);
 	krdma_transfer_flags(x, op->flags);
-	krdma_transfer_route(x);
+	krdma_transfer_route(x, raw_smp_processor_id());
 	x->operand = op->operand;
 	x->compare = op->compare;
 	x->user_data = op->user_data;

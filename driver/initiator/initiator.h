@@ -326,7 +326,8 @@ u32 krdma_region_nkeys(const struct krdma_region *region);
 
 /* transfer.c */
 void krdma_transfers_complete(struct krdma_transfer *x);
-void krdma_transfer_route(struct krdma_transfer *x);
+void krdma_transfer_route(struct krdma_transfer *x, u32 cpu);
+u32 krdma_region_poll_channels(const struct krdma_region *region);
 void krdma_transfers_submit(struct krdma_queue *batch);
 void krdma_transfer_release(struct krdma_transfer *x);
 void krdma_transfer_cancel(struct krdma_transfer *x, int err);

@@ -461,15 +461,16 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 /**
  * krdma_transfer_route - choose the channel of a transfer
  * @x: transfer, with its region, opcode and flags; not submitted yet
+ * @cpu: processor
  *
- * The channel of this processor's data. The first channel has messages, whose order is the order of
+ * The channel of the processor's data. The first channel has messages, whose order is the order of
  * its queue pair; WRITEs of a region that may send messages, as those have to come behind them;
  * what changes durable memory, as flushes have to come behind that; digests and flushes; and
  * atomics where there are several paths, as a device's are not atomic for another.
  *
  * Context: any.
  */
-void krdma_transfer_route(struct krdma_transfer *x)
+void krdma_transfer_route(struct krdma_transfer *x, u32 cpu)
 {
 	struct krdma_session *sess = x->region->sess;
 	bool told = x->opcode == KRDMA_OP_WRITE && (x->region->rights & KRDMA_RIGHT_MESSAGE);
@@ -478,7 +479,27 @@ void krdma_transfer_route(struct krdma_transfer *x)
 
 	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told || once || durable ?
 			sess->ch :
-			krdma_session_channel(sess);
+			krdma_session_channel(sess, cpu);
+}
+
+/**
+ * krdma_region_poll_channels - handle completions that have come of a region's transfers
+ * @region: region
+ *
+ * Of the channels that krdma_transfer_route() has for this processor, whose completions may be
+ * of other regions.
+ *
+ * Context: as for krdma_conn_poll().
+ * Return: the completions
+ */
+u32 krdma_region_poll_channels(const struct krdma_region *region)
+{
+	const struct krdma_session *sess = region->sess;
+	u32 found = krdma_paths_poll(sess);
+
+	if (region->rights & (KRDMA_RIGHT_MESSAGE | KRDMA_RIGHT_DURABLE))
+		found += krdma_conn_poll(sess->ch);
+	return found;
 }
 
 /* The channel of a transfer, locked: another takes the place of one that is not up. */
@@ -536,7 +557,9 @@ void krdma_transfers_submit(struct krdma_queue *batch)
 		krdma_channel_lock(ch);
 		if (unlikely(ch->first && ch->state != KRDMA_CHANNEL_UP))
 			/* krdma_transfer_lock() may have seen the other. */
-			WRITE_ONCE(x->ch, x->fence ? ch->first : krdma_session_channel(ch->sess));
+			WRITE_ONCE(x->ch, x->fence ? ch->first :
+						     krdma_session_channel(
+							     ch->sess, raw_smp_processor_id()));
 		else
 			x = krdma_transfers_begin(ch, x, now);
 		/* ORDER: a channel is there as long as something of it is under way. */

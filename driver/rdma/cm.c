@@ -577,6 +577,43 @@ static void krdma_cq_quiesce(struct ib_cq *cq)
 	synchronize_rcu();
 }
 
+/* Completions that one poll handles at most. */
+#define KRDMA_POLL_MAX 16
+
+/**
+ * krdma_conn_poll - handle completions of a channel that have come
+ * @ch: channel
+ *
+ * Its interrupt stays armed, and what comes when nobody polls is handled as ever. Whoever has
+ * IRQ_POLL_F_SCHED handles completions; here it is taken as irq_poll_sched() takes it.
+ *
+ * Context: process or softirq, interrupts enabled, with no lock that a submitter's ->done takes;
+ *	the caller holds the session.
+ * Return: the completions; 0 if others handle them, or the channel is not up
+ */
+u32 krdma_conn_poll(struct krdma_channel *ch)
+{
+	u32 found = 0;
+	struct ib_cq *cq;
+
+	/* Also for RCU: krdma_cq_quiesce() waits until the CQ is not used here any more. */
+	local_bh_disable();
+	spin_lock(&ch->lock);
+	cq = ch->state == KRDMA_CHANNEL_UP ? ch->cq : NULL;
+	spin_unlock(&ch->lock);
+	if (cq && !test_and_set_bit_lock(IRQ_POLL_F_SCHED, &cq->iop.state)) {
+		found = ib_process_cq_direct(cq, KRDMA_POLL_MAX);
+		/* ORDER: before the CQ is armed, as an event that comes while it is set is lost. */
+		clear_bit_unlock(IRQ_POLL_F_SCHED, &cq->iop.state);
+		if (ib_req_notify_cq(cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0)
+			irq_poll_sched(&cq->iop);
+	}
+	local_bh_enable();
+	if (found)
+		krdma_stat_add(KRDMA_STAT_POLLED, found);
+	return found;
+}
+
 /* Destroying the id of a connection that is up sends a DREQ, and waits for its completion. */
 static void krdma_conn_destroy_id(struct krdma_channel *ch)
 {

@@ -204,6 +204,7 @@ int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
 void krdma_conn_qp_work(struct work_struct *work);
 void krdma_conn_stop(struct krdma_channel *ch);
 void krdma_conn_drain(struct krdma_channel *ch);
+u32 krdma_conn_poll(struct krdma_channel *ch);
 void krdma_conn_destroy(struct krdma_channel *ch);
 void krdma_conn_rest(struct krdma_channel *ch);
 void krdma_conn_release(struct krdma_channel *ch);

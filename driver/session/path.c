@@ -192,24 +192,39 @@ static bool krdma_path_better(const struct krdma_session *sess, const struct krd
 	       READ_ONCE(ch->ntransfers) < READ_ONCE(best->ntransfers);
 }
 
+/*
+ * The channels for data of a processor, one for each path, follow each other.
+ * Return: the index of the first, and their number; 0 and 1 if the first channel has all
+ */
+static u32 krdma_path_group(const struct krdma_session *sess, u32 cpu, u32 *paths)
+{
+	u32 n = READ_ONCE(sess->nchannels) - 1;
+
+	*paths = min(sess->npaths, n);
+	if (*paths)
+		return 1 + cpu % (n / *paths) * *paths;
+	*paths = 1;
+	return 0;
+}
+
 /**
- * krdma_path_channel - the channel for data of this processor, where there are several paths
+ * krdma_path_channel - the channel for data of a processor, where there are several paths
  * @sess: session
+ * @cpu: any number
  *
  * Context: any; another processor's does no harm.
  * Return: a channel; the first if none for data is up
  */
-struct krdma_channel *krdma_path_channel(const struct krdma_session *sess)
+struct krdma_channel *krdma_path_channel(const struct krdma_session *sess, u32 cpu)
 {
-	u32 n = READ_ONCE(sess->nchannels) - 1, paths = min(sess->npaths, n), i, group, turn;
+	u32 paths, i, turn, first = krdma_path_group(sess, cpu, &paths);
 	struct krdma_channel *ch, *best = NULL;
 
-	if (!paths)
+	if (!first)
 		return sess->ch;
-	group = raw_smp_processor_id() % (n / paths) * paths;
 	turn = this_cpu_inc_return(krdma_path_turn);
 	for (i = 0; i < paths; i++) {
-		ch = krdma_session_slot(sess, 1 + group + (turn + i) % paths);
+		ch = krdma_session_slot(sess, first + (turn + i) % paths);
 		if (!ch || READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
 			continue;
 		if (!best || krdma_path_better(sess, ch, best))
@@ -219,6 +234,26 @@ struct krdma_channel *krdma_path_channel(const struct krdma_session *sess)
 			break;
 	}
 	return best ?: sess->ch;
+}
+
+/**
+ * krdma_paths_poll - handle completions of the channels for data of this processor
+ * @sess: session
+ *
+ * Context: as for krdma_conn_poll().
+ * Return: the completions
+ */
+u32 krdma_paths_poll(const struct krdma_session *sess)
+{
+	u32 paths, i, found = 0, first = krdma_path_group(sess, raw_smp_processor_id(), &paths);
+	struct krdma_channel *ch;
+
+	for (i = 0; i < paths; i++) {
+		ch = krdma_session_slot(sess, first + i);
+		if (ch)
+			found += krdma_conn_poll(ch);
+	}
+	return found;
 }
 
 /* ---- the fence ---- */

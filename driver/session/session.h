@@ -260,21 +260,22 @@ static inline struct krdma_channel *krdma_session_next(const struct krdma_sessio
 	for (index = 0; (ch = krdma_session_next(sess, &index)); index++)
 
 /**
- * krdma_session_channel - the channel for data of this processor
+ * krdma_session_channel - the channel for data of a processor
  * @sess: session
+ * @cpu: any number
  *
  * Not the first where there are others, so that no control message waits behind data.
  *
  * Context: any; another processor's does no harm.
  * Return: a channel; the first if that of the processor is not up
  */
-static inline struct krdma_channel *krdma_session_channel(const struct krdma_session *sess)
+static inline struct krdma_channel *krdma_session_channel(const struct krdma_session *sess, u32 cpu)
 {
-	u32 n = READ_ONCE(sess->nchannels) - 1, cpu = raw_smp_processor_id();
+	u32 n = READ_ONCE(sess->nchannels) - 1;
 	struct krdma_channel *ch;
 
 	if (unlikely(sess->npaths > 1))
-		return krdma_path_channel(sess);
+		return krdma_path_channel(sess, cpu);
 	ch = krdma_session_slot(sess, n ? 1 + cpu % n : 0);
 	return likely(ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) ? ch : sess->ch;
 }

@@ -91,6 +91,9 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * @ranges: of KRDMA_OP_FLUSH: ranges of the region, instead of @offset, whose bytes @length is the
  *	sum of; or NULL. The array must stay until @done as well. Not looked at otherwise
  * @nr_ranges: entries of @ranges
+ * @cpu: 1 + the processor whose channel moves the bytes, and which mostly has the completion's
+ *	interrupt; 0 for the processor that submits. For a submitter that runs on another
+ *	processor than the one that will use the result
  * @timeout: from the submission; 0 for 30 s, KTIME_MAX for no deadline
  * @done: called exactly once for each submission, when the operation has ended
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
@@ -125,6 +128,7 @@ struct krdma_io {
 	u64 length;
 	const struct krdma_vec *ranges;
 	u32 nr_ranges;
+	u32 cpu;
 	ktime_t timeout;
 	void (*done)(struct krdma_io *io);
 
@@ -367,6 +371,22 @@ void krdma_region_cancel(struct krdma_region_handle *region);
  * Context: any but hard interrupts, interrupts enabled; no lock that a ->done takes.
  */
 void krdma_region_abort(struct krdma_region_handle *region);
+
+/**
+ * krdma_region_poll - handle completions that have come, without an interrupt
+ * @region: the region
+ *
+ * For a submitter that waits for its operations in a loop: mostly a completion is found here
+ * before its interrupt has been handled. Nothing depends on it: interrupts stay on, and handle
+ * what nobody polls for. Looks at the channels for data of this processor, which all users of
+ * the session have in common, so that ->done of other regions may be called as well. A channel
+ * whose completions are being handled elsewhere is left out.
+ *
+ * Context: process or softirq, interrupts enabled; no lock that a ->done takes; not beside
+ * krdma_reopen() of the region.
+ * Return: the completions that were handled; 0 is no error
+ */
+unsigned int krdma_region_poll(struct krdma_region_handle *region);
 
 /**
  * krdma_io_submit - start an operation

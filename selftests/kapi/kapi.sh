@@ -131,11 +131,42 @@ diag "$(result ended) transfers, $(result cancelled) cancelled, $(result timed_o
 check "some were cancelled" [ "$(result cancelled)" -gt 0 ]
 check "the module goes" rmmod krdma_kapi_test
 
-# ------------------------------------------------- the other side goes away
+# ------------------------------------------------------- channels, and polling
 
 moves() {
 	[ "$(result ended)" -gt "${1:-100}" ]
 }
+
+# begin_loop NAME [ARGUMENT...]: transfers without end, with that export of B.
+begin_loop() {
+	new_mark
+	check_loads "transfers with '$*' go on" "$TEST" what=loop depth=8 name="$1" "${@:2}"
+	wait_for "$LIMIT" moves
+}
+
+# written CHANNEL: bytes, of the only session.
+written() {
+	status A "/channels/$1/bytes_written"
+}
+has_written() {
+	[ "$(written "$1")" -gt 0 ] 2>/dev/null
+}
+begin_loop scratch polls=1
+is "none fails that is polled for" "$(result status)" 0
+check "the module goes" rmmod krdma_kapi_test
+if [ "$(nproc)" -gt 1 ] && [ "$LAB_RDMA" = rxe ]; then
+	check "some completions come before their interrupt" [ "$(counter A polled)" -gt 0 ]
+	for cpu in 1 2; do
+		begin_loop scratch "cpu=$cpu"
+		check "the channel of processor $cpu is used" wait_for "$LIMIT" has_written "$cpu"
+		is "that of the other is not" "$(written $((3 - cpu)))" 0
+		check "the module goes" rmmod krdma_kapi_test
+	done
+else
+	skip "the channel of a processor that is asked for" "one processor, or iWARP, has one channel"
+fi
+
+# ------------------------------------------------- the other side goes away
 
 # told REVOKED LOST: which events there were; and its transfers have failed.
 told() {
@@ -144,13 +175,6 @@ told() {
 
 told_one() {
 	[ "$(($(result revoked) + $(result lost)))" = 1 ] && [ "$(result status)" != 0 ]
-}
-
-# begin_loop NAME: transfers without end, with that export of B.
-begin_loop() {
-	new_mark
-	check_loads "transfers with '$1' go on" "$TEST" what=loop depth=8 name="$1"
-	wait_for "$LIMIT" moves
 }
 
 # end_loop: a bit later there is no second event.

@@ -10,8 +10,8 @@
  *		from ->done; each has to end exactly once
  *	crowd	@crowd messages to this module itself, which reads them slowly; the test
  *		ends the session, and reads in "ended" that each message has ended
- *	loop	transfers in a thread, until one fails; the result is in
- *		/sys/module/krdma_kapi_test/parameters. Writing to "reopen" there opens the
+ *	loop	transfers in a thread, until one fails, on the channel of @cpu, and polled for
+ *		(@polls); the result is in /sys/module/krdma_kapi_test/parameters. Writing to "reopen" there opens the
  *		region again, and they go on
  *
  * The module loads if all checks pass; otherwise the kernel's log names the failure.
@@ -56,6 +56,10 @@ static unsigned int depth = 64;
 module_param(depth, uint, 0444);
 static unsigned int rounds = 20;
 module_param(rounds, uint, 0444);
+static unsigned int cpu; /* of struct krdma_io */
+module_param(cpu, uint, 0444);
+static bool polls;
+module_param(polls, bool, 0444);
 static unsigned int crowd = 100000;
 module_param(crowd, uint, 0444);
 
@@ -968,7 +972,12 @@ static int loop(void *unused)
 			slot_fill(&slots[i], i % 2 ? KRDMA_OP_READ : KRDMA_OP_WRITE);
 			slots[i].io.offset = 0;
 			slots[i].io.length = PAGE_SIZE;
+			slots[i].io.cpu = cpu;
 			krdma_io_submit(&slots[i].io);
+		}
+		while (polls && atomic_read(&pending)) {
+			krdma_region_poll(region);
+			cond_resched();
 		}
 		if (!slots_wait())
 			break;
