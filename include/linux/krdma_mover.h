@@ -31,10 +31,10 @@ struct krdma_export_handle;
 
 /**
  * enum krdma_event - why a region has ended
- * @KRDMA_EVENT_REVOKED: the target has ended the export
+ * @KRDMA_EVENT_REVOKED: the target has ended the export, or another region has taken it over
  * @KRDMA_EVENT_LOST: the path to the target is lost, or either host has ended the session
  *
- * Both are final: open the export anew.
+ * Both are final for this region: close it and open the export anew, or call krdma_reopen().
  */
 enum krdma_event {
 	KRDMA_EVENT_REVOKED = 1,
@@ -107,8 +107,8 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * nothing. The struct belongs to krdma_mover from the submission until @done is called, and
  * must neither move nor change meanwhile.
  *
- * Context of @done: any but hard interrupts, mostly softirq. krdma_io_submit(),
- * krdma_io_cancel() and krdma_region_cancel() may call it as well, for this operation or
+ * Context of @done: any but hard interrupts, mostly softirq. krdma_io_submit(), krdma_io_cancel(),
+ * krdma_region_cancel() and krdma_region_abort() may call it as well, for this operation or
  * another one: their callers must hold no lock that @done takes. @done must not sleep. It may
  * submit any operation, this one included, and may free this one. Softirqs may be on or off:
  * @done takes its locks with spin_lock_bh(). After an error let a work submit again: the next

@@ -370,15 +370,17 @@ enum krdma_path_policy {
  * @dst: the peer, a struct sockaddr_in or sockaddr_in6 with zeros behind it;
  *	port 0 means KRDMA_DEFAULT_PORT
  * @src: local address, likewise; all zero (AF_UNSPEC) lets routing choose
- * @timeout_ms: give up after this many milliseconds; 0 means 10,000, which is
- *	also the most that a new connection takes. Must be 0 with KRDMA_CONNECT_ASYNC
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000 times the parameter
+ *	timeout_scale, which is also the most that a new connection takes. Must be 0 with
+ *	KRDMA_CONNECT_ASYNC
  * @id: out: the session
  * @serial: out: its number on this host, as in struct krdma_session_info
  * @resume_s: seconds that the session goes on when its connection is lost: up to
  *	KRDMA_RESUME_MAX, or KRDMA_RESUME_ALWAYS; the peer may allow less. 0 means the
  *	module's parameter resume. Must be 0 with KRDMA_CONNECT_FAIL_FAST
  * @keepalive_s: up to KRDMA_KEEPALIVE_MAX: a dead path is noticed within so many seconds
- *	and one more, times the parameter timeout_scale. 0 means the parameter keepalive
+ *	and one more; the parameter timeout_scale lengthens three fifths of them and the one
+ *	more. 0 means the parameter keepalive
  * @policy: enum krdma_path_policy; of no effect with one path
  * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
  * @paths: pointer to an array of @npaths struct krdma_path_addr
@@ -438,7 +440,8 @@ struct krdma_ioc_connected {
  * @serial: the session, as in struct krdma_session_info; 0 for all of the caller's network
  *	namespace that the caller may end
  * @timeout_ms: how long what is under way may take, up to KRDMA_DRAIN_MAX seconds; then it
- *	ends with ECONNRESET, or with ENOTCONN if nothing of it was posted. 0 means 10,000
+ *	ends with ECONNRESET, or with ENOTCONN if nothing of it was posted. 0 means 10,000 times
+ *	the parameter timeout_scale
  * @reserved: must be 0
  * @peer: with @serial 0: only sessions with this address, and with this port unless that is
  *	0; AF_UNSPEC for all. ENOENT if there is none
@@ -490,9 +493,9 @@ struct krdma_ioc_disconnect {
  *	without KRDMA_CONNECT_MESSAGES; if @rights has one of these, the call fails
  *	with EOPNOTSUPP
  * @id: out: the region
- * @timeout_ms: give up after this many milliseconds; 0 means 10,000, or 40,000 with
- *	KRDMA_OPEN_HELD or KRDMA_OPEN_TAKEOVER. As long again for the keys of each 32
- *	segments that are held
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000 times the parameter
+ *	timeout_scale, or 40,000 times it with KRDMA_OPEN_HELD or KRDMA_OPEN_TAKEOVER. As long
+ *	again for the keys of each 32 segments that are held
  * @reserved: must be 0
  * @name: name of the export
  *
@@ -522,7 +525,8 @@ struct krdma_ioc_open {
  * @flags: must be 0
  * @session: id of a session
  * @length: bytes to carry each way, at most KRDMA_PING_MAX
- * @timeout_ms: give up after this many milliseconds; 0 means 10,000
+ * @timeout_ms: give up after this many milliseconds; 0 means 10,000 times the parameter
+ *	timeout_scale
  * @reserved: must be 0
  * @rtt_ns: out: nanoseconds from the post of the request to its reply
  *
@@ -889,7 +893,7 @@ struct krdma_ioc_monitor {
  * @KRDMA_EVENT_LISTENER_CLOSED: it accepts no more sessions
  * @KRDMA_EVENT_LISTENER_ENDED: it is gone
  * @KRDMA_EVENT_DEVICE_ADDED: the module has found an RDMA device
- * @KRDMA_EVENT_DEVICE_REMOVED: it goes
+ * @KRDMA_EVENT_DEVICE_REMOVED: an RDMA device is being removed
  */
 enum krdma_event_type {
 	KRDMA_EVENT_SESSION_UP = 1,
@@ -967,7 +971,8 @@ enum krdma_list_kind {
  * @flags: must be 0
  * @kind: enum krdma_list_kind
  * @session: for KRDMA_LIST_PEER_EXPORTS and KRDMA_LIST_ADDRESSES the id of a session; for
- *	KRDMA_LIST_SESSIONS one that alone is listed, or 0; else 0
+ *	KRDMA_LIST_SESSIONS the id of the only session to list, or 0 for all sessions; 0 for
+ *	other kinds
  * @entries: pointer to an array of the kind's struct
  * @stride: bytes from one entry to the next; a shorter struct than the
  *	kernel's gets its leading members, the tail of a longer one is zeroed
@@ -1188,8 +1193,8 @@ struct krdma_channel_info {
 };
 
 enum krdma_path_state {
-	KRDMA_PATH_UP = 1,   /* a channel on it is */
-	KRDMA_PATH_DOWN = 2, /* none is */
+	KRDMA_PATH_UP = 1,   /* at least one channel of the path is up */
+	KRDMA_PATH_DOWN = 2, /* no channel of the path is up */
 };
 
 /**
@@ -1405,7 +1410,7 @@ struct krdma_grant_info {
 
 /* Counters of a struct krdma_latency_info. */
 #define KRDMA_LATENCY_BUCKETS 26
-/* Those of the first counter took up to so long: 2 to this power, nanoseconds. */
+/* The first counter has operations that took up to 2^KRDMA_LATENCY_SHIFT ns. */
 #define KRDMA_LATENCY_SHIFT 10
 
 /**

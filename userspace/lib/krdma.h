@@ -228,7 +228,7 @@ int krdma_replace_listener(struct krdma *krdma, const struct krdma_sockaddr *add
 int krdma_unlisten(struct krdma *krdma, const struct krdma_sockaddr *addr);
 
 /**
- * krdma_close_listener() - let a listener accept no more sessions; those that there are go on
+ * krdma_close_listener() - let a listener refuse new sessions; existing sessions go on
  * @krdma: the handle
  * @addr: as for krdma_listen()
  *
@@ -814,7 +814,9 @@ KRDMA_INLINE void krdma_op_ranges(struct krdma_op *op, const struct krdma_vec *r
  *
  * Return: 0 if all operations are done; a positive number if that many of them
  * failed, each with its status in @completions, and krdma_error() returns the
- * text of one of them; a negative errno if none was started.
+ * text of one of them; a negative errno if the call failed. No operation was
+ * started then, except with -EFAULT for @completions: the operations have been
+ * done.
  */
 int krdma_submit(struct krdma *krdma, const struct krdma_op *ops,
 		 struct krdma_completion *completions, unsigned int count);
@@ -916,7 +918,9 @@ krdma_event_next(const void *buf, size_t bytes, const struct krdma_monitor_event
  * krdma_iter_new() - begin to list objects of a kind
  * @krdma: the handle; must outlive the iterator
  * @kind: enum krdma_list_kind
- * @session: id of a session for KRDMA_LIST_PEER_EXPORTS and KRDMA_LIST_ADDRESSES, else 0
+ * @session: for KRDMA_LIST_PEER_EXPORTS and KRDMA_LIST_ADDRESSES the id of a session; for
+ *	KRDMA_LIST_SESSIONS the id of the only session to list, or 0 for all sessions; 0 for
+ *	other kinds
  * @iter: out: the iterator; one thread at a time may use it
  *
  * Return: 0 and an iterator that krdma_iter_free() ends; -EINVAL for an
