@@ -100,13 +100,19 @@ static void krdma_disk_complete(struct request *rq)
 	blk_mq_end_request(rq, krdma_disk_status(&dio->io));
 }
 
-/* The device may still write to them: nobody else gets them, ever. */
-static void krdma_disk_keep_pages(struct request *rq)
+/*
+ * The device may still write to them: the page allocator does not get them back, ever. Those of the
+ * page cache are not read through this disk again, which is dead. Of pages of slab objects that is
+ * all that can be done here.
+ */
+static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 {
 	struct req_iterator iter;
 	struct bio_vec bvec;
 
-	pr_err_once("krdma_blk: %s: the RDMA device keeps pages\n", rq->q->disk->disk_name);
+	pr_err_ratelimited("krdma_blk: %s: the RDMA device keeps pages: the disk is dead\n",
+			   kd->disk->disk_name);
+	WRITE_ONCE(kd->dead, true);
 	rq_for_each_segment(bvec, rq, iter)
 		get_page(bvec.bv_page);
 }
@@ -117,7 +123,7 @@ static void krdma_disk_done(struct krdma_io *io)
 	struct krdma_disk *kd = rq->q->queuedata;
 
 	if (unlikely(io->pages_lost))
-		krdma_disk_keep_pages(rq);
+		krdma_disk_keep_pages(kd, rq);
 	if (kd->flusher && io->op == KRDMA_OP_WRITE)
 		krdma_flusher_written(kd->flusher, io->offset, io->length);
 	/* ORDER: not in a softirq: the block layer keeps their bios for their processor. */

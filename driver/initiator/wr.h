@@ -25,8 +25,6 @@
 #define KRDMA_TAKEOVER_MS 100
 /* The end of a region that is exclusive waits so long for the target, times the timeout_scale. */
 #define KRDMA_CLOSED_MS 3000
-/* What was posted on a lost channel ends with -ECONNRESET if that is not made anew so long. */
-#define KRDMA_FENCE_MS 60000
 
 /*
  * A key of the peer for one segment, until the peer recalls it. It never changes: a

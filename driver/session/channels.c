@@ -16,6 +16,7 @@
 #include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <net/netns/hash.h>
 
 #include "session/session.h"
 
@@ -29,9 +30,10 @@
 #define KRDMA_RESUME_PAUSE_MS  2000
 
 /*
- * How many sessions connect a lost channel to a peer at a time, so that those that have lost one
- * switch do not all try at once when it is back, and a peer that is gone holds up no session with
- * another: unless their addresses have the same hash, which is another one each time.
+ * How many sessions of a user connect a lost channel to a peer at a time, from one address, so that
+ * those that have lost one switch do not all try at once when it is back; and a peer or a port
+ * that is gone holds up no session over others: unless their addresses have the same hash, which
+ * is another one each time.
  */
 #define KRDMA_ATTEMPTS      8
 #define KRDMA_ATTEMPTS_HASH 1024
@@ -368,19 +370,56 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 }
 
 /* Return: where the attempts are counted, with this one; NULL if there are too many */
-static atomic_t *krdma_attempt_begin(const struct krdma_path *path)
+static atomic_t *krdma_attempt_begin(const struct krdma_session *sess,
+				     const struct krdma_path *path)
 {
-	struct krdma_sockaddr to;
+	u32 hash = krdma_incarnation ^ net_hash_mix(sess->net) ^ __kuid_val(sess->uid);
+	struct krdma_sockaddr to, from;
 	atomic_t *attempts;
 
 	krdma_addr_to_user(&path->dst, &to);
-	attempts = &krdma_attempts[jhash(to.addr, sizeof(to.addr), krdma_incarnation) %
-				   KRDMA_ATTEMPTS_HASH];
+	krdma_addr_to_user(&path->local, &from);
+	hash = jhash(from.addr, sizeof(from.addr), jhash(to.addr, sizeof(to.addr), hash));
+	attempts = &krdma_attempts[hash % KRDMA_ATTEMPTS_HASH];
 	if (atomic_inc_return(attempts) <= KRDMA_ATTEMPTS)
 		return attempts;
 	atomic_dec(attempts);
 	krdma_stat_inc(KRDMA_STAT_CONNECTS_DEFERRED);
 	return NULL;
+}
+
+/*
+ * Connect a channel, unless it is up. Of paths in @lost an attempt has failed, or there are too many:
+ * the others on it would fail likewise.
+ * Return: false if it has to be tried again
+ */
+static bool krdma_channel_missing(struct krdma_session *sess, u32 index, u32 *lost, bool *deferred)
+{
+	struct krdma_channel *ch = krdma_session_slot(sess, index);
+	struct krdma_path *path;
+	atomic_t *attempts;
+	bool done;
+
+	if (ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP)
+		return true;
+	for (;;) {
+		path = krdma_path_choose(sess, index, *lost);
+		if (!path)
+			return false;
+		attempts = krdma_attempt_begin(sess, path);
+		if (attempts)
+			break;
+		*deferred = true;
+		*lost |= BIT(path->index);
+	}
+	if (!index)
+		sess->tried |= BIT(path->index);
+	ch = krdma_channels_begin(sess, index, path);
+	done = ch && krdma_channel_connect(ch);
+	if (!done)
+		*lost |= BIT(path->index);
+	atomic_dec(attempts);
+	return done;
 }
 
 /**
@@ -395,30 +434,11 @@ void krdma_channels_work(struct work_struct *work)
 	/* Transfers wait for what is connected here. */
 	unsigned int noio = memalloc_noio_save();
 	bool again = false, deferred = false;
-	struct krdma_channel *ch;
-	atomic_t *attempts;
 	u32 i, pause, most, lost = 0;
 
 	/* The others behind the first: without that there is no path. */
-	for (i = 0; i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++) {
-		struct krdma_path *path = krdma_path_choose(sess, i);
-
-		ch = krdma_session_slot(sess, i);
-		/* One attempt for a path: the others on it would fail likewise. */
-		if ((ch && READ_ONCE(ch->state) == KRDMA_CHANNEL_UP) || (lost & BIT(path->index)))
-			continue;
-		attempts = krdma_attempt_begin(path);
-		deferred = !attempts;
-		if (deferred)
-			break;
-		ch = krdma_channels_begin(sess, i, path);
-		if (!ch || !krdma_channel_connect(ch)) {
-			again = true;
-			lost |= BIT(path->index);
-		}
-		atomic_dec(attempts);
-	}
-	again |= deferred;
+	for (i = 0; i < sess->nchannels && (!i || krdma_session_is_up(sess)); i++)
+		again |= !krdma_channel_missing(sess, i, &lost, &deferred);
 	spin_lock_bh(&sess->lock);
 	most = sess->resuming || deferred || sess->npaths > 1 ? KRDMA_RESUME_PAUSE_MS :
 								KRDMA_CHANNEL_PAUSE_MS;

@@ -162,24 +162,36 @@ void krdma_paths_left(struct krdma_session *sess)
  * krdma_path_choose - the path over which a channel is connected next
  * @sess: outbound session
  * @index: of the channel
+ * @except: bits of paths that are not to be tried now
+ *
+ * The first channel tries each in turn: at first those that others use, whose queue pairs may
+ * go on where no new one can be connected.
  *
  * Context: a work of the session that connects.
- * Return: the path
+ * Return: the path; NULL if there is none but those
  */
-struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index)
+struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index, u32 except)
 {
-	u32 last = sess->ch->last_path->index, i;
+	u32 i, all = BIT(sess->npaths) - 1;
+	struct krdma_path *path, *next = NULL;
 
-	if (index)
-		return &sess->paths[(index - 1) % sess->npaths];
-	/* Where it was lost the others may not have noticed it yet. */
+	if (index) {
+		path = &sess->paths[(index - 1) % sess->npaths];
+		return except & BIT(path->index) ? NULL : path;
+	}
+	if (!(all & ~(sess->tried | except)))
+		sess->tried = 0;
+	except |= sess->tried;
+	/* Where it was lost the others may not have noticed it yet: that comes last. */
 	for (i = 1; i <= sess->npaths; i++) {
-		struct krdma_path *path = &sess->paths[(last + i) % sess->npaths];
-
+		path = &sess->paths[(sess->ch->path->index + i) % sess->npaths];
+		if (except & BIT(path->index))
+			continue;
 		if (krdma_path_up(sess, path))
 			return path;
+		next = next ?: path;
 	}
-	return &sess->paths[(sess->ch->path->index + 1) % sess->npaths];
+	return next;
 }
 
 /* By the policy, of the channels of a processor, one for each path, the one to be used. */

@@ -42,7 +42,7 @@ struct krdma_channel *krdma_path_up(const struct krdma_session *sess,
 bool krdma_paths_leave(struct krdma_session *sess, const struct krdma_device *dev);
 void krdma_paths_left(struct krdma_session *sess);
 bool krdma_path_left(const struct krdma_session *sess, const struct krdma_path *path);
-struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index);
+struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index, u32 except);
 struct krdma_channel *krdma_path_channel(const struct krdma_session *sess, u32 cpu);
 u32 krdma_paths_poll(const struct krdma_session *sess);
 void krdma_fence_init(struct krdma_session *sess, u32 index);

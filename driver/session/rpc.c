@@ -227,7 +227,7 @@ static bool krdma_wire_service(u8 type)
  *	not used any more when ->fn is called; may be empty if the session is down
  * @rpc: the request; ->fn is called exactly once if this returns 0
  *
- * A reply that does not come within KRDMA_REQUEST_MS, or KRDMA_SERVICE_MS
+ * A reply that does not come within KRDMA_REQUEST_MS, KRDMA_FENCE_MS, or KRDMA_SERVICE_MS
  * where the target's service gives it, times the timeout_scale, ends the session.
  *
  * Context: process.
@@ -247,8 +247,12 @@ int krdma_rpc_post(struct krdma_session *sess, struct krdma_credit *credit, stru
 	hdr = tx->buf;
 	rpc->type = hdr->type;
 	rpc->service = krdma_wire_service(hdr->type);
-	reply_ms = rpc->service ? KRDMA_SERVICE_MS * sess->timeout_scale :
-				  KRDMA_REQUEST_MS * sess->ch->timeout_scale;
+	if (rpc->service)
+		reply_ms = KRDMA_SERVICE_MS * sess->timeout_scale;
+	else if (rpc->type == KRDMA_WIRE_FENCE)
+		reply_ms = KRDMA_FENCE_MS * sess->timeout_scale;
+	else
+		reply_ms = KRDMA_REQUEST_MS * sess->ch->timeout_scale;
 	/* ->fn may let go of what holds the session. */
 	kref_get(&sess->ref);
 	refcount_inc(&rpc->refs);

@@ -102,8 +102,10 @@ void krdma_session_up(struct krdma_channel *ch)
 		/* The loss may not be settled yet. */
 		if (!ch->first && !sess->resuming)
 			sess->lost_at = jiffies;
-		if (!ch->first)
+		if (!ch->first) {
 			sess->resuming = false;
+			sess->tried = 0;
+		}
 		if (!ch->first && !krdma_session_first(ch, begins))
 			krdma_session_protocol_locked(sess, "it has received what can't be");
 		ch->last_path = ch->path;

@@ -44,11 +44,12 @@ static_assert(KRDMA_PATHS_MAX == KRDMA_WIRE_PATHS_MAX);
 #define KRDMA_OUTBOUND_USER_MAX 256
 
 /*
- * Times, milliseconds. REQUEST, SERVICE and CONNECT are for peers, and longer by the
+ * Times, milliseconds. REQUEST, SERVICE, FENCE and CONNECT are for peers, and longer by the
  * timeout_scale of the session or channel.
  */
 #define KRDMA_REQUEST_MS 10000
 #define KRDMA_SERVICE_MS 30000
+#define KRDMA_FENCE_MS   60000 /* the target's device may be slow; WRITEs wait for it as long */
 #define KRDMA_LINGER_MS  10000
 /* The session's tick comes at least so often. */
 #define KRDMA_SESSION_TICK_MS 2000
@@ -198,6 +199,7 @@ struct krdma_session {
 	struct work_struct connect_work;
 	struct delayed_work channels_work;
 	u32 pause_ms; /* before it comes again; session->lock */
+	u32 tried;    /* paths, for the first channel since it was up */
 	struct work_struct ends_work;
 	struct work_struct rx_work;
 	struct work_struct svc_work;

@@ -7,6 +7,8 @@
 # over the path that there is.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
+# shellcheck source=selftests/lib/kill.sh
+. "$(dirname "$0")/../lib/kill.sh"
 need_lab "cuts the wire"
 need_nodes 2
 need_cuts
@@ -23,6 +25,7 @@ at_end rm -rf "$dir"
 head -c 3000000 /dev/urandom >"$dir/data"
 
 fresh_module
+load_killer
 second_wire
 listen_on B
 export_on B scratch --size 16M
@@ -232,7 +235,23 @@ mend_wire data0
 check "when it is back, it is used" wait_for "$LIMIT" all_up
 wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
 
-# 4. One that fails fast ends with its last path.
+# 4. Queue pairs of the second path go on, but none can be connected there: its connects are dropped.
+hold
+wait_for "$LIMIT" all_up || not_ok "a session over both" "$(krdma status)"
+on -n B tc qdisc add dev data1 ingress
+on -n B tc filter add dev data1 parent ffff: pref 1 protocol ip u32 match ip protocol 17 0xff \
+	match u32 1 0x00ffffff at 32 action drop
+resumed=$(counter A sessions_resumed)
+has_resumed() {
+	[ "$(counter A sessions_resumed)" -gt "$resumed" ]
+}
+check_here "the first channel is lost" lose_channel A 0
+check "it is connected again" wait_for "$LIMIT" has_resumed
+is "over the path that accepts it" "$(channel A 0 path)" 0
+on -n B tc qdisc del dev data1 ingress
+release
+
+# 5. One that fails fast ends with its last path.
 lost=$(counter A sessions_lost)
 is_lost() {
 	[ "$(counter A sessions_lost)" -gt "$lost" ]
