@@ -156,7 +156,7 @@ static int reap_good(int file)
 
 TEST_F(async, turns)
 {
-	int other = kst_open(), done = 0, got = 0;
+	int other = kst_open(), before, done = 0, got = 0;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	__u32 its_session, its_region, accepted = OPS;
 	struct krdma_op ops[OPS];
@@ -182,11 +182,16 @@ TEST_F(async, turns)
 	for (n = 0; n < MANY && accepted == OPS; n += accepted)
 		ASSERT_NOT(kst_start(fd, ops, OPS, &accepted), "SUBMIT: %s",
 			   kst_last_error(fd, NULL));
+	before = reap_good(fd);
 	EXPECT_IS(0, kst_move(other, KRDMA_OP_WRITE, its_region, LONG, memory, LONG, NULL),
 		  "one operation of a file, behind very many of another");
 	done = reap_good(fd);
-	EXPECT_THAT(done >= 0 && done < MANY / 2, "did not wait for them: %d of %d were done", done,
-		    MANY);
+	EXPECT_THAT(before >= 0 && done >= 0, "all are good");
+	/* Other processors may move them as fast as this one submits. */
+	if (MANY - before > 4 * OPS)
+		EXPECT_THAT(done < (MANY - before) / 2, "did not wait for them: %d of %d were done",
+			    done, MANY - before);
+	done += before;
 	while (done >= 0 && done < MANY && poll(&p, 1, 60000) == 1 && (got = reap_good(fd)) >= 0)
 		done += got;
 	EXPECT_IS(MANY, done, "and they are done as well");
