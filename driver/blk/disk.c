@@ -52,6 +52,7 @@ struct krdma_disk {
 	struct mutex lock; /* ->added, and what an event does */
 	bool added;
 	enum krdma_event happened; /* 0: it is live */
+	struct work_struct keeps;  /* the device keeps pages: it is lost */
 	struct gendisk *disk;
 	struct blk_mq_tag_set tags;
 	struct krdma_client *client;
@@ -62,7 +63,7 @@ struct krdma_disk {
 	ktime_t timeout;
 	struct sockaddr_storage dst;
 	struct krdma_blk_attach param;
-	struct krdma_disk_queue queues[KRDMA_BLK_QUEUES_MAX];
+	struct krdma_disk_queue queues[2 * KRDMA_BLK_QUEUES_MAX]; /* the second half for polling */
 };
 
 /* Of a path. */
@@ -102,19 +103,18 @@ static void krdma_disk_complete(struct request *rq)
 
 /*
  * The device may still write to them: the page allocator does not get them back, ever. Those of the
- * page cache are not read through this disk again, which is dead. Of pages of slab objects that is
- * all that can be done here.
+ * page cache are not read through this disk again, which is lost. Slab objects can't be kept.
  */
 static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 {
 	struct req_iterator iter;
 	struct bio_vec bvec;
 
-	pr_err_ratelimited("krdma_blk: %s: the RDMA device keeps pages: the disk is dead\n",
-			   kd->disk->disk_name);
-	WRITE_ONCE(kd->dead, true);
+	pr_err_ratelimited("krdma_blk: %s: the RDMA device keeps pages\n", kd->disk->disk_name);
+	schedule_work(&kd->keeps);
 	rq_for_each_segment(bvec, rq, iter)
-		get_page(bvec.bv_page);
+		if (!PageSlab(bvec.bv_page))
+			get_page(bvec.bv_page);
 }
 
 static void krdma_disk_done(struct krdma_io *io)
@@ -271,18 +271,22 @@ static enum blk_eh_timer_return krdma_disk_timeout(struct request *rq)
 	return blk_mq_request_started(rq) ? BLK_EH_RESET_TIMER : BLK_EH_DONE;
 }
 
-/* Polled requests have no queues of their own: their channels have interrupts like the others. */
+/*
+ * Polled requests have queues of their own, so that a submitter that does not poll keeps nobody's
+ * tags; their channels are those of the others, with interrupts. Reads use the queues of writes.
+ */
 static void krdma_disk_map_queues(struct blk_mq_tag_set *tags)
 {
-	u32 i;
+	struct blk_mq_queue_map *map = tags->map;
 
-	for (i = 0; i < tags->nr_maps; i++) {
-		tags->map[i].queue_offset = 0;
-		/* Reads use those of the writes. */
-		tags->map[i].nr_queues = i == HCTX_TYPE_READ ? 0 : tags->nr_hw_queues;
-		if (tags->map[i].nr_queues)
-			blk_mq_map_queues(&tags->map[i]);
-	}
+	map[HCTX_TYPE_DEFAULT].nr_queues = max(tags->nr_hw_queues / 2, 1U);
+	blk_mq_map_queues(&map[HCTX_TYPE_DEFAULT]);
+	/* A kernel that was started after a crash has one queue. */
+	if (tags->nr_hw_queues == 1)
+		return;
+	map[HCTX_TYPE_POLL].nr_queues = tags->nr_hw_queues / 2;
+	map[HCTX_TYPE_POLL].queue_offset = map[HCTX_TYPE_DEFAULT].nr_queues;
+	blk_mq_map_queues(&map[HCTX_TYPE_POLL]);
 }
 
 static int krdma_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
@@ -335,6 +339,14 @@ static void krdma_disk_event(void *priv, enum krdma_event event)
 		blk_mark_disk_dead(kd->disk);
 	}
 	mutex_unlock(&kd->lock);
+}
+
+static void krdma_disk_keeps(struct work_struct *work)
+{
+	struct krdma_disk *kd = container_of(work, struct krdma_disk, keeps);
+
+	if (!READ_ONCE(kd->happened))
+		krdma_disk_event(kd, KRDMA_EVENT_LOST);
 }
 
 /* Return: 0 or -EINVAL */
@@ -522,7 +534,7 @@ static int krdma_disk_add(struct krdma_disk *kd)
 	}
 	kd->tags.ops = &krdma_disk_mq_ops;
 	kd->tags.nr_maps = HCTX_MAX_TYPES;
-	kd->tags.nr_hw_queues = min(param->queues, nr_cpu_ids);
+	kd->tags.nr_hw_queues = 2 * min(param->queues, nr_cpu_ids);
 	kd->tags.queue_depth = param->depth;
 	kd->tags.numa_node = NUMA_NO_NODE;
 	kd->tags.cmd_size = sizeof(struct krdma_disk_io);
@@ -532,7 +544,7 @@ static int krdma_disk_add(struct krdma_disk *kd)
 	if (rc)
 		return rc;
 	/* Not more than there are processors. */
-	kd->param.queues = kd->tags.nr_hw_queues;
+	kd->param.queues = kd->tags.map[HCTX_TYPE_DEFAULT].nr_queues;
 	kd->param.depth = kd->tags.queue_depth;
 	disk = krdma_blk_alloc(&kd->tags, &limits, kd->flusher, kd);
 	if (IS_ERR(disk)) {
@@ -560,6 +572,8 @@ static void krdma_disk_free(struct krdma_disk *kd)
 	krdma_close(kd->region);
 	krdma_disconnect(kd->session);
 	krdma_client_destroy(kd->client);
+	/* ORDER: no request ends any more. */
+	cancel_work_sync(&kd->keeps);
 	if (kd->disk) {
 		put_disk(kd->disk);
 		blk_mq_free_tag_set(&kd->tags);
@@ -625,6 +639,7 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __use
 	kd->index = rc;
 	kd->param = *cmd;
 	mutex_init(&kd->lock);
+	INIT_WORK(&kd->keeps, krdma_disk_keeps);
 	rc = krdma_disk_open(kd, net);
 	if (!rc)
 		rc = krdma_disk_add(kd);

@@ -239,7 +239,8 @@ ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 		if (!x->status && ktime_compare(x->deadline, now) <= 0)
 			krdma_transfer_end(x, krdma_transfer_late(x));
 		else if (x->fence && ch->state == KRDMA_CHANNEL_UP &&
-			 ktime_ms_delta(now, max(x->since, ch->up_at)) > KRDMA_FENCE_MS)
+			 ktime_ms_delta(now, max(x->since, ch->up_at)) >
+				 KRDMA_FENCE_MS * ch->sess->timeout_scale)
 			krdma_transfer_end(x, -ECONNRESET);
 		else if (!x->status && ktime_before(x->deadline, soonest))
 			soonest = x->deadline;

@@ -605,7 +605,8 @@ u32 krdma_conn_poll(struct krdma_channel *ch)
 		found = ib_process_cq_direct(cq, KRDMA_POLL_MAX);
 		/* ORDER: before the CQ is armed, as an event that comes while it is set is lost. */
 		clear_bit_unlock(IRQ_POLL_F_SCHED, &cq->iop.state);
-		if (ib_req_notify_cq(cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0)
+		if (found >= KRDMA_POLL_MAX ||
+		    ib_req_notify_cq(cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0)
 			irq_poll_sched(&cq->iop);
 	}
 	local_bh_enable();

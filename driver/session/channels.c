@@ -412,11 +412,11 @@ static bool krdma_channel_missing(struct krdma_session *sess, u32 index, u32 *lo
 		*deferred = true;
 		*lost |= BIT(path->index);
 	}
-	if (!index)
-		sess->tried |= BIT(path->index);
 	ch = krdma_channels_begin(sess, index, path);
+	if (ch && !index)
+		sess->tried |= BIT(path->index);
 	done = ch && krdma_channel_connect(ch);
-	if (!done)
+	if (ch && !done)
 		*lost |= BIT(path->index);
 	atomic_dec(attempts);
 	return done;
