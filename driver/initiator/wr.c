@@ -13,7 +13,8 @@
  *
  * Elsewhere such a READ is behind WRITEs that ask for it (KRDMA_OPF_PLACED), into memory
  * that needs no key. It proves all before it: an adapter executes what comes on a queue
- * pair in order, and on PCIe a read does not overtake a write, relaxed or not.
+ * pair in order, and on PCIe a read does not overtake a write, relaxed or not. It is left out
+ * where the peer says that the acknowledge proves as much (KRDMA_WIRE_PLACES).
  *
  * Elsewhere not each work request is signalled: a reliable connection completes in order, so a
  * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or
@@ -262,13 +263,13 @@ static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
 
 /*
  * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
- * somebody may want to know more than that the adapter has them.
+ * somebody may want to know more than that the adapter has them, if that is not the same.
  */
 static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
 {
 	/* Where the session resumes, what has not arrived is written again. */
 	return x->opcode == KRDMA_OP_WRITE &&
-	       (x->placed || (ch->iwarp && (ch->resumes || !x->unplaced)));
+	       ((x->placed && !ch->places) || (ch->iwarp && (ch->resumes || !x->unplaced)));
 }
 
 /**

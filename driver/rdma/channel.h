@@ -269,6 +269,8 @@ struct krdma_channel {
 	struct krdma_sink *void_sink; /* of READs behind WRITEs, registered by the first */
 	bool void_ready;
 
+	bool places; /* the peer's device has WRITEs in memory when it acknowledges them */
+
 	/* what READs behind WRITEs fill */
 	void *void_buf;
 	u64 void_dma;

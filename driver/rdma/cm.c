@@ -488,7 +488,7 @@ int krdma_conn_connect(struct krdma_channel *ch, struct net *net,
  * krdma_conn_accept - accept a channel
  * @ch: channel, connecting; ->peer is the initiator's greeting
  * @id: its new id; stays rdma_cm's on failure
- * @hello: the greeting of this host; the epoch of the path's keys is set here
+ * @hello: the greeting of this host; the epoch of the path's keys is set here, and PLACES
  * @peer: the initiator's connection parameters
  *
  * Context: rdma_cm handler of @id.
@@ -504,6 +504,8 @@ int krdma_conn_accept(struct krdma_channel *ch, struct rdma_cm_id *id,
 	if (rc)
 		return rc;
 	hello->path = ch->path->epoch;
+	if (krdma_inject(ch->dev->policy.places, false))
+		hello->features |= ch->peer.features & cpu_to_le64(KRDMA_WIRE_PLACES);
 	ch->peer_qp_num = peer->qp_num;
 
 	/* Events of the id are the channel's from here. */

@@ -21,6 +21,7 @@ struct krdma_quirk {
 	bool repeats;
 	bool lone_mads;
 	bool inlines;
+	bool places;
 };
 
 /*
@@ -106,6 +107,8 @@ static const struct krdma_quirk krdma_quirks[] = {
 		 */
 		.lone_mads = true,
 		.inlines = true,
+		/* rxe_resp.c: write_data_in() in execute() copies, acknowledge() comes after it. */
+		.places = true,
 	},
 };
 
@@ -132,6 +135,7 @@ const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_devi
 		.repeats = quirk->repeats,
 		.lone_mads = quirk->lone_mads,
 		.inlines = quirk->inlines,
+		.places = quirk->places,
 		.max_sge = clamp_t(int, attrs->max_send_sge, 1, KRDMA_SGE_MAX),
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,
 	};

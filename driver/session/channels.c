@@ -296,6 +296,7 @@ static struct krdma_wire_hello krdma_channel_hello(const struct krdma_channel *c
 		.version = KRDMA_WIRE_VERSION,
 		.path = ch->path->index,
 		.channel = cpu_to_le16(ch->index),
+		.features = cpu_to_le64(in ? 0 : KRDMA_WIRE_PLACES),
 		.incarnation = cpu_to_le64(krdma_incarnation),
 		.session = in ? ch->peer.session : cpu_to_le64(sess->serial),
 		.uid = cpu_to_le32(in ? 0 : from_kuid(&init_user_ns, sess->uid)),
@@ -310,12 +311,15 @@ static struct krdma_wire_hello krdma_channel_hello(const struct krdma_channel *c
 static int krdma_channel_greeted(struct krdma_channel *ch)
 {
 	const struct krdma_wire_hello *peer = &ch->peer;
+	u64 features = le64_to_cpu(peer->features);
 
 	if (le16_to_cpu(peer->channel) == ch->index && peer->path && !peer->uid && !peer->secret &&
-	    !peer->features && !peer->channels && !peer->resume &&
+	    !(features & ~KRDMA_WIRE_PLACES) && !peer->channels && !peer->resume &&
 	    le64_to_cpu(peer->session) == ch->sess->serial &&
-	    le64_to_cpu(peer->incarnation) == ch->sess->peer_incarnation)
+	    le64_to_cpu(peer->incarnation) == ch->sess->peer_incarnation) {
+		ch->places = features & KRDMA_WIRE_PLACES;
 		return 0;
+	}
 	ch->cause = "the peer's greeting does not fit";
 	return -EPROTO;
 }

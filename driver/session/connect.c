@@ -9,11 +9,12 @@
 
 #include "session/session.h"
 
-/* Of an initiator what it wants, of a target what is used. */
+/* Of an initiator what it wants, of a target what is used; PLACES is for krdma_conn_accept(). */
 static u64 krdma_session_features(const struct krdma_session *sess)
 {
 	return (sess->messages ? KRDMA_WIRE_MESSAGES : 0) |
-	       (sess->usage.wanted ? KRDMA_WIRE_USAGES : 0);
+	       (sess->usage.wanted ? KRDMA_WIRE_USAGES : 0) |
+	       (sess->inbound ? 0 : KRDMA_WIRE_PLACES);
 }
 
 static struct krdma_wire_hello krdma_session_hello(const struct krdma_session *sess)
@@ -65,6 +66,7 @@ static int krdma_session_greeted(struct krdma_session *sess)
 	}
 	ch->cause = NULL;
 	ch->messages = features & KRDMA_WIRE_MESSAGES;
+	ch->places = features & KRDMA_WIRE_PLACES;
 	sess->usage.wanted = features & KRDMA_WIRE_USAGES;
 	/* As many for each path; or the first alone, which goes over any. */
 	channels = max_t(u32, channels, 1) - 1;

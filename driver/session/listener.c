@@ -148,7 +148,8 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		cause = "message credits in a request";
 	if (!cause && (hello.channel || hello.received || hello.messages) && !hello.secret)
 		cause = "a channel of no session";
-	if (!cause && hello.secret && (hello.features || hello.channels || hello.resume))
+	if (!cause && hello.secret &&
+	    (hello.features & ~cpu_to_le64(KRDMA_WIRE_PLACES) || hello.channels || hello.resume))
 		cause = "a channel of a session that there is, and of a new one";
 	if (!cause && krdma_conn_endless(param))
 		cause = "it asks for retries without an end";

@@ -481,8 +481,8 @@ int krdma_wire_check_hello(const void *buf, u32 len, struct krdma_wire_hello *he
 	    le16_to_cpu(in.message_credits) > KRDMA_WIRE_MESSAGE_CREDITS_MAX)
 		return -EPROTO;
 	*cause = "a greeting of a further channel that is more than that";
-	if (in.channel && (in.features || in.message_credits || in.channels || in.resume ||
-			   in.received || in.messages))
+	if (in.channel && (in.features & ~cpu_to_le64(KRDMA_WIRE_PLACES) || in.message_credits ||
+			   in.channels || in.resume || in.received || in.messages))
 		return -EPROTO;
 	*cause = NULL;
 	*hello = in;

@@ -70,6 +70,8 @@
 #define KRDMA_WIRE_MESSAGES 0x1ULL
 /* Feature: the initiator may send USAGE, and a CLOSE with what its grant was used for. */
 #define KRDMA_WIRE_USAGES 0x2ULL
+/* Feature, of each channel: the target's device has WRITEs in memory when it acknowledges them. */
+#define KRDMA_WIRE_PLACES 0x4ULL
 
 #include "wire/codes.h"
 #include "wire/hello.h"

@@ -44,6 +44,7 @@ typedef int64_t s64;
 #define MSG_MAX  1024
 #define CREDITS  32 /* requests that this side takes, and sends, at a time */
 #define SEGS_MAX 32
+#define PLACES   4 /* feature */
 
 enum {
 	PING = 1,
@@ -150,6 +151,7 @@ struct conn {
 	bool no_receives;
 	bool messages; /* the feature is wanted */
 	bool usages;   /* it wants the feature USAGES */
+	bool places;   /* and PLACES */
 	bool no_rtu;   /* never say that the connection is established; not on iWARP */
 	bool early;    /* a PING before that is said; the same */
 

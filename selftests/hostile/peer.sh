@@ -82,6 +82,18 @@ exports_are_idle() {
 
 # --------------------------------------------- krdma with a target that is not
 
+# placed_by COMMAND READS: so many were behind WRITEs. iWARP has them in any case.
+placed_by() {
+	if [ "$1" = granted ] && [ "$LAB_RDMA" != siw ]; then
+		[ "$2" = 0 ]
+	else
+		[ "$2" -gt 0 ]
+	fi || {
+		echo "krdma: $2 READs behind WRITEs" >&2
+		return 1
+	}
+}
+
 # run_case NUMBER NAME COMMAND LIMIT: leaves the status, the time and what was said.
 run_case() {
 	local at=nodeB:$((BASE + $1)) began=${EPOCHREALTIME/[.,]/} status=0
@@ -96,6 +108,13 @@ run_case() {
 	verified) "${krdma[@]}" put -q --verify --timeout $PATIENCE "$dir/file" "$at/x" ;;
 	twice)
 		"${krdma[@]}" put -q "$dir/file" "$at/x" && "${krdma[@]}" put -q "$dir/file" "$at/x"
+		;;
+	placed | granted)
+		local reads=0
+		reads=$(counter A placements)
+		"${krdma[@]}" put -q --placed "$dir/file" "$at/x" &&
+			reads=$(($(counter A placements) - reads)) && placed_by "$3" "$reads" &&
+			"${krdma[@]}" get -q "$at/x" "$dir/$2.back" && cmp "$dir/file" "$dir/$2.back"
 		;;
 	verify)
 		"${krdma[@]}" put -q "$dir/file" "$at/x" &&

@@ -376,7 +376,7 @@ static void well_behaved(void)
 	u32 grant;
 
 	conn_init(&c);
-	put_bytes(c.hello + 8, 8, ~3ULL); /* those for messages and for reports are known */
+	put_bytes(c.hello + 8, 8, ~7ULL); /* MESSAGES, USAGES and PLACES are known */
 	why = conn_connect(&c);
 	result(why, "connect, with features that nobody knows");
 	if (why)

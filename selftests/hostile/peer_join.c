@@ -9,7 +9,8 @@ static const struct join {
 	const char *name;
 	u8 at, size;
 	u64 flip;
-	u8 reason; /* of the reject, 0: accepted */
+	u8 reason;   /* of the reject, 0: accepted */
+	bool places; /* the feature PLACES is wanted */
 } joins[] = {
 	{ "another secret", 40, 8, 1, NOT_ADMITTED },
 	{ "no secret", 40, 8, 0, MALFORMED },
@@ -18,12 +19,14 @@ static const struct join {
 	{ "channel 5", 6, 2, 1 ^ 5, NOT_ADMITTED },
 	{ "channel 65535", 6, 2, 1 ^ 65535, NOT_ADMITTED },
 	{ "a feature", 8, 8, 1, MALFORMED },
+	{ "PLACES and a feature", 8, 8, PLACES | 1, MALFORMED },
+	{ "a feature that nobody knows", 8, 8, 8, MALFORMED },
 	{ "a path that can't be", 5, 1, 4, MALFORMED },
 	{ "channels", 48, 2, 2, MALFORMED },
 	{ "seconds to resume", 50, 2, 2, MALFORMED },
 	{ "messages received", 52, 2, 1, MALFORMED },
 	{ "channel 0, of a session that does not resume", 6, 2, 1, NOT_ADMITTED },
-	{ "nothing wrong", 0, 0, 0, 0 },
+	{ "nothing wrong, and PLACES", 0, 0, 0, 0, true },
 };
 
 /* For channel 1 of a session. */
@@ -42,6 +45,7 @@ static const char *try_join(const struct conn *first, struct conn *c, const stru
 	if (join->size)
 		put_bytes(c->hello + join->at, join->size,
 			  join->flip ? get_bytes(c->hello + join->at, join->size) ^ join->flip : 0);
+	c->places = join->places;
 	why = conn_connect(c);
 	if (!join->reason)
 		return why;
@@ -53,7 +57,7 @@ static const char *try_join(const struct conn *first, struct conn *c, const stru
 /* The target may take some time until its queue pair is gone. */
 const char *join_again(const struct conn *first, struct conn *c)
 {
-	static const struct join again = { "nothing wrong", 0, 0, 0, 0 };
+	static const struct join again = { "nothing wrong" };
 	s64 until = now_ms() + 10000;
 	const char *why;
 
@@ -76,7 +80,7 @@ static const char *break_join(const struct conn *first, struct conn *c)
 /* A second one takes the place of the first, whose end may have got lost. */
 static const char *replace_join(const struct conn *first, struct conn *old, struct conn *c)
 {
-	static const struct join again = { "nothing wrong, again", 0, 0, 0, NO_ROOM };
+	static const struct join again = { "nothing wrong, again", .reason = NO_ROOM };
 	const char *why = try_join(first, c, &again);
 	s64 until = now_ms() + 10000;
 
@@ -105,7 +109,7 @@ static const char *fence(struct conn *first, u32 channel, u32 qp_num)
 /* Of another connection it ends nothing; of that which there is, the reply says that it is gone. */
 static const char *fence_join(struct conn *first, struct conn *c)
 {
-	static const struct join again = { "nothing wrong", 0, 0, 0, 0 };
+	static const struct join again = { "nothing wrong" };
 	const char *why = fence(first, 1, c->qp->qp_num ^ 1) ?: fence(first, 3, 5);
 
 	pump(c, now_ms() + 200);
@@ -143,13 +147,14 @@ void try_joins(void)
 		return;
 	conn_init(&first);
 	put_bytes(first.hello + 48, 2, 4);
+	first.places = true;
 	why = conn_connect(&first);
 	for (i = 0; i < ARRAY_SIZE(joins); i++) {
 		conn_init(&conns[i]);
 		why = why ?: try_join(&first, &conns[i], &joins[i]);
 		result(why, "channel 1 with %s: %s", joins[i].name, reasons[joins[i].reason]);
 	}
-	/* "nothing wrong" is the last. */
+	/* That with nothing wrong is the last. */
 	why = why ?: break_join(&first, &conns[i - 1]);
 	result(why, "a broken channel can be joined again");
 	conn_init(&other);
@@ -192,6 +197,7 @@ static const char *say_resume(const struct conn *first, struct conn *c, u32 rece
 		join_hello(first, c);
 		put_bytes(c->hello + 6, 2, 0);
 		put_bytes(c->hello + 52, 2, received);
+		c->places = received & 1;
 		why = conn_connect(c);
 	} while (why && !strcmp(why, bad("rejected: version 2 reason %u", NO_ROOM)) &&
 		 now_ms() < until);

@@ -35,6 +35,7 @@ struct target_case {
 	const char *name;
 	/*
 	 * ls, ping, put; patient: put with a long deadline; verify: put and get;
+	 * placed, granted: put --placed and get, with a READ behind the WRITE, and without;
 	 * twice: put, and once more; send: a message; digest; verified: put --verify
 	 */
 	const char *command;

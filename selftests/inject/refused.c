@@ -5,6 +5,7 @@
  * and all other operations of the session continue. TAP on standard output.
  *
  * usage: refused HOST EXPORT RECEIVER rxe|siw
+ * The target does not say of the first connection that its device needs no READ behind WRITEs.
  * EXPORT and RECEIVER grant reading and writing, and have 8 MiB at least; RECEIVER also grants
  * messages.
  */
@@ -207,9 +208,24 @@ static void one(uint8_t opcode)
 	ok(goes_on(), "its session goes on");
 }
 
+/* READs behind WRITEs, so far. */
+static unsigned long placements(void)
+{
+	FILE *file = fopen("/sys/class/misc/krdma_mover/counters/placements", "r");
+	unsigned long count;
+
+	if (!file || fscanf(file, "%lu", &count) != 1) {
+		perror("placements");
+		exit(1);
+	}
+	fclose(file);
+	return count;
+}
+
 /* Each of a chain in turn: the others are done. With a READ behind them if @flags say so. */
 static void chain(uint32_t flags)
 {
+	unsigned long before = placements();
 	struct krdma_completion done[OPS];
 	struct krdma_op ops[OPS];
 	int refused, i;
@@ -250,6 +266,8 @@ static void chain(uint32_t flags)
 		ok(good, "of a chain of %d %sWRITEs number %d is refused, and fails alone", OPS,
 		   flags ? "placed " : "", refused + 1);
 	}
+	ok((placements() > before) == (siw || flags), "%s behind them",
+	   siw || flags ? "READs are" : "no READ is");
 	ok(goes_on(), "their session goes on");
 }
 

@@ -137,6 +137,19 @@ static void inline_messages(struct kunit *test)
 	}
 }
 
+/* Only where it is known: a disk would have stale blocks. */
+static void placement(struct kunit *test)
+{
+	struct ib_device_attr attrs = any_attrs();
+	struct krdma_policy policy;
+	u32 driver;
+
+	for (driver = 0; driver < 32; driver++) {
+		krdma_device_policy(driver, &attrs, SZ_4K, &policy);
+		KUNIT_EXPECT_EQ(test, policy.places, driver == RDMA_DRIVER_RXE);
+	}
+}
+
 static void without_fast_registration(struct kunit *test)
 {
 	struct ib_device_attr attrs = any_attrs();
@@ -283,6 +296,7 @@ static void window_of_port(struct kunit *test)
 static struct kunit_case device_test_cases[] = {
 	KUNIT_CASE_PARAM(policy_of_device, device_gen_params),
 	KUNIT_CASE(inline_messages),
+	KUNIT_CASE(placement),
 	KUNIT_CASE(without_fast_registration),
 	KUNIT_CASE(sizes_are_sound),
 	KUNIT_CASE_PARAM(entries_of_work_requests, sge_gen_params),

@@ -304,7 +304,7 @@ static void build_request(union krdma_wire_msg *msg)
 	*(struct krdma_wire_hello *)msg = (struct krdma_wire_hello){
 		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
 		.version = KRDMA_WIRE_VERSION,
-		.features = cpu_to_le64(5),
+		.features = cpu_to_le64(KRDMA_WIRE_MESSAGES | KRDMA_WIRE_PLACES),
 		.incarnation = cpu_to_le64(0x1122334455667788),
 		.session = cpu_to_le64(0x1112131415161718),
 		.uid = cpu_to_le32(1000),
@@ -318,7 +318,7 @@ static void build_accept(union krdma_wire_msg *msg)
 	*(struct krdma_wire_hello *)msg = (struct krdma_wire_hello){
 		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
 		.version = KRDMA_WIRE_VERSION,
-		.features = cpu_to_le64(KRDMA_WIRE_MESSAGES),
+		.features = cpu_to_le64(KRDMA_WIRE_MESSAGES | KRDMA_WIRE_PLACES),
 		.incarnation = cpu_to_le64(0xa1a2a3a4a5a6a7a8),
 		.session = cpu_to_le64(0x1112131415161718),
 		.credits = cpu_to_le16(64),
@@ -334,6 +334,7 @@ static void build_join(union krdma_wire_msg *msg)
 		.magic = cpu_to_le32(KRDMA_WIRE_MAGIC),
 		.version = KRDMA_WIRE_VERSION,
 		.channel = cpu_to_le16(3),
+		.features = cpu_to_le64(KRDMA_WIRE_PLACES),
 		.incarnation = cpu_to_le64(0x1122334455667788),
 		.session = cpu_to_le64(0x1112131415161718),
 		.uid = cpu_to_le32(1000),
@@ -1505,9 +1506,10 @@ struct hello_field {
 };
 
 static const struct hello_field join_fields[] = {
-	{ 6, 2, 1, 0 },     { 6, 2, 0xffff, 0 }, { 8, 8, 1, MORE },    { 38, 2, 1, MORE },
-	{ 40, 8, 0, 0 },    { 48, 2, 1, MORE },  { 48, 2, 256, MORE }, { 50, 2, 1, MORE },
-	{ 52, 2, 1, MORE }, { 54, 2, 1, MORE },
+	{ 6, 2, 1, 0 },     { 6, 2, 0xffff, 0 },  { 8, 8, 0, 0 },     { 8, 8, 1, MORE },
+	{ 8, 8, 5, MORE },  { 8, 8, 8, MORE },    { 38, 2, 1, MORE }, { 40, 8, 0, 0 },
+	{ 48, 2, 1, MORE }, { 48, 2, 256, MORE }, { 50, 2, 1, MORE }, { 52, 2, 1, MORE },
+	{ 54, 2, 1, MORE },
 };
 
 static const struct hello_field hello_fields[] = {

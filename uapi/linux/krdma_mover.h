@@ -589,8 +589,9 @@ enum krdma_opcode {
 #define KRDMA_OPF_MESSAGE (1U << 6)
 /*
  * For WRITE: post a READ behind it, on any transport, and end when that READ has completed:
- * every reader of the peer's memory then sees all the bytes. On iWARP this happens without
- * the flag. Needs KRDMA_RIGHT_READ; excludes KRDMA_OPF_UNPLACED.
+ * every reader of the peer's memory then sees all the bytes. No READ is posted if the peer says
+ * that its device has the bytes in memory before it acknowledges them. On iWARP the READ is posted
+ * without the flag. Needs KRDMA_RIGHT_READ; excludes KRDMA_OPF_UNPLACED.
  */
 #define KRDMA_OPF_PLACED (1U << 7)
 

@@ -386,7 +386,7 @@ const struct command cmd_bench = {
 		"  --latency         print perftest's latency columns\n"
 		"  --pinned          pin local memory for each operation instead of registering it\n"
 		"  --unplaced        a WRITE may end before its bytes are in the peer's memory (iWARP)\n"
-		"  --placed          post a READ behind each WRITE, on any transport\n"
+		"  --placed          have a READ behind each WRITE, if the peer needs one\n"
 		"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 		"  --timeout SECONDS deadline of each operation (default 30)\n"
 		"  --matrix FILE     each operation that the region allows, in several sizes and\n"

@@ -41,7 +41,7 @@ struct copy_options {
 	"  --verify          compare the CRC32C of the moved bytes at both ends\n"
 
 #define PUT_HELP                                                                         \
-	"  --placed          post a READ behind each WRITE, on any transport\n"          \
+	"  --placed          have a READ behind each WRITE, if the peer needs one\n"     \
 	"  --durable         end when the target has carried the bytes to its medium;\n" \
 	"                    it has to be persistent memory\n"
 
