@@ -8,6 +8,10 @@
  * (flush.c). While its session resumes, requests wait in krdma_mover, with their
  * deadlines. When the session has ended, or the export, all requests fail, as of a disk that was
  * pulled out: the memory of an export that comes back under the same name may be another one.
+ *
+ * That an adapter has acknowledged a write is not enough (KRDMA_OPF_PLACED): the next request to
+ * the same block may take another queue pair or adapter, and overtake it on the way to memory. In
+ * durable memory as well, where WRITEs have one queue pair, but READs do not.
  */
 #include <linux/async.h>
 #include <linux/bvec.h>
@@ -247,7 +251,7 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	krdma_disk_pages(rq, dio);
 	io->region = kd->region;
 	io->op = req_op(rq) == REQ_OP_WRITE ? KRDMA_OP_WRITE : KRDMA_OP_READ;
-	io->flags = 0;
+	io->flags = io->op == KRDMA_OP_WRITE ? KRDMA_OPF_PLACED : 0;
 	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
 	io->length = blk_rq_bytes(rq);
 	io->timeout = kd->timeout;

@@ -92,6 +92,12 @@ check "mount" mount -o ro "$device" "$dir/mnt"
 check "the file is there" cmp "$dir/data" "$dir/mnt/one"
 is "and the others" "$(cat "$dir"/mnt/many/* | sort -n | md5sum)" "$(seq 0 99 | md5sum)"
 check "umount" umount "$dir/mnt"
+# Whatever queue pair they took: the target has said so of each.
+if [ "$LAB_RDMA" = siw ]; then
+	check "writes have READs behind them" [ "$(counter A placements)" -gt 0 ]
+else
+	is "no write has a READ behind it, as rxe needs none" "$(counter A placements)" 0
+fi
 
 # 4. Others beside it.
 is "one that can't be written" "$(krdma blk attach nodeB/glass)" /dev/krdmab1
@@ -173,5 +179,17 @@ check "umount ends" wait_for "$LIMIT" is_over "$umount"
 mend_wire data0
 end_sessions B
 check_nothing_left "nothing is left"
+
+# 10. Of a target that does not say that its device needs no READ behind a write.
+background B "$SELFTESTS/hostile/peer" target 0.0.0.0 8000
+peer=$BACKGROUND_PID
+check "a target" wait_for "$LIMIT" grep -q listening "$BACKGROUND_LOG"
+device=$(krdma blk attach --no-hold nodeB:8000/good) && wait_for "$LIMIT" test -b "$device"
+reads=$(counter A placements)
+check "a block is written" dd if="$dir/data" of="$device" bs=4k count=1 oflag=direct conv=notrunc
+is "with a READ behind it" $(($(counter A placements) - reads)) 1
+check_here "and is there" cmp -n 4096 "$dir/data" <(dd if="$device" bs=4k count=1 iflag=direct status=none)
+check "detach" krdma blk detach "$device"
+kill "$peer"
 
 done_testing
