@@ -266,8 +266,8 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * krdma_mover has a deadline for each: memory on the wire can't be taken back before. Of one that is
- * polled for the submitter may be late.
+ * krdma_mover has a deadline for each: memory on the wire can't be taken back before. The submitter
+ * of one that is polled for may be late.
  */
 static enum blk_eh_timer_return krdma_disk_timeout(struct request *rq)
 {

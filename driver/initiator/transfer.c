@@ -548,6 +548,7 @@ static struct krdma_transfer *krdma_transfers_begin(struct krdma_channel *ch,
 void krdma_transfers_submit(struct krdma_queue *batch)
 {
 	struct krdma_transfer *x = batch->first;
+	u32 cpu = raw_smp_processor_id();
 	ktime_t now = ktime_get();
 
 	krdma_queue_init(batch);
@@ -557,9 +558,8 @@ void krdma_transfers_submit(struct krdma_queue *batch)
 		krdma_channel_lock(ch);
 		if (unlikely(ch->first && ch->state != KRDMA_CHANNEL_UP))
 			/* krdma_transfer_lock() may have seen the other. */
-			WRITE_ONCE(x->ch, x->fence ? ch->first :
-						     krdma_session_channel(
-							     ch->sess, raw_smp_processor_id()));
+			WRITE_ONCE(x->ch,
+				   x->fence ? ch->first : krdma_session_channel(ch->sess, cpu));
 		else
 			x = krdma_transfers_begin(ch, x, now);
 		/* ORDER: a channel is there as long as something of it is under way. */

@@ -393,8 +393,8 @@ static atomic_t *krdma_attempt_begin(const struct krdma_session *sess,
 }
 
 /*
- * Connect a channel, unless it is up. Of paths in @lost an attempt has failed, or there are too many:
- * the others on it would fail likewise.
+ * Connect a channel, unless it is up. On paths in @lost an attempt has failed, or there are too
+ * many: other channels would fail there likewise.
  * Return: false if it has to be tried again
  */
 static bool krdma_channel_missing(struct krdma_session *sess, u32 index, u32 *lost, bool *deferred)

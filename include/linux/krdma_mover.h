@@ -109,10 +109,10 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  *
  * Context of @done: any but hard interrupts, mostly softirq. krdma_io_submit(), krdma_io_cancel(),
  * krdma_region_cancel(), krdma_region_abort() and krdma_region_poll() may call it as well, for
- * this operation or another one: their callers must hold no lock that @done takes. @done must not sleep. It may
- * submit any operation, this one included, and may free this one. Softirqs may be on or off:
- * @done takes its locks with spin_lock_bh(). After an error let a work submit again: the next
- * operation may fail within its submission, which would recurse.
+ * this operation or another one: their callers must hold no lock that @done takes. @done must not
+ * sleep. It may submit any operation, this one included, and may free this one. Softirqs may be
+ * on or off: @done takes its locks with spin_lock_bh(). After an error let a work submit again:
+ * the next operation may fail within its submission, which would recurse.
  */
 struct krdma_io {
 	struct list_head node;

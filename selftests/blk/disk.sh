@@ -87,7 +87,8 @@ timeout = 45
 resume = always
 keepalive = 7"
 is "with other blocks" "$(blockdev --getss "$device")" 4096
-is "and queues" "$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" "$queues"
+is "and queues, as many for polled requests" \
+	"$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" $((2 * queues))
 check "mount" mount -o ro "$device" "$dir/mnt"
 check "the file is there" cmp "$dir/data" "$dir/mnt/one"
 is "and the others" "$(cat "$dir"/mnt/many/* | sort -n | md5sum)" "$(seq 0 99 | md5sum)"

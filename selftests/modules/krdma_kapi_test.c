@@ -11,8 +11,8 @@
  *	crowd	@crowd messages to this module itself, which reads them slowly; the test
  *		ends the session, and reads in "ended" that each message has ended
  *	loop	transfers in a thread, until one fails, on the channel of @cpu, and polled for
- *		(@polls); the result is in /sys/module/krdma_kapi_test/parameters. Writing to "reopen" there opens the
- *		region again, and they go on
+ *		(@polls); the result is in /sys/module/krdma_kapi_test/parameters. Writing to
+ *		"reopen" there opens the region again, and they go on
  *
  * The module loads if all checks pass; otherwise the kernel's log names the failure.
  */
