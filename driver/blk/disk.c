@@ -288,6 +288,8 @@ static void krdma_disk_map_queues(struct blk_mq_tag_set *tags)
 	/* A kernel that was started after a crash has one queue. */
 	if (tags->nr_hw_queues == 1)
 		return;
+	/* Not all of them, as the block layer has set it. */
+	map[HCTX_TYPE_READ].nr_queues = 0;
 	map[HCTX_TYPE_POLL].nr_queues = tags->nr_hw_queues / 2;
 	map[HCTX_TYPE_POLL].queue_offset = map[HCTX_TYPE_DEFAULT].nr_queues;
 	blk_mq_map_queues(&map[HCTX_TYPE_POLL]);

@@ -37,10 +37,12 @@ static bool iwarp(const void *entry, void *arg)
 KST_FIXTURE(placement, fd)
 FIXTURE_SETUP(placement)
 {
+	const char *rdma = getenv("LAB_RDMA");
+
 	fd = kst_setup(true);
 	memory = kst_map(BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	differs = kst_count(KRDMA_LIST_DEVICES, iwarp, NULL);
-	places = getenv("LAB_RDMA") && !strcmp(getenv("LAB_RDMA"), "rxe");
+	places = rdma && !strcmp(rdma, "rxe");
 	/* The key is there then. */
 	kst_fill(memory, 0, BYTES, seed);
 	if (!kst_peer("export placement mem %lu 3 %d", (unsigned long)BYTES, KST_BASE))
