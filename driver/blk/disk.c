@@ -5,16 +5,11 @@
  *
  * A request is done when its bytes are in the memory, which has no cache to flush; and memory is
  * volatile, as the peer's is. Durable memory has a cache: the caches of the peer's processors
- * (flush.c). While its session resumes, requests wait in krdma_mover, with their
+ * (flush.c). While its session resumes, requests (queue.c) wait in krdma_mover, with their
  * deadlines. When the session has ended, or the export, all requests fail, as of a disk that was
  * pulled out: the memory of an export that comes back under the same name may be another one.
- *
- * That an adapter has acknowledged a write is not enough (KRDMA_OPF_PLACED): the next request to
- * the same block may take another queue pair or adapter, and overtake it on the way to memory. In
- * durable memory as well, where WRITEs have one queue pair, but READs do not.
  */
 #include <linux/async.h>
-#include <linux/bvec.h>
 #include <linux/idr.h>
 #include <linux/in.h>
 #include <linux/in6.h>
@@ -31,44 +26,6 @@
 #define KRDMA_DISK_QUEUES    8
 #define KRDMA_DISK_TIMEOUT_S 30
 #define KRDMA_DISK_BYTES_MAX SZ_1M
-/* Of a request that consists of several bios. A request of one bio uses the array of the bio. */
-#define KRDMA_DISK_BVECS 128
-
-/* A request's own memory. */
-struct krdma_disk_io {
-	struct krdma_io io;
-	struct bio_vec bvecs[KRDMA_DISK_BVECS];
-};
-
-/* Requests that are to be submitted, or completed, at once. */
-struct krdma_disk_queue {
-	spinlock_t lock; /* ->batch, ->polled */
-	struct list_head batch;
-	struct list_head polled; /* have ended; completed by their submitter, which polls */
-} ____cacheline_aligned_in_smp;
-
-struct krdma_disk {
-	struct list_head node; /* of krdma_disks, by index; krdma_disks_lock */
-	u32 index;
-	bool attached;     /* it may be detached; krdma_disks_lock */
-	bool going;        /* somebody detaches it; krdma_disks_lock */
-	bool dead;         /* no request is submitted any more */
-	struct mutex lock; /* ->added, and what an event does */
-	bool added;
-	enum krdma_event happened; /* 0: it is live */
-	struct work_struct keeps;  /* the device keeps pages: it is lost */
-	struct gendisk *disk;
-	struct blk_mq_tag_set tags;
-	struct krdma_client *client;
-	struct krdma_session_handle *session;
-	struct krdma_region_handle *region;
-	struct krdma_limits limits;
-	struct krdma_flusher *flusher; /* NULL: the memory is volatile, or not written */
-	ktime_t timeout;
-	struct sockaddr_storage dst;
-	struct krdma_blk_attach param;
-	struct krdma_disk_queue queues[2 * KRDMA_BLK_QUEUES_MAX]; /* the second half for polling */
-};
 
 /* Of a path. */
 struct krdma_disk_addrs {
@@ -79,243 +36,6 @@ struct krdma_disk_addrs {
 static DEFINE_MUTEX(krdma_disks_lock);
 static LIST_HEAD(krdma_disks);
 static DEFINE_IDA(krdma_disk_ids);
-
-/* ---- requests ---- */
-
-static blk_status_t krdma_disk_status(const struct krdma_io *io)
-{
-	switch (io->status) {
-	case 0:
-		return BLK_STS_OK;
-	case -ETIMEDOUT:
-		return BLK_STS_TIMEOUT;
-	case -ENOTCONN:
-	case -ECONNRESET:
-	case -ESTALE:
-	case -ECANCELED:
-		return BLK_STS_TRANSPORT;
-	}
-	return BLK_STS_IOERR;
-}
-
-static void krdma_disk_complete(struct request *rq)
-{
-	const struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
-
-	blk_mq_end_request(rq, krdma_disk_status(&dio->io));
-}
-
-/*
- * The device may still write to them: the page allocator does not get them back, ever. Those of the
- * page cache are not read through this disk again, which is lost. Slab objects can't be kept.
- */
-static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
-{
-	struct req_iterator iter;
-	struct bio_vec bvec;
-
-	pr_err_ratelimited("krdma_blk: %s: the RDMA device keeps pages\n", kd->disk->disk_name);
-	schedule_work(&kd->keeps);
-	rq_for_each_segment(bvec, rq, iter)
-		if (!PageSlab(bvec.bv_page))
-			get_page(bvec.bv_page);
-}
-
-static void krdma_disk_done(struct krdma_io *io)
-{
-	struct request *rq = blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io));
-	struct krdma_disk *kd = rq->q->queuedata;
-
-	if (unlikely(io->pages_lost))
-		krdma_disk_keep_pages(kd, rq);
-	if (kd->flusher && io->op == KRDMA_OP_WRITE)
-		krdma_flusher_written(kd->flusher, io->offset, io->length);
-	/* ORDER: not in a softirq: the block layer keeps their bios for their processor. */
-	if (rq->cmd_flags & REQ_POLLED) {
-		struct krdma_disk_queue *q = rq->mq_hctx->driver_data;
-
-		spin_lock_bh(&q->lock);
-		list_add_tail(&io->node, &q->polled);
-		spin_unlock_bh(&q->lock);
-		return;
-	}
-	blk_mq_complete_request(rq);
-}
-
-/* Complete requests that are polled for. Return: their number */
-static int krdma_disk_reap(struct krdma_disk_queue *q)
-{
-	struct krdma_io *io, *next;
-	LIST_HEAD(ended);
-	int n = 0;
-
-	if (list_empty_careful(&q->polled))
-		return 0;
-	spin_lock_bh(&q->lock);
-	list_splice_init(&q->polled, &ended);
-	spin_unlock_bh(&q->lock);
-	list_for_each_entry_safe(io, next, &ended, node) {
-		blk_mq_complete_request(
-			blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
-		n++;
-	}
-	return n;
-}
-
-/* Context: process. */
-static int krdma_disk_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
-{
-	struct krdma_disk *kd = hctx->queue->queuedata;
-	struct krdma_disk_queue *q = hctx->driver_data;
-
-	krdma_region_poll(kd->region);
-	return krdma_disk_reap(q);
-}
-
-/* The pages of a request. The array has to stay until it is done; the array of a bio does. */
-static void krdma_disk_pages(struct request *rq, struct krdma_disk_io *dio)
-{
-	struct krdma_io *io = &dio->io;
-	struct req_iterator iter;
-	struct bio_vec bvec;
-	u32 n = 0;
-
-	io->skip = 0;
-	if (rq->bio == rq->biotail) {
-		rq_for_each_bvec(bvec, rq, iter)
-			n++;
-		io->bvec = __bvec_iter_bvec(rq->bio->bi_io_vec, rq->bio->bi_iter);
-		io->skip = rq->bio->bi_iter.bi_bvec_done;
-		io->nr_bvecs = n;
-		return;
-	}
-	/* No more than segments, of which there are KRDMA_DISK_BVECS at most. */
-	rq_for_each_bvec(bvec, rq, iter)
-		dio->bvecs[n++] = bvec;
-	io->bvec = dio->bvecs;
-	io->nr_bvecs = n;
-}
-
-/* What was put off until the last of a batch. */
-static void krdma_disk_submit(struct krdma_disk_queue *q)
-{
-	LIST_HEAD(batch);
-
-	spin_lock_bh(&q->lock);
-	list_splice_init(&q->batch, &batch);
-	spin_unlock_bh(&q->lock);
-	if (!list_empty(&batch))
-		krdma_io_submit_batch(&batch);
-}
-
-static void krdma_disk_commit_rqs(struct blk_mq_hw_ctx *hctx)
-{
-	krdma_disk_submit(hctx->driver_data);
-}
-
-static bool krdma_disk_can(const struct krdma_disk *kd, const struct request *rq)
-{
-	switch (req_op(rq)) {
-	case REQ_OP_READ:
-	case REQ_OP_WRITE:
-		return true;
-	case REQ_OP_FLUSH:
-		return kd->flusher;
-	default:
-		return false;
-	}
-}
-
-static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
-					const struct blk_mq_queue_data *bd)
-{
-	struct krdma_disk_queue *q = hctx->driver_data;
-	struct krdma_disk *kd = hctx->queue->queuedata;
-	struct request *rq = bd->rq;
-	struct krdma_disk_io *dio = blk_mq_rq_to_pdu(rq);
-	struct krdma_io *io = &dio->io;
-
-	if (READ_ONCE(kd->dead) || !krdma_disk_can(kd, rq)) {
-		/* Nobody else submits what is before it in a batch. */
-		krdma_disk_submit(q);
-		return READ_ONCE(kd->dead) ? BLK_STS_OFFLINE : BLK_STS_NOTSUPP;
-	}
-	io->done = krdma_disk_done;
-	if (req_op(rq) == REQ_OP_FLUSH) {
-		io->op = KRDMA_OP_FLUSH;
-		blk_mq_start_request(rq);
-		krdma_disk_submit(q);
-		krdma_flusher_flush(kd->flusher, io);
-		return BLK_STS_OK;
-	}
-	krdma_disk_pages(rq, dio);
-	io->region = kd->region;
-	io->op = req_op(rq) == REQ_OP_WRITE ? KRDMA_OP_WRITE : KRDMA_OP_READ;
-	io->flags = io->op == KRDMA_OP_WRITE ? KRDMA_OPF_PLACED : 0;
-	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
-	io->length = blk_rq_bytes(rq);
-	io->timeout = kd->timeout;
-	io->cpu = 1 + blk_mq_rq_cpu(rq);
-	blk_mq_start_request(rq);
-	spin_lock_bh(&q->lock);
-	list_add_tail(&io->node, &q->batch);
-	spin_unlock_bh(&q->lock);
-	if (bd->last)
-		krdma_disk_submit(q);
-	return BLK_STS_OK;
-}
-
-/*
- * krdma_mover has a deadline for each: memory on the wire can't be taken back before. The submitter
- * of one that is polled for may be late.
- */
-static enum blk_eh_timer_return krdma_disk_timeout(struct request *rq)
-{
-	krdma_disk_reap(rq->mq_hctx->driver_data);
-	return blk_mq_request_started(rq) ? BLK_EH_RESET_TIMER : BLK_EH_DONE;
-}
-
-/*
- * Polled requests have queues of their own, so that a submitter that does not poll keeps nobody's
- * tags; their channels are those of the others, with interrupts. Reads use the queues of writes.
- */
-static void krdma_disk_map_queues(struct blk_mq_tag_set *tags)
-{
-	struct blk_mq_queue_map *map = tags->map;
-
-	map[HCTX_TYPE_DEFAULT].nr_queues = max(tags->nr_hw_queues / 2, 1U);
-	blk_mq_map_queues(&map[HCTX_TYPE_DEFAULT]);
-	/* A kernel that was started after a crash has one queue. */
-	if (tags->nr_hw_queues == 1)
-		return;
-	/* Not all of them, as the block layer has set it. */
-	map[HCTX_TYPE_READ].nr_queues = 0;
-	map[HCTX_TYPE_POLL].nr_queues = tags->nr_hw_queues / 2;
-	map[HCTX_TYPE_POLL].queue_offset = map[HCTX_TYPE_DEFAULT].nr_queues;
-	blk_mq_map_queues(&map[HCTX_TYPE_POLL]);
-}
-
-static int krdma_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
-{
-	struct krdma_disk *kd = data;
-	struct krdma_disk_queue *q = &kd->queues[index];
-
-	spin_lock_init(&q->lock);
-	INIT_LIST_HEAD(&q->batch);
-	INIT_LIST_HEAD(&q->polled);
-	hctx->driver_data = q;
-	return 0;
-}
-
-static const struct blk_mq_ops krdma_disk_mq_ops = {
-	.queue_rq = krdma_disk_queue_rq,
-	.commit_rqs = krdma_disk_commit_rqs,
-	.complete = krdma_disk_complete,
-	.timeout = krdma_disk_timeout,
-	.poll = krdma_disk_poll,
-	.map_queues = krdma_disk_map_queues,
-	.init_hctx = krdma_disk_init_hctx,
-};
 
 /* Context: disk->open_mutex held. Return: 0 or -ENXIO */
 static int krdma_disk_opened(KRDMA_BLK_OPENED *opened, KRDMA_BLK_MODE mode)
@@ -538,20 +258,9 @@ static int krdma_disk_add(struct krdma_disk *kd)
 		if (!kd->flusher)
 			return -ENOMEM;
 	}
-	kd->tags.ops = &krdma_disk_mq_ops;
-	kd->tags.nr_maps = HCTX_MAX_TYPES;
-	kd->tags.nr_hw_queues = 2 * min(param->queues, nr_cpu_ids);
-	kd->tags.queue_depth = param->depth;
-	kd->tags.numa_node = NUMA_NO_NODE;
-	kd->tags.cmd_size = sizeof(struct krdma_disk_io);
-	kd->tags.flags = KRDMA_BLK_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
-	kd->tags.driver_data = kd;
-	rc = blk_mq_alloc_tag_set(&kd->tags);
+	rc = krdma_disk_queues_alloc(kd);
 	if (rc)
 		return rc;
-	/* Not more than there are processors. */
-	kd->param.queues = kd->tags.map[HCTX_TYPE_DEFAULT].nr_queues;
-	kd->param.depth = kd->tags.queue_depth;
 	disk = krdma_blk_alloc(&kd->tags, &limits, kd->flusher, kd);
 	if (IS_ERR(disk)) {
 		blk_mq_free_tag_set(&kd->tags);
@@ -592,17 +301,12 @@ static void krdma_disk_free(struct krdma_disk *kd)
 /* All requests end, those under way and later ones. */
 static void krdma_disk_kill(struct krdma_disk *kd)
 {
-	u32 i;
-
 	lockdep_assert_held(&krdma_disks_lock);
 	WRITE_ONCE(kd->dead, true);
 	if (kd->flusher)
 		krdma_flusher_kill(kd->flusher);
 	/* ORDER: what was let pass before it was dead is submitted, then cancelled. */
-	blk_mq_quiesce_queue(kd->disk->queue);
-	for (i = 0; i < kd->tags.nr_hw_queues; i++)
-		krdma_disk_submit(&kd->queues[i]);
-	blk_mq_unquiesce_queue(kd->disk->queue);
+	krdma_disk_queues_flush(kd);
 	krdma_region_abort(kd->region);
 }
 
