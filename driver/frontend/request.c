@@ -375,9 +375,15 @@ void krdma_reqs_prepare(struct krdma_req *first, u32 n, struct krdma_error *erro
 {
 	struct krdma_req *r, *other;
 	u32 i, fetches = 0;
+	bool pins = false;
 
-	for (r = first, i = 0; i < n; r = r->next, i++)
+	for (r = first, i = 0; i < n; r = r->next, i++) {
 		r->x.status = krdma_req_prepare(r, error ?: &r->error);
+		pins |= !r->mem && !r->x.local.bvec;
+	}
+	/* All have buffers, which are pinned. */
+	if (!pins)
+		return;
 again:
 	for (r = first, i = 0; i < n; r = r->next, i++) {
 		if (!krdma_req_short(r))

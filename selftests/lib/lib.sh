@@ -162,16 +162,14 @@ need_command() {
 
 # The nodes of this run with a kernel of their own, this one first.
 nodes() {
-	if [ "${LAB_NODES:-1}" = 2 ] && [ -z "${LAB_ONE_KERNEL-}" ]; then
-		echo A B
-	else
-		echo A
-	fi
+	local letters=(A B C D)
+	[ -z "${LAB_ONE_KERNEL-}" ] || letters=(A)
+	echo "${letters[@]:0:${LAB_NODES:-1}}"
 }
 
 # Where the target is of a test that one node is enough for.
 target_node() {
-	if [ "${LAB_NODES:-1}" = 2 ]; then
+	if [ "${LAB_NODES:-1}" -ge 2 ]; then
 		echo B
 	else
 		echo A

@@ -329,7 +329,8 @@ int cmd_on(int argc, char **argv)
 		.sin_port = htons(AGENT_TCP_PORT),
 	};
 	struct options opt = { 0 };
-	const char *self = getenv("LAB_NODE"), *node, *ip;
+	const char *self = getenv("LAB_NODE"), *node;
+	char ip[] = "10.78.0.1";
 	int c, conn, one = 1;
 	char cmdline[4096] = "";
 
@@ -368,13 +369,11 @@ int cmd_on(int argc, char **argv)
 			close(fd);
 	}
 	if (self && self[0] == node[0] && !node[1])
-		ip = "127.0.0.1";
-	else if (!strcmp(node, "A"))
-		ip = "10.78.0.1";
-	else if (!strcmp(node, "B"))
-		ip = "10.78.0.2";
+		memcpy(ip, "127.0.0.1", sizeof(ip));
+	else if (node[0] >= 'A' && node[0] <= 'D' && !node[1])
+		ip[sizeof(ip) - 2] = (char)('1' + node[0] - 'A');
 	else
-		die("%s: no such node (A or B)", argv[optind]);
+		die("%s: no such node (A to D)", argv[optind]);
 	inet_pton(AF_INET, ip, &addr.sin_addr);
 	conn = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	setsockopt(conn, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
