@@ -39,6 +39,7 @@ struct krdma_emit {
 	void *buf;
 };
 
+/* Of an entry that is skipped, or that there is no room for, nothing is read. */
 static void krdma_emit(struct krdma_emit *e, const void *entry)
 {
 	if (e->skip)
@@ -397,7 +398,16 @@ static void krdma_emit_transfers_of(struct krdma_emit *e, const struct krdma_cha
 	struct krdma_transfer *x;
 
 	hlist_for_each_entry(x, &ch->transfers, all) {
-		struct krdma_transfer_info info = {
+		struct krdma_transfer_info info;
+
+		/* There may be many, and the channel is locked: none is described in vain. */
+		if (e->skip || e->n == e->room) {
+			krdma_emit(e, NULL);
+			if (e->more)
+				break;
+			continue;
+		}
+		info = (struct krdma_transfer_info){
 			.session = ch->serial,
 			.user_data = x->user_data,
 			.offset = x->range->addr,
@@ -424,7 +434,10 @@ static void krdma_emit_transfers(struct krdma_emit *e, struct krdma_session *ses
 
 	krdma_for_each_channel(ch, sess, i) {
 		spin_lock(&ch->lock);
-		krdma_emit_transfers_of(e, ch);
+		if (e->skip >= ch->ntransfers)
+			e->skip -= ch->ntransfers;
+		else
+			krdma_emit_transfers_of(e, ch);
 		spin_unlock(&ch->lock);
 	}
 }

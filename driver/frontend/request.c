@@ -555,15 +555,15 @@ static struct krdma_transfer *krdma_req_done(struct krdma_transfer *first)
 	do {
 		struct krdma_req *r = krdma_transfer_req(x);
 
+		if (!x->lost)
+			r->buffer = krdma_use_end(lane, r->buffer);
 		/* Its memory waits for task work: until its process calls io_uring again. */
-		if (r->tasked && r->pins.charged) {
+		if (r->tasked && (r->pins.charged || r->buffer)) {
 			list_move_tail(&r->all, &lane->over);
 			krdma_reap_later(r->ctx);
 		} else {
 			list_del_init(&r->all);
 		}
-		if (!x->lost)
-			r->buffer = krdma_use_end(lane, r->buffer);
 		krdma_turn_end(r);
 		x = x->next;
 	} while (krdma_transfer_alike(first, x) && krdma_transfer_req(x)->lane == lane);

@@ -224,7 +224,7 @@ static void krdma_async_end(struct krdma_req *r)
 
 	spin_lock_bh(&ctx->lock);
 	list_add_tail(&r->all, &ctx->ended);
-	if (r->pins.charged || ctx->closed)
+	if (r->pins.charged || r->buffer || ctx->closed)
 		krdma_reap_later(ctx);
 	if (ctx->eventfd)
 		krdma_eventfd_signal(ctx->eventfd);
@@ -406,25 +406,22 @@ int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error)
 	return 0;
 }
 
-/* That nobody is at. */
+/* Unless somebody is at it. Those behind it have ended later. */
 static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx)
 {
-	struct krdma_req *r;
+	struct krdma_req *r = list_first_entry_or_null(&ctx->ended, struct krdma_req, all);
 
 	lockdep_assert_held(&ctx->lock);
-	list_for_each_entry(r, &ctx->ended, all)
-		if (!r->unpinning)
-			return r;
-	return NULL;
+	return r && !r->unpinning ? r : NULL;
 }
 
-/* With pages that only wait for their process. */
+/* With pages that only wait for their process, its own or those of a buffer that was destroyed. */
 static struct krdma_req *krdma_pinned_first(struct list_head *list)
 {
 	struct krdma_req *r;
 
 	list_for_each_entry(r, list, all)
-		if (r->pins.charged && !r->x.lost)
+		if ((r->pins.charged || r->buffer) && !r->x.lost)
 			return r;
 	return NULL;
 }

@@ -658,7 +658,8 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 			if (key)
 				krdma_key_free(region, rp, key);
 		}
-	if (region && !n) {
+	/* Once: all transfers under way are looked at. */
+	if (region && !n && !region->revoked) {
 		WRITE_ONCE(region->revoked, true);
 		krdma_region_fail(region, -ESTALE);
 	}

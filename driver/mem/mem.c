@@ -234,6 +234,11 @@ struct krdma_mem *krdma_mem_pin(struct krdma_payer *payer, u64 addr, u64 length,
 		return ERR_PTR(krdma_explain(error, -ENOMEM,
 					     "%llu KiB are more than the memory of this host",
 					     length >> 10));
+	/* What kvmalloc() refuses. */
+	if (npages > INT_MAX / sizeof(*mem->pages))
+		return ERR_PTR(krdma_explain(error, -ENOMEM,
+					     "%llu KiB are more than one buffer or export can have",
+					     length >> 10));
 
 	mem = krdma_inject(kzalloc(sizeof(*mem), GFP_KERNEL_ACCOUNT), NULL);
 	if (!mem)
@@ -568,6 +573,10 @@ static void krdma_mapping_undo(struct krdma_mapping *map)
 	list_del_init(&map->node);
 	krdma_dma_unmap(map->dev->ib, &map->sgt, map->dir);
 	WRITE_ONCE(map->dev, NULL);
+	/* Nobody looks into it any more; the memory may outlive many devices. */
+	sg_free_table(&map->sgt);
+	kvfree(map->page);
+	map->page = NULL;
 }
 
 /* One that is not mapped; it may be half made. */

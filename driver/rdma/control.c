@@ -296,7 +296,7 @@ static int krdma_tx_send(struct krdma_channel *ch, struct krdma_tx *tx)
 	krdma_post_count(ch, 1);
 	rc = krdma_inject_post(ch->qp, &wr, &bad);
 	tx->posted = !rc || !bad;
-	tx->sent = tx->posted;
+	tx->sent |= tx->posted;
 	if (!rc)
 		return 0;
 	if (bad)
@@ -555,6 +555,9 @@ bool krdma_control_resume(struct krdma_channel *ch)
 		/* No completion is to come of a connection before. */
 		tx->posted = false;
 		if (tx->acked || (s16)(tx->seq - next) < 0) {
+			/* It has received what only waits to be sent. */
+			if (!tx->acked && !tx->sent)
+				return false;
 			krdma_tx_free(ch, tx);
 			continue;
 		}

@@ -248,7 +248,7 @@ int krdma_rpc_post(struct krdma_session *sess, struct krdma_credit *credit, stru
 	rpc->type = hdr->type;
 	rpc->service = krdma_wire_service(hdr->type);
 	if (rpc->service)
-		reply_ms = KRDMA_SERVICE_MS * sess->timeout_scale;
+		reply_ms = KRDMA_SERVICE_MS * sess->ch->timeout_scale;
 	else if (rpc->type == KRDMA_WIRE_FENCE)
 		reply_ms = KRDMA_FENCE_MS * sess->timeout_scale;
 	else
@@ -380,8 +380,8 @@ void krdma_rpcs_fail(struct krdma_session *sess)
  */
 bool krdma_rpcs_expired(struct krdma_session *sess, unsigned long *next)
 {
-	unsigned long reply = msecs_to_jiffies(KRDMA_SERVICE_MS * sess->timeout_scale);
-	unsigned long most = msecs_to_jiffies(KRDMA_SERVICE_MAX_MS * sess->timeout_scale);
+	unsigned long reply = msecs_to_jiffies(KRDMA_SERVICE_MS * sess->ch->timeout_scale);
+	unsigned long most = msecs_to_jiffies(KRDMA_SERVICE_MAX_MS * sess->ch->timeout_scale);
 	struct krdma_rpc *rpc;
 
 	lockdep_assert_held(&sess->lock);
@@ -554,11 +554,22 @@ void krdma_rpc_heartbeat(struct krdma_channel *ch)
 	krdma_rpc_put(rpc);
 }
 
+/* The PING of a fence. Who has not received it can't know the number. */
+struct krdma_fencing {
+	struct krdma_session *sess;
+	u64 number;
+};
+
 static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
 {
-	struct krdma_session *sess = rpc->arg;
+	const struct krdma_fencing *sent = rpc->arg;
+	struct krdma_session *sess = sent->sess;
 
+	if (!err && (krdma_wire_entries(msg) != sizeof(sent->number) ||
+		     memcmp(msg->ping.data, &sent->number, sizeof(sent->number))))
+		err = -EILSEQ;
 	rpc->err = err;
+	/* ORDER: the last; @sent may be gone. */
 	complete(&rpc->done);
 	wake_up_all(&sess->wait);
 }
@@ -575,8 +586,10 @@ static bool krdma_fence_over(struct krdma_session *sess, struct krdma_rpc *rpc, 
 }
 
 /* The reply to @rpc has come, or the connection is gone. Return: 0 or a negative errno */
-static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u32 connection)
+static int krdma_fence_wait(const struct krdma_fencing *sent, struct krdma_rpc *rpc, u32 connection)
 {
+	struct krdma_session *sess = sent->sess;
+	struct krdma_wire_ping *ping;
 	struct krdma_credit credit;
 	bool gone, waiting;
 	int rc;
@@ -587,7 +600,8 @@ static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u
 		krdma_credit_put(sess, &credit);
 		return 0;
 	}
-	krdma_credit_build(&credit, KRDMA_WIRE_PING, sizeof(struct krdma_wire_ping), 0);
+	ping = krdma_credit_build(&credit, KRDMA_WIRE_PING, sizeof(*ping), sizeof(sent->number));
+	memcpy(ping->data, &sent->number, sizeof(sent->number));
 	rc = krdma_rpc_post(sess, &credit, rpc);
 	if (rc)
 		return rc;
@@ -619,9 +633,10 @@ static int krdma_fence_wait(struct krdma_session *sess, struct krdma_rpc *rpc, u
  */
 int krdma_rpc_fence(struct krdma_session *sess)
 {
+	struct krdma_fencing sent = { .sess = sess, .number = get_random_u64() };
 	u32 connection = READ_ONCE(sess->ch->connections);
-	struct krdma_rpc *rpc = krdma_rpc_new(krdma_fence_replied, sess);
-	int rc = rpc ? krdma_fence_wait(sess, rpc, connection) : -ENOMEM;
+	struct krdma_rpc *rpc = krdma_rpc_new(krdma_fence_replied, &sent);
+	int rc = rpc ? krdma_fence_wait(&sent, rpc, connection) : -ENOMEM;
 
 	krdma_rpc_put(rpc);
 	if (!rc)

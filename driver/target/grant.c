@@ -103,6 +103,17 @@ void krdma_grant_over(struct krdma_grant *grant, const char *cause)
 	krdma_session_serve(sess);
 }
 
+/**
+ * krdma_grant_matters - may a grant exclude another, or be excluded?
+ * @grant: grant, with its rights and ->exclusive
+ *
+ * Return: true if so: it is before all others on the list of its export
+ */
+bool krdma_grant_matters(const struct krdma_grant *grant)
+{
+	return grant->exclusive || krdma_rights_change(grant->rights);
+}
+
 /* May one of them not be there beside the other? */
 static bool krdma_grants_collide(const struct krdma_grant *one, const struct krdma_grant *other)
 {
@@ -113,11 +124,15 @@ static bool krdma_grants_collide(const struct krdma_grant *one, const struct krd
 /* Does somebody wait until those that are in the way have ended, of which this would be one? */
 static bool krdma_grant_taken(const struct krdma_grant *grant)
 {
-	return (grant->exclusive || krdma_rights_change(grant->rights)) &&
+	return krdma_grant_matters(grant) &&
 	       time_before64(get_jiffies_64(), grant->export->taken_until);
 }
 
-/* Return: 0; or -EBUSY: another grant excludes it, which is revoked if it is taken over */
+/*
+ * Peers decide how many grants there are. Where one excludes this one, so does the first: those
+ * that matter are before the others, and are either exclusive, or change memory, or one is both.
+ * Return: 0; or -EBUSY: another grant excludes it, which is revoked if it is taken over
+ */
 static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 {
 	struct krdma_export *export = grant->export;
@@ -129,7 +144,7 @@ static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 		return -EBUSY;
 	list_for_each_entry(other, &export->grants, export_node) {
 		if (!krdma_grants_collide(grant, other))
-			continue;
+			break;
 		rc = -EBUSY;
 		if (!takeover)
 			return rc;
@@ -165,8 +180,9 @@ static int krdma_grant_holds(const struct krdma_grant *grant, bool takeover)
 	const struct krdma_grant *other;
 
 	list_for_each_entry(other, &export->grants, export_node) {
+		/* As in krdma_grant_exclude(). */
 		if (!takeover || !krdma_grants_collide(grant, other))
-			continue;
+			break;
 		held -= other->held;
 		mine -= other->sess == sess ? other->held : 0;
 	}

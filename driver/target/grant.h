@@ -6,9 +6,10 @@
 #include "target/target.h"
 
 /* Times, milliseconds, longer by the channel's timeout_scale. */
-#define KRDMA_SHED_MS 15000
 /* From the begin of a RECALL to its reply, with the wait for a credit. */
-#define KRDMA_RECLAIM_MS    (2 * KRDMA_REQUEST_MS)
+#define KRDMA_RECLAIM_MS (2 * KRDMA_REQUEST_MS)
+/* Longer than a RECALL that gets no reply, which ends its session; less than KRDMA_SERVICE_MS. */
+#define KRDMA_SHED_MS       (KRDMA_RECLAIM_MS + 2000)
 #define KRDMA_SHED_AGAIN_MS 100
 /* A takeover is tried again within this; until then no other OPEN may come between. */
 #define KRDMA_TAKER_MS 2000
@@ -113,6 +114,7 @@ int krdma_grant_end(struct krdma_grant *grant);
 void krdma_grant_free(struct krdma_grant *grant);
 void krdma_grant_lacks(struct krdma_grant *grant);
 void krdma_grant_over(struct krdma_grant *grant, const char *cause);
+bool krdma_grant_matters(const struct krdma_grant *grant);
 int krdma_grant_admit(struct krdma_grant *grant, u32 flags);
 void krdma_grants_release(struct krdma_session *sess);
 

@@ -91,7 +91,10 @@ static int krdma_serve_addresses(struct krdma_session *sess, void *buf)
 	u32 n;
 
 	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_ADDRESSES, sizeof(*reply), 0);
+	/* It asks devices, and holds a lock of all listeners meanwhile: for few at a time. */
+	down(&krdma_service_sem);
 	n = krdma_addrs_local(sess, reply->address, KRDMA_WIRE_ADDRESS_MAX);
+	up(&krdma_service_sem);
 	krdma_wire_end((union krdma_wire_msg *)reply, reply->address + n);
 	return 0;
 }
@@ -134,7 +137,11 @@ static int krdma_grant_begin(struct krdma_grant *grant, const struct krdma_wire_
 		return rc;
 	}
 	kref_get(&export->ref);
-	list_add_tail(&grant->export_node, &export->grants);
+	/* ORDER: krdma_grant_exclude() looks at the first. */
+	if (krdma_grant_matters(grant))
+		list_add(&grant->export_node, &export->grants);
+	else
+		list_add_tail(&grant->export_node, &export->grants);
 	WRITE_ONCE(sess->ngrants, sess->ngrants + 1);
 	return 0;
 }
@@ -198,7 +205,6 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	u64 first = le64_to_cpu(msg->first), total;
 	u32 extra = le16_to_cpu(msg->extra);
 	struct krdma_wire_segs_reply *reply;
-	/* Longer than a RECALL that gets no reply, which ends the other session. */
 	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->timeout_scale);
 	u32 i, n = 0, nfresh = 0;
 	int rc = 0;

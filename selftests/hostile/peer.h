@@ -182,6 +182,7 @@ struct conn {
 	bool polite;          /* replies to RECALL at once */
 	bool target;          /* and replies to PING by itself */
 	bool deaf;            /* replies to nothing, not even PING */
+	bool guesses;         /* replies to PING with other bytes */
 	u32 recalls, revokes; /* of segments; of the grant */
 };
 

@@ -403,6 +403,8 @@ static void reply_ping(struct conn *c, const struct msg *q)
 
 	a.b[0] |= REPLY;
 	put(&a, 12, 2, 0); /* the other side's count */
+	if (c->guesses && a.len > HEADER)
+		a.b[HEADER] ^= 1;
 	send_msg(c, &a);
 }
 

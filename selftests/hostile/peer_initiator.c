@@ -617,6 +617,19 @@ static const char *no_heartbeat(struct conn *c, const void *arg)
 	return why ?: ends(c, TIMEOUT, slower(20000)) ?: within(since, slower(4000), slower(15000));
 }
 
+/* As one would that has not received it, nor what was sent before. */
+static const char *guessed_fence(struct conn *c, const void *arg)
+{
+	const char *why = conn_connect(c) ?: try_open(c, "data", 0, OK) ?: get_keys(c, 0, 1, 0);
+	struct msg q;
+
+	c->guesses = true;
+	if (why)
+		return why;
+	request(c, &q, CLOSE);
+	return send_msg(c, &q) ?: ends(c, NO_ROOM, slower(20000));
+}
+
 static const char *no_reads(struct conn *c, const void *arg)
 {
 	const char *why;
@@ -653,6 +666,8 @@ static struct slow {
 	{ "an adapter that falls silent: ended within 15 s", silent_adapter,
 	  .no_iwarp = "on iWARP the error state ends the stream, which is no silence" },
 	{ "PING that never gets a reply: BYE TIMEOUT in time", no_heartbeat, .only_iwarp = true },
+	{ "CLOSE, and a reply to the fence that only guesses: BYE LIMIT", guessed_fence,
+	  .only_iwarp = true },
 	{ "no responder resources: refused, ended or served", no_reads },
 	{ "25 connects that never complete: ended after 10 s", crowd, &half_open,
 	  .no_iwarp = "on iWARP the accept establishes them" },
