@@ -332,7 +332,8 @@ EXPORT_SYMBOL_GPL(krdma_reopen);
 int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits *limits)
 {
 	struct krdma_region *region = handle->region;
-	struct krdma_device *dev = krdma_session_device(region->sess, region->sess->ch);
+	const struct krdma_channel *ch = region->sess->ch;
+	struct krdma_device *dev = krdma_session_device(region->sess, ch);
 
 	if (!dev)
 		return -ENOTCONN;
@@ -343,8 +344,9 @@ int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits 
 		.wr_bytes = KRDMA_WR_MAX,
 		.read_bvecs = dev->policy.max_sge_rd,
 		.write_bvecs = dev->policy.max_sge,
-		.inflight_wrs = region->sess->ch->slots,
-		.inflight_bytes = region->sess->ch->posted_max,
+		/* Not known while it connects again: the least there is. */
+		.inflight_wrs = READ_ONCE(ch->slots) ?: KRDMA_SLOTS_MIN,
+		.inflight_bytes = READ_ONCE(ch->posted_max) ?: KRDMA_POSTED_MIN,
 		.resume_s = region->sess->resume_s,
 	};
 	krdma_device_put(dev);

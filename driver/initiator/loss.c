@@ -209,7 +209,8 @@ again:
 		/* ORDER: it does not end meanwhile, so its submitter holds the memory. */
 		x->nwrs++;
 		mem = x->local.map->mem;
-		spin_unlock_bh(&ch->lock);
+		/* Those that have ended do not wait for that. */
+		krdma_channel_unlock(ch);
 		ok = !IS_ERR(krdma_mem_map(mem, &dev->dma, NULL));
 		krdma_channel_lock(ch);
 		krdma_transfer_less(x);

@@ -89,6 +89,7 @@ struct krdma_channel_ops {
 	void (*settle)(struct krdma_channel *ch, u32 events);
 	void (*established)(struct krdma_channel *ch); /* inbound; rdma_cm's handler */
 	void (*beat)(struct krdma_channel *ch);        /* iWARP: ask for a sign of life */
+	void (*moved)(struct krdma_channel *ch);       /* its path's address is another device's now */
 };
 
 /* What a channel needs of the initiator, whose data it moves. */
@@ -244,6 +245,7 @@ struct krdma_channel {
 	enum rdma_cm_event_type cm_event;
 	const char *cm_why; /* what is wrong with the first event that says so, or NULL */
 	u8 rejected;        /* enum krdma_wire_reason of the peer's reject */
+	bool stale;         /* the peer's adapter has a connection of before with this queue pair */
 
 	/* data */
 	struct krdma_wr *wrs;

@@ -53,6 +53,11 @@ static const char *krdma_conn_rejected(struct krdma_channel *ch, struct rdma_cm_
 		data = event->param.conn.private_data;
 		len = event->param.conn.private_data_len;
 	}
+	/* Of a host that was switched off: ib_cm there ends it now. */
+	if (!data && event->status == IB_CM_REJ_STALE_CONN) {
+		ch->stale = true;
+		return "the peer has not ended the connection of before";
+	}
 	if (data)
 		krdma_wire_check_reject(data, len, &version, &reason);
 	ch->rejected = reason;
@@ -267,9 +272,13 @@ static int krdma_path_attach(struct krdma_channel *ch, struct ib_device *ib)
 
 	mutex_lock(&path->lock);
 	if (!krdma_device_attach(ib, ch)) {
-		ch->cause = path->dev && path->dev->ib != ib ?
-				    "its route is over another RDMA device" :
+		bool moved = path->dev && path->dev->ib != ib;
+
+		ch->cause = moved ? "its route is over another RDMA device" :
 				    "the RDMA device is being removed";
+		/* The next attempt has that one, if nothing is on this one any more. */
+		if (moved && !path->users)
+			ch->ops->moved(ch);
 		rc = -ENOTCONN;
 		goto out;
 	}

@@ -17,6 +17,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/netns/hash.h>
+#include <rdma/ib_addr.h>
 
 #include "session/session.h"
 
@@ -479,6 +480,15 @@ void krdma_channels_ends_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
+/* Whatever their ports are. */
+static bool krdma_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	union ib_gid x, y;
+
+	return !rdma_ip2gid((struct sockaddr *)a, &x) &&
+	       !rdma_ip2gid((struct sockaddr *)b, &y) && !memcmp(&x, &y, sizeof(x));
+}
+
 /* A path leads from one address, by one listener, for as long as the session lasts. */
 static bool krdma_path_admits(struct krdma_path *path, const struct rdma_cm_id *id,
 			      const struct krdma_path *from)
@@ -492,8 +502,10 @@ static bool krdma_path_admits(struct krdma_path *path, const struct rdma_cm_id *
 		memcpy(&path->dst, &id->route.addr.dst_addr, sizeof(path->dst));
 		memcpy(&path->local, &id->route.addr.src_addr, sizeof(path->local));
 	}
+	/* On InfiniBand the host is a port, and the address may have moved to another one. */
 	admits = path->listener == from->listener &&
-		 !memcmp(&path->host, &from->host, sizeof(path->host));
+		 (!memcmp(&path->host, &from->host, sizeof(path->host)) ||
+		  krdma_addr_same_host(&path->dst, &id->route.addr.dst_addr));
 	mutex_unlock(&path->lock);
 	return admits;
 }

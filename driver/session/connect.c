@@ -5,9 +5,13 @@
  * "Hello"), counts for all of the session's life. Other channels, and the first once more, are
  * channels.c's.
  */
+#include <linux/delay.h>
 #include <linux/random.h>
 
 #include "session/session.h"
+
+/* A connect that met a connection of before is tried again after this. */
+#define KRDMA_STALE_MS 100
 
 /* Of an initiator what it wants, of a target what is used; PLACES is for krdma_conn_accept(). */
 static u64 krdma_session_features(const struct krdma_session *sess)
@@ -112,12 +116,15 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 	return krdma_conn_accept(ch, id, &mine, peer);
 }
 
-/* The first channel is not connected: begin anew over the next path. Return: false: no more */
+/*
+ * The first channel is not connected: begin anew over the next path; or over the same one, where
+ * only a connection of before is in the way. Return: false: no more
+ */
 static bool krdma_session_next_path(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
-	u32 next = ch->path->index + 1;
-	bool begun;
+	u32 next = ch->path->index + !ch->stale;
+	bool begun, stale = ch->stale;
 
 	if (next == sess->npaths || ch->rejected)
 		return false;
@@ -130,6 +137,9 @@ static bool krdma_session_next_path(struct krdma_session *sess)
 	krdma_channel_close(ch);
 	krdma_channel_unlock(ch);
 	krdma_channel_end(ch);
+	/* Until the tick ends the session. */
+	if (stale)
+		msleep(KRDMA_STALE_MS);
 	spin_lock_bh(&sess->lock);
 	begun = sess->state == KRDMA_SESSION_CONNECTING;
 	if (begun)

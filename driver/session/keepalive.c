@@ -160,6 +160,10 @@ static void krdma_session_away_tick(struct krdma_session *sess)
 	    away >= msecs_to_jiffies(sess->resume_s * MSEC_PER_SEC))
 		krdma_session_fail_locked(sess, -ECONNRESET, "its connection did not come back",
 					  KRDMA_BYE_LOST);
+	else if (READ_ONCE(sess->replaced) &&
+		 away >= msecs_to_jiffies(KRDMA_REQUEST_MS * sess->timeout_scale))
+		krdma_session_fail_locked(sess, -ECONNRESET, "its host was started anew",
+					  KRDMA_BYE_LOST);
 	else if (wanted && away >= msecs_to_jiffies(KRDMA_REQUEST_MS * sess->timeout_scale))
 		krdma_session_fail_locked(sess, -ECONNRESET, "keys are not given back",
 					  KRDMA_BYE_LOST);

@@ -173,6 +173,29 @@ int krdma_session_wait_gone(struct krdma_session *sess)
 }
 
 /**
+ * krdma_sessions_replace - the host of a new session may have been started anew
+ * @sess: inbound session
+ * @incarnation: of its peer
+ *
+ * Then nobody will connect its sessions of before again: they end when their connections have been
+ * lost for a while, however long they could wait. Others of that address have connections.
+ *
+ * Context: process.
+ */
+void krdma_sessions_replace(const struct krdma_session *sess, __le64 incarnation)
+{
+	struct krdma_session *other;
+
+	mutex_lock(&krdma_sessions_lock);
+	list_for_each_entry(other, &krdma_sessions, node)
+		if (other->inbound && READ_ONCE(other->state) == KRDMA_SESSION_UP &&
+		    other->listener == sess->listener && krdma_session_same_host(sess, other) &&
+		    other->peer_incarnation != le64_to_cpu(incarnation))
+			WRITE_ONCE(other->replaced, true);
+	mutex_unlock(&krdma_sessions_lock);
+}
+
+/**
  * krdma_session_joined - the session that a channel is for, which is not its beginning
  * @net: network namespace of the listener
  * @hello: the peer's greeting

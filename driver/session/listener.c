@@ -176,6 +176,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 		krdma_session_put(sess);
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
 	}
+	krdma_sessions_replace(sess, hello.incarnation);
 	rc = krdma_session_queue(sess) ?: krdma_session_accept(sess, id, &hello, param);
 	cause = sess->ch->cause ?: "it could not be accepted";
 	krdma_session_begun(sess->ch, rc, "it could not be accepted");
@@ -221,8 +222,9 @@ static int krdma_listen_handler(struct rdma_cm_id *id, struct rdma_cm_event *eve
 		memalloc_noio_restore(noio);
 		return rc;
 	}
-	/* Only of an id that is bound to the device. */
-	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+	/* Only of an id that is bound to the device, and stays so where its address has moved. */
+	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL ||
+	    event->event == RDMA_CM_EVENT_ADDR_CHANGE)
 		return krdma_listener_removed(l, id);
 	return 0;
 }

@@ -123,6 +123,25 @@ bool krdma_paths_leave(struct krdma_session *sess, const struct krdma_device *de
 }
 
 /**
+ * krdma_path_moved - a path's address belongs to another device now
+ * @ch: channel that is being connected over the path, and is the only one: it fails
+ *
+ * What is registered for the device of before ends when the channel is taken apart. Then the path
+ * has no device, until a channel is connected over it again.
+ *
+ * Context: process, path->lock held.
+ */
+void krdma_path_moved(struct krdma_channel *ch)
+{
+	struct krdma_session *sess = ch->sess;
+
+	spin_lock_bh(&sess->lock);
+	if (sess->state == KRDMA_SESSION_UP)
+		WRITE_ONCE(ch->path->gone, true);
+	spin_unlock_bh(&sess->lock);
+}
+
+/**
  * krdma_path_left - is nothing left on a path whose device goes but what is registered for it?
  * @sess: session
  * @path: path of it

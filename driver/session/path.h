@@ -41,6 +41,7 @@ struct krdma_channel *krdma_path_up(const struct krdma_session *sess,
 				    const struct krdma_path *path);
 bool krdma_paths_leave(struct krdma_session *sess, const struct krdma_device *dev);
 void krdma_paths_left(struct krdma_session *sess);
+void krdma_path_moved(struct krdma_channel *ch);
 bool krdma_path_left(const struct krdma_session *sess, const struct krdma_path *path);
 struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index, u32 except);
 struct krdma_channel *krdma_path_channel(const struct krdma_session *sess, u32 cpu);

@@ -612,6 +612,7 @@ static const struct krdma_channel_ops krdma_session_channel_ops = {
 	.settle = krdma_session_settle,
 	.established = krdma_session_up,
 	.beat = krdma_rpc_heartbeat,
+	.moved = krdma_path_moved,
 };
 
 /**

@@ -143,6 +143,7 @@ struct krdma_session {
 	unsigned long lost_at;  /* jiffies: since when */
 	u32 revoked;            /* grants that are to end; krdma_exports_lock */
 	bool shed;              /* others wait for segments of it; likewise */
+	bool replaced;          /* inbound: its host was there with another incarnation since */
 	u32 beginning;          /* channels with ->beginning */
 	bool leaving;           /* a BYE is on its way, or a second is not over */
 	const char *drains;     /* it ends when what is under way has ended: why; or NULL */
@@ -365,6 +366,7 @@ struct krdma_session *krdma_session_connect(struct net *net, kuid_t uid,
 bool krdma_session_same_host(const struct krdma_session *a, const struct krdma_session *b);
 bool krdma_session_same_user(const struct krdma_session *a, const struct krdma_session *b);
 int krdma_session_add(struct krdma_session *sess);
+void krdma_sessions_replace(const struct krdma_session *sess, __le64 incarnation);
 void krdma_session_join(struct krdma_session *sess);
 void krdma_session_leave(struct krdma_session *sess);
 void krdma_sessions_fail(u64 listener, const char *cause);

@@ -43,7 +43,7 @@ const char *crowd(struct conn *unused, const void *arg)
 			why = bad("connection %u: %s", i, why);
 	}
 	if (!why && dies)
-		why = within(first, slower(7000), slower(60000)) ?: within(last, 0, slower(15000));
+		why = within(first, 7000, slower(60000)) ?: within(last, 0, slower(15000));
 	for (u32 i = 0; i < n; i++)
 		conn_end(&c[i]);
 	return why;

@@ -187,5 +187,26 @@ leave reader sender sharer
 holder fresh scratch
 reads fresh
 leave fresh
+check_nothing_left "nothing is left of it"
+
+# 5. This host is restarted: its session of before ends at the peer, though it could wait for ever.
+waits_there() {
+	[ "$(on -n B krdma status | grep -c '^session .* state resuming')" = 1 ]
+}
+one_there() {
+	[ "$(on -n B krdma status | grep -c ^session)" = 1 ]
+}
+on_nodes sh -c 'echo 65535 >/sys/module/krdma_mover/parameters/resume'
+holder crashed scratch -r 65535
+cut_wire data0
+check "the peer waits for this host" wait_for "$LIMIT" waits_there
+kill -KILL "${background_pids[-1]}"
+check "whose module is loaded anew" wait_for "$LIMIT" unload_module A
+load_module A
+mend_wire data0
+holder anew scratch
+check "the session of before ends" wait_for "$LIMIT" one_there
+reads anew
+leave anew
 
 done_testing
