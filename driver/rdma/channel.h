@@ -89,7 +89,7 @@ struct krdma_channel_ops {
 	void (*settle)(struct krdma_channel *ch, u32 events);
 	void (*established)(struct krdma_channel *ch); /* inbound; rdma_cm's handler */
 	void (*beat)(struct krdma_channel *ch);        /* iWARP: ask for a sign of life */
-	void (*moved)(struct krdma_channel *ch);       /* its path's address is another device's now */
+	void (*moved)(struct krdma_channel *ch);       /* its address is of another device */
 };
 
 /* What a channel needs of the initiator, whose data it moves. */

@@ -485,8 +485,8 @@ static bool krdma_addr_same_host(const struct sockaddr_storage *a, const struct 
 {
 	union ib_gid x, y;
 
-	return !rdma_ip2gid((struct sockaddr *)a, &x) &&
-	       !rdma_ip2gid((struct sockaddr *)b, &y) && !memcmp(&x, &y, sizeof(x));
+	return !rdma_ip2gid((struct sockaddr *)a, &x) && !rdma_ip2gid((struct sockaddr *)b, &y) &&
+	       !memcmp(&x, &y, sizeof(x));
 }
 
 /* A path leads from one address, by one listener, for as long as the session lasts. */
