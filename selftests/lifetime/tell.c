@@ -4,13 +4,15 @@
  * number, and then sends the number.
  *
  *   tell NAME
- *	the target: publish NAME, print a line, and check each message: it is the next one, and its
- *	slot has that number, or a later one of the slot; no word of it ever goes back
+ *	the target: publish NAME, print a line, and check each message: it comes once, and its slot has
+ *	that number, or a later one of the slot; no word of it ever goes back. A WRITE that waits for a
+ *	key is posted behind later ones, and so is its message: the order is that of DEPTH at most
  *   tell HOST NAME FILE
  *	the initiator: keep DEPTH of them under way until FILE is there, and print how many there were
  *
  * Exit status: 0, or 1 with a sentence. The target ends with the first thing that is wrong.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,6 +59,7 @@ static int target(const char *name)
 	static uint64_t before[SLOTS][WORDS], room[1024];
 	const struct krdma_message *m;
 	uint64_t *memory, next = 1;
+	bool came[DEPTH] = { false };
 	uint32_t id;
 	ssize_t n;
 	int queue;
@@ -72,14 +75,20 @@ static int target(const char *name)
 	puts("published");
 	fflush(stdout);
 	while ((n = read(queue, room, sizeof(room))) > 0) {
-		for (m = NULL; (m = krdma_message_next(room, (size_t)n, m)); next++) {
-			if (m->value != next) {
-				fprintf(stderr, "tell: message %llu, not %llu\n",
-					(unsigned long long)m->value, (unsigned long long)next);
+		for (m = NULL; (m = krdma_message_next(room, (size_t)n, m));) {
+			uint64_t number = m->value;
+
+			if (number < next || number >= next + DEPTH || came[number % DEPTH]) {
+				fprintf(stderr, "tell: message %llu, where %llu has not come\n",
+					(unsigned long long)number, (unsigned long long)next);
 				return 1;
 			}
-			if (check_slot(memory + next % SLOTS * WORDS, before[next % SLOTS], next))
+			if (check_slot(memory + number % SLOTS * WORDS, before[number % SLOTS],
+				       number))
 				return 1;
+			came[number % DEPTH] = true;
+			for (; came[next % DEPTH]; next++)
+				came[next % DEPTH] = false;
 		}
 		printf("%llu\n", (unsigned long long)(next - 1));
 		fflush(stdout);
