@@ -311,6 +311,38 @@ TEST_F(async, limit)
 	EXPECT_THAT(!n && sum == LIMIT, "every one has a completion");
 }
 
+/* ---- a buffer that goes ---- */
+
+static bool unpinned(void *before)
+{
+	return kst_vmpin() == *(long *)before;
+}
+
+TEST_F(async, destroyed)
+{
+	unsigned char *mem = kst_map(BYTES, RW, MAP_PRIVATE);
+	struct krdma_op op = op_of(KRDMA_OP_READ, 1, 0, 0, BYTES);
+	long before = kst_vmpin();
+	struct krdma_completion comp;
+	__u32 id, accepted;
+	int rc;
+
+	memset(mem, 0x55, BYTES);
+	ASSERT_NOT(kst_buffer(fd, mem, BYTES, KRDMA_BUFFER_WRITABLE, &id), "BUFFER: %s",
+		   kst_last_error(fd, NULL));
+	op.flags = KRDMA_OPF_BUFFER;
+	op.buffer = id;
+	op.addr = 0;
+	rc = kst_start(fd, &op, 1, &accepted);
+	kst_destroy(fd, id);
+	EXPECT_THAT(!rc && !unpinned(&before), "a buffer destroyed under a READ is pinned");
+	EXPECT_THAT(kst_wait(unpinned, &before),
+		    "not after the READ has ended, though nobody reads its completion");
+	EXPECT_THAT(kst_reap(fd, &comp, 1) == 1 && !comp.status && comp.result == BYTES,
+		    "which is there to be read");
+	munmap(mem, BYTES);
+}
+
 /* ---- vectors and ranges ---- */
 
 struct shape {
