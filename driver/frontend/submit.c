@@ -406,13 +406,14 @@ int krdma_eventfd_set(struct krdma_ctx *ctx, int fd, struct krdma_error *error)
 	return 0;
 }
 
-/* Unless somebody is at it. Those behind it have ended later. */
-static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx)
+/* Unless somebody is at it (@busy). Those behind it have ended later. */
+static struct krdma_req *krdma_ended_first(struct krdma_ctx *ctx, bool *busy)
 {
 	struct krdma_req *r = list_first_entry_or_null(&ctx->ended, struct krdma_req, all);
 
 	lockdep_assert_held(&ctx->lock);
-	return r && !r->unpinning ? r : NULL;
+	*busy = r && r->unpinning;
+	return *busy ? NULL : r;
 }
 
 /* With pages that only wait for their process, its own or those of a buffer that was destroyed. */
@@ -426,12 +427,12 @@ static struct krdma_req *krdma_pinned_first(struct list_head *list)
 	return NULL;
 }
 
-static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
+static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx, bool *busy)
 {
 	struct krdma_req *r;
 
 	spin_lock_bh(&ctx->lock);
-	r = krdma_ended_first(ctx);
+	r = krdma_ended_first(ctx, busy);
 	if (r)
 		list_del_init(&r->all);
 	spin_unlock_bh(&ctx->lock);
@@ -440,10 +441,10 @@ static struct krdma_req *krdma_ended_take(struct krdma_ctx *ctx)
 
 static bool krdma_ended_wait(struct krdma_ctx *ctx)
 {
-	bool over;
+	bool over, busy;
 
 	spin_lock_bh(&ctx->lock);
-	over = krdma_ended_first(ctx) || !ctx->nasync;
+	over = krdma_ended_first(ctx, &busy) || !ctx->nasync;
 	spin_unlock_bh(&ctx->lock);
 	return over;
 }
@@ -471,10 +472,11 @@ ssize_t krdma_reap(struct file *file, char __user *buf, size_t size, loff_t *pos
 		return -EINVAL;
 	while (size - done >= sizeof(struct krdma_completion)) {
 		struct krdma_completion comp = {};
+		bool busy;
 
-		r = krdma_ended_take(ctx);
+		r = krdma_ended_take(ctx, &busy);
 		/* It has ended, and its reader was notified. */
-		if (!r && READ_ONCE(ctx->unpinning)) {
+		if (busy) {
 			wait_event(ctx->wait, !READ_ONCE(ctx->unpinning));
 			continue;
 		}
@@ -573,11 +575,12 @@ void krdma_submit_reap_work(struct work_struct *work)
 	struct krdma_ctx *ctx = container_of(work, struct krdma_ctx, reap_work.work);
 	struct krdma_lane *lane;
 	struct krdma_req *r;
+	bool busy;
 
 	krdma_reap_list(ctx, &ctx->ended, &ctx->lock);
 	krdma_for_each_lane(lane, ctx)
 		krdma_reap_list(ctx, &lane->over, &lane->lock);
-	while (READ_ONCE(ctx->closed) && (r = krdma_ended_take(ctx))) {
+	while (READ_ONCE(ctx->closed) && (r = krdma_ended_take(ctx, &busy))) {
 		r->next = NULL;
 		krdma_reqs_give(r);
 	}

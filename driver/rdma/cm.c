@@ -271,6 +271,12 @@ static int krdma_path_attach(struct krdma_channel *ch, struct ib_device *ib)
 	int rc = 0;
 
 	mutex_lock(&path->lock);
+	/* What is registered there ends now, and no queue pair may come that could reach it. */
+	if (READ_ONCE(path->gone)) {
+		ch->cause = "its path gives back an RDMA device";
+		rc = -ENOTCONN;
+		goto out;
+	}
 	if (!krdma_device_attach(ib, ch)) {
 		bool moved = path->dev && path->dev->ib != ib;
 

@@ -117,15 +117,17 @@ int krdma_session_accept(struct krdma_session *sess, struct rdma_cm_id *id,
 }
 
 /*
- * The first channel is not connected: begin anew over the next path; or over the same one, where
- * only a connection of before is in the way. Return: false: no more
+ * The first channel is not connected: begin anew over the next path; or over the last one again,
+ * where only a connection of before is in the way. Return: false: no more
  */
 static bool krdma_session_next_path(struct krdma_session *sess)
 {
 	struct krdma_channel *ch = sess->ch;
-	u32 next = ch->path->index + !ch->stale;
-	bool begun, stale = ch->stale;
+	u32 next = ch->path->index + 1;
+	bool begun, stale = ch->stale && next == sess->npaths;
 
+	if (stale)
+		next = ch->path->index;
 	if (next == sess->npaths || ch->rejected)
 		return false;
 	spin_lock_bh(&sess->lock);

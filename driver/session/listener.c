@@ -171,12 +171,13 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	sess->uid = make_kuid(&init_user_ns, le32_to_cpu(hello.uid));
 	sess->messages = hello.features & cpu_to_le64(KRDMA_WIRE_MESSAGES);
 	sess->usage.wanted = hello.features & cpu_to_le64(KRDMA_WIRE_USAGES);
+	/* Before they are counted. */
+	krdma_sessions_replace(sess, hello.incarnation);
 	rc = krdma_session_add(sess);
 	if (rc) {
 		krdma_session_put(sess);
 		return krdma_reject(l, id, KRDMA_WIRE_REASON_LIMIT, "too many sessions");
 	}
-	krdma_sessions_replace(sess, hello.incarnation);
 	rc = krdma_session_queue(sess) ?: krdma_session_accept(sess, id, &hello, param);
 	cause = sess->ch->cause ?: "it could not be accepted";
 	krdma_session_begun(sess->ch, rc, "it could not be accepted");

@@ -601,7 +601,9 @@ static int krdma_fence_wait(const struct krdma_fencing *sent, struct krdma_rpc *
 		return 0;
 	}
 	ping = krdma_credit_build(&credit, KRDMA_WIRE_PING, sizeof(*ping), sizeof(sent->number));
-	memcpy(ping->data, &sent->number, sizeof(sent->number));
+	/* The session may be down. */
+	if (ping)
+		memcpy(ping->data, &sent->number, sizeof(sent->number));
 	rc = krdma_rpc_post(sess, &credit, rpc);
 	if (rc)
 		return rc;

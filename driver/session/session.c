@@ -104,6 +104,7 @@ void krdma_session_up(struct krdma_channel *ch)
 			sess->lost_at = jiffies;
 		if (!ch->first) {
 			sess->resuming = false;
+			sess->replaced = false;
 			sess->tried = 0;
 		}
 		if (!ch->first && !krdma_session_first(ch, begins))

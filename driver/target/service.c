@@ -85,16 +85,19 @@ static int krdma_serve_list(struct krdma_session *sess, const struct krdma_wire_
 	return 0;
 }
 
+/* Peers wait for each other, and no listener for many of them. */
+static DEFINE_MUTEX(krdma_addresses_lock);
+
 static int krdma_serve_addresses(struct krdma_session *sess, void *buf)
 {
 	struct krdma_wire_addresses_reply *reply;
 	u32 n;
 
 	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_ADDRESSES, sizeof(*reply), 0);
-	/* It asks devices, and holds a lock of all listeners meanwhile: for few at a time. */
-	down(&krdma_service_sem);
+	/* It asks devices, and holds a lock of all listeners meanwhile. */
+	mutex_lock(&krdma_addresses_lock);
 	n = krdma_addrs_local(sess, reply->address, KRDMA_WIRE_ADDRESS_MAX);
-	up(&krdma_service_sem);
+	mutex_unlock(&krdma_addresses_lock);
 	krdma_wire_end((union krdma_wire_msg *)reply, reply->address + n);
 	return 0;
 }

@@ -106,6 +106,7 @@ static int start(uint32_t region, uint64_t *memory, uint64_t number)
 		slot[i] = number;
 	krdma_op_write(&op, region, number % SLOTS * BYTES, slot, BYTES);
 	krdma_op_message(&op, number);
+	op.user_data = number;
 	op.timeout_ns = PATIENT;
 	return krdma_submit_async(krdma, &op, 1) != 1;
 }
@@ -114,7 +115,8 @@ static int initiator(const char *host, const char *name, const char *stop)
 {
 	static uint64_t memory[SLOTS * WORDS];
 	struct krdma_completion done[DEPTH];
-	uint64_t number = 0, under_way = 0;
+	uint64_t number = 0, oldest = 1;
+	bool ended[DEPTH] = { false };
 	struct krdma_region region;
 	struct krdma_sockaddr addr;
 	uint32_t session;
@@ -125,20 +127,22 @@ static int initiator(const char *host, const char *name, const char *stop)
 	    krdma_open_region(krdma, session, name, RIGHTS, 0, &region))
 		return fail("open", krdma_error());
 	for (;;) {
-		while (under_way < DEPTH && access(stop, F_OK)) {
+		/* Not before the oldest has ended, whatever others have: the target relies on it. */
+		while (number + 1 < oldest + DEPTH && access(stop, F_OK))
 			if (start(region.id, memory, ++number))
 				return fail("submit", krdma_error());
-			under_way++;
-		}
-		if (!under_way)
+		if (oldest > number)
 			break;
 		n = krdma_reap(krdma, done, DEPTH);
-		for (i = 0; i < n; i++)
+		for (i = 0; i < n; i++) {
 			if (done[i].status)
 				return fail("write", krdma_error());
+			ended[done[i].user_data % DEPTH] = true;
+		}
 		if (n < 0)
 			return fail("reap", krdma_error());
-		under_way -= (uint64_t)n;
+		for (; ended[oldest % DEPTH]; oldest++)
+			ended[oldest % DEPTH] = false;
 	}
 	printf("%llu\n", (unsigned long long)number);
 	return 0;
