@@ -39,7 +39,7 @@ struct krdma_emit {
 	void *buf;
 };
 
-/* Of an entry that is skipped, or that there is no room for, nothing is read. */
+/* @entry is not read if it is skipped, or if there is no room for it. */
 static void krdma_emit(struct krdma_emit *e, const void *entry)
 {
 	if (e->skip)

@@ -480,7 +480,7 @@ void krdma_channels_ends_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* Whatever their ports are. */
+/* Compares the addresses, not the ports. */
 static bool krdma_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	union ib_gid x, y;

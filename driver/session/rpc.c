@@ -554,7 +554,7 @@ void krdma_rpc_heartbeat(struct krdma_channel *ch)
 	krdma_rpc_put(rpc);
 }
 
-/* The PING of a fence. Who has not received it can't know the number. */
+/* The PING of a fence. A peer that has not received it can't know the number. */
 struct krdma_fencing {
 	struct krdma_session *sess;
 	u64 number;
@@ -569,7 +569,7 @@ static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_ms
 		     memcmp(msg->ping.data, &sent->number, sizeof(sent->number))))
 		err = -EILSEQ;
 	rpc->err = err;
-	/* ORDER: the last; @sent may be gone. */
+	/* ORDER: @sent is on the stack of the waiter, which may go on from here. */
 	complete(&rpc->done);
 	wake_up_all(&sess->wait);
 }

@@ -85,7 +85,7 @@ static int krdma_serve_list(struct krdma_session *sess, const struct krdma_wire_
 	return 0;
 }
 
-/* Peers wait for each other, and no listener for many of them. */
+/* At most one ADDRS at a time waits for krdma_listeners_lock. */
 static DEFINE_MUTEX(krdma_addresses_lock);
 
 static int krdma_serve_addresses(struct krdma_session *sess, void *buf)

@@ -617,7 +617,7 @@ static const char *no_heartbeat(struct conn *c, const void *arg)
 	return why ?: ends(c, TIMEOUT, slower(20000)) ?: within(since, slower(4000), slower(15000));
 }
 
-/* As one would that has not received it, nor what was sent before. */
+/* Like a peer that has not received the PING, nor what was sent before it. */
 static const char *guessed_fence(struct conn *c, const void *arg)
 {
 	const char *why = conn_connect(c) ?: try_open(c, "data", 0, OK) ?: get_keys(c, 0, 1, 0);

@@ -6,7 +6,7 @@
  *   tell NAME
  *	the target: publish NAME, print a line, and check each message: it comes once, and its slot has
  *	that number, or a later one of the slot; no word of it ever goes back. A WRITE that waits for a
- *	key is posted behind later ones, and so is its message: the order is that of DEPTH at most
+ *	key is posted behind later ones, and so is its message: by less than DEPTH numbers
  *   tell HOST NAME FILE
  *	the initiator: keep DEPTH of them under way until FILE is there, and print how many there were
  *
