@@ -512,40 +512,56 @@ static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer 
 	return krdma_flags_right(io->flags);
 }
 
-/* What does not fit is cut nowhere else. */
-static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
+/* What does not fit is cut nowhere else. Of whatever is neither READ nor WRITE, or has flags. */
+static noinline int krdma_io_check_any(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	const struct krdma_region *region = x->region;
 	u32 right = io->op <= U8_MAX ? krdma_opcode_right(io->op) : 0;
+	int more;
 
 	if (!right || (io->flags & ~KRDMA_IO_FLAGS))
 		return -EOPNOTSUPP;
-	x->opcode = io->op;
 	x->local.fills = krdma_opcode_fills(io->op);
-	krdma_transfer_flags(x, 0);
-	if (unlikely(io->op == KRDMA_OP_FLUSH))
+	if (io->op == KRDMA_OP_FLUSH)
 		return krdma_io_check_flush(io, x);
 	x->local.n = krdma_io_bvecs(io);
 	if (io->timeout < 0)
 		return -EINVAL;
-	if (unlikely(io->op == KRDMA_OP_SEND)) {
+	if (io->op == KRDMA_OP_SEND) {
 		if (io->length > KRDMA_MESSAGE_MAX || (io->length && !x->local.n) || io->offset ||
 		    io->flags)
 			return -EINVAL;
-	} else if (!x->length || !x->local.n) {
+	} else if (!io->length || !x->local.n) {
 		return -EINVAL;
 	}
-	if (unlikely(io->op > KRDMA_OP_WRITE || io->flags)) {
-		int more = krdma_io_check_more(io, x);
-
-		if (more < 0)
-			return more;
-		right |= more;
-	}
-	if (likely(io->op != KRDMA_OP_SEND) &&
-	    !krdma_range_ok(io->offset, io->length, region->length))
+	more = krdma_io_check_more(io, x);
+	if (more < 0)
+		return more;
+	if (io->op != KRDMA_OP_SEND && !krdma_range_ok(io->offset, io->length, region->length))
 		return -ERANGE;
-	return right & ~region->rights ? -EACCES : 0;
+	return (right | more) & ~region->rights ? -EACCES : 0;
+}
+
+static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
+{
+	bool read = io->op == KRDMA_OP_READ;
+
+	x->opcode = io->op;
+	krdma_transfer_flags(x, 0);
+	if (unlikely(!(read || io->op == KRDMA_OP_WRITE) || io->flags))
+		return krdma_io_check_any(io, x);
+	x->local.fills = read;
+	/* Mostly it is all in the first. */
+	if (io->nr_bvecs && io->skip <= io->bvec->bv_len &&
+	    io->length <= io->bvec->bv_len - io->skip)
+		x->local.n = 1;
+	else
+		x->local.n = krdma_io_bvecs(io);
+	if (io->timeout < 0 || !io->length || !x->local.n)
+		return -EINVAL;
+	if (!krdma_range_ok(io->offset, io->length, x->region->length))
+		return -ERANGE;
+	return x->region->rights & (read ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE) ? 0 : -EACCES;
 }
 
 /* False: it has ended already. */
@@ -560,7 +576,6 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	x->submitter = &handle->submitter;
 	x->cancel = atomic_read(&handle->submitter.cancels);
 	x->region = handle->region;
-	x->ch = handle->region->sess->ch;
 	x->done = krdma_io_done;
 	x->local.bvec = io->bvec;
 	x->length = io->length;
@@ -575,6 +590,8 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	if (!x->status && READ_ONCE(handle->closing))
 		x->status = -ECANCELED;
 	if (x->status) {
+		/* It may be cancelled. */
+		x->ch = x->region->sess->ch;
 		x->ended = true;
 		return false;
 	}

@@ -68,7 +68,22 @@ static u64 krdma_op_local(const struct krdma_op *op)
 	return krdma_opcode_number(op->opcode) ? KRDMA_NUMBER_BYTES : op->length;
 }
 
-static int krdma_op_fields(const struct krdma_op *op, bool fixed, struct krdma_error *error)
+/* Is it a READ or WRITE of one range, by one piece of memory, that asks for nothing more? */
+static bool krdma_op_plain(const struct krdma_op *op, bool fixed)
+{
+	u64 zero = op->reserved0 | op->reserved2 | op->operand | op->compare | op->naddr |
+		   op->nranges | (op->flags & ~KRDMA_OPF_BUFFER);
+
+	/* With the flag it may have any buffer, unless that is one of io_uring. */
+	if (!op->flags)
+		zero |= op->buffer;
+	return (op->opcode == KRDMA_OP_READ || op->opcode == KRDMA_OP_WRITE) && !zero &&
+	       op->length && !(fixed && op->flags);
+}
+
+/* Of whatever is not plain. */
+static noinline int krdma_op_fields(const struct krdma_op *op, bool fixed,
+				    struct krdma_error *error)
 {
 	const u32 known = KRDMA_OPF_BUFFER | KRDMA_OPF_VECTOR | KRDMA_OPF_RANGES | KRDMA_OPF_AFTER |
 			  KRDMA_OPF_VERIFY | KRDMA_OPF_UNPLACED | KRDMA_OPF_MESSAGE |
@@ -238,7 +253,7 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 	struct krdma_transfer *x = &r->x;
 	int rc;
 
-	rc = krdma_op_fields(op, fixed, error);
+	rc = likely(krdma_op_plain(op, fixed)) ? 0 : krdma_op_fields(op, fixed, error);
 	if (!rc)
 		rc = krdma_op_vectors(op, r, error);
 	if (!rc)

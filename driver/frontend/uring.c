@@ -171,9 +171,9 @@ static int krdma_uring_start(struct io_uring_cmd *cmd, const struct krdma_op *op
 			&r->error, -EINVAL,
 			"this kernel's io_uring can't cancel: its operations may last %llu s at most",
 			KRDMA_URING_LONGEST / NSEC_PER_SEC);
-	if (!rc && fixed)
+	if (!rc && fixed) {
 		rc = krdma_uring_fixed(cmd, op, r, issue_flags, &r->error);
-	if (!rc) {
+	} else if (!rc) {
 		krdma_reqs_prepare(r, 1, NULL);
 		rc = r->x.status;
 	}

@@ -5,9 +5,9 @@
  * A region is an export of the peer, opened here. A transfer is one operation on a region, until
  * its one terminal status: READ, WRITE, an atomic, a digest, a flush or a message. Nothing here
  * knows whether it comes from an ioctl, from io_uring or from another module. region.c has regions
- * and their keys, transfer.c decides what a transfer does next, wr.c and sink.c make work requests
- * of it, message.c and digest.c do what is not READ or WRITE. Below are session/, rdma/, mem/ and
- * wire/; it does not see target/. frontend/ calls this floor.
+ * and their keys, transfer.c decides what a transfer does next, pump.c, wr.c and sink.c make work
+ * requests of it, message.c and digest.c do what is not READ or WRITE. Below are session/, rdma/,
+ * mem/ and wire/; it does not see target/. frontend/ calls this floor.
  */
 #ifndef KRDMA_INITIATOR_H
 #define KRDMA_INITIATOR_H
@@ -269,6 +269,7 @@ struct krdma_region {
 	u32 segment_shift;
 	u64 length;
 	u32 lacks;    /* rights that were wanted and not granted */
+	u32 on_first; /* opcodes, a bit each: krdma_region_on_first() */
 	bool blind;   /* of no use: to be written only, on iWARP */
 	bool atomics; /* this host's end could do them */
 
@@ -310,6 +311,28 @@ struct krdma_region {
 	struct krdma_grace grace;         /* of close_work */
 };
 
+/**
+ * krdma_transfer_route - choose the channel of a transfer
+ * @x: transfer, with its region, opcode and flags; not submitted yet
+ * @cpu: processor
+ *
+ * The channel of the processor's data, or the first: for messages and what is verified, for what
+ * krdma_region_on_first() says, and for atomics where there are several paths, as a device's are
+ * not atomic for another.
+ *
+ * Context: any.
+ */
+static inline void krdma_transfer_route(struct krdma_transfer *x, u32 cpu)
+{
+	const struct krdma_region *region = x->region;
+	struct krdma_session *sess = region->sess;
+	bool first = x->verify | x->message | (region->on_first >> x->opcode & 1);
+
+	x->ch = first || (unlikely(sess->npaths > 1) && krdma_opcode_atomic(x->opcode)) ?
+			sess->ch :
+			krdma_session_channel(sess, cpu);
+}
+
 /* region.c */
 extern const struct krdma_role_ops krdma_initiator_ops;
 struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *name, u32 rights,
@@ -326,7 +349,6 @@ u32 krdma_region_nkeys(const struct krdma_region *region);
 
 /* transfer.c */
 void krdma_transfers_complete(struct krdma_transfer *x);
-void krdma_transfer_route(struct krdma_transfer *x, u32 cpu);
 u32 krdma_region_poll_channels(const struct krdma_region *region);
 void krdma_transfers_submit(struct krdma_queue *batch);
 void krdma_transfer_release(struct krdma_transfer *x);

@@ -43,6 +43,20 @@ static inline bool krdma_opcode_asks(u8 opcode)
 }
 
 /**
+ * krdma_opcode_data - is it a READ, a WRITE or an atomic operation?
+ * @opcode: enum krdma_opcode
+ *
+ * Return: true if it is.
+ */
+static inline bool krdma_opcode_data(u8 opcode)
+{
+	const u32 data = 1 << KRDMA_OP_READ | 1 << KRDMA_OP_WRITE | 1 << KRDMA_OP_FETCH_ADD |
+			 1 << KRDMA_OP_CMP_SWAP;
+
+	return data >> opcode & 1;
+}
+
+/**
  * krdma_opcode_fills - does an operation put bytes into local memory?
  * @opcode: enum krdma_opcode
  *

@@ -445,6 +445,22 @@ static u32 krdma_region_request_rights(struct krdma_session *sess, u32 rights)
 	return sess->iwarp && (rights & KRDMA_RIGHT_WRITE) ? rights | KRDMA_RIGHT_READ : rights;
 }
 
+/*
+ * Opcodes, a bit each, that go over the first channel. It has messages, whose order is the order of
+ * its queue pair; so WRITEs of a region that may send messages, as those have to come behind them;
+ * digests; and what changes durable memory, as flushes have to come behind that.
+ */
+static u32 krdma_region_on_first(u32 rights)
+{
+	u32 opcodes = BIT(KRDMA_OP_DIGEST) | BIT(KRDMA_OP_FLUSH);
+
+	if (rights & KRDMA_RIGHT_MESSAGE)
+		opcodes |= BIT(KRDMA_OP_WRITE);
+	if (rights & KRDMA_RIGHT_DURABLE)
+		opcodes |= ~BIT(KRDMA_OP_READ);
+	return opcodes;
+}
+
 /* In rx_work, so that a RECALL right behind the reply finds the region. */
 static void krdma_region_opened(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
 {
@@ -482,6 +498,7 @@ static void krdma_region_opened(struct krdma_rpc *rpc, const union krdma_wire_ms
 			region->rights &= ~KRDMA_RIGHT_ATOMIC_CPU;
 		if (!(region->rights & (KRDMA_RIGHT_WRITE | KRDMA_RIGHT_ATOMIC)))
 			region->rights &= ~KRDMA_RIGHT_DURABLE;
+		region->on_first = krdma_region_on_first(region->rights);
 		if (region->lacks)
 			unable = -EACCES;
 		else if (region->blind || !region->rights || region->wanted & ~region->rights)

@@ -26,18 +26,6 @@
  * What becomes of it when its channel is lost is loss.c's.
  */
 #include "initiator/wr.h"
-#include "trace.h"
-
-/* krdma_transfer_wait(), inline for the two that each transfer waits for. */
-static __always_inline void krdma_transfer_note(struct krdma_transfer *x, enum krdma_wait wait,
-						ktime_t now)
-{
-	if (x->wait == wait)
-		return;
-	x->wait = wait;
-	x->since = now ?: ktime_get();
-	trace_krdma_transfer_wait(x->ch->serial, x, wait);
-}
 
 /**
  * krdma_transfer_wait - note what a transfer waits for
@@ -52,13 +40,8 @@ void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t
 	krdma_transfer_note(x, wait, now);
 }
 
-/**
- * krdma_transfer_leave - take a transfer off its channel
- * @x: transfer, nothing of which is on the wire: krdma_channel_unlock() has what comes next
- *
- * Context: channel->lock held.
- */
-void krdma_transfer_leave(struct krdma_transfer *x)
+/* krdma_transfer_leave(), inline for the end of each. */
+static __always_inline void krdma_transfer_off(struct krdma_transfer *x)
 {
 	struct krdma_flow *flow = krdma_transfer_flow(x);
 	struct krdma_channel *ch = x->ch;
@@ -80,6 +63,17 @@ void krdma_transfer_leave(struct krdma_transfer *x)
 	if (!ch->ended.first)
 		ch->ended_at = ktime_get();
 	krdma_queue_add(&ch->ended, x);
+}
+
+/**
+ * krdma_transfer_leave - take a transfer off its channel
+ * @x: transfer, nothing of which is on the wire: krdma_channel_unlock() has what comes next
+ *
+ * Context: channel->lock held.
+ */
+void krdma_transfer_leave(struct krdma_transfer *x)
+{
+	krdma_transfer_off(x);
 }
 
 /* One that has succeeded has just ended. */
@@ -145,47 +139,13 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 		x->send->transfer = NULL;
 		x->send = NULL;
 	}
-	krdma_transfer_leave(x);
+	krdma_transfer_off(x);
 	if (likely(!x->status))
 		krdma_transfer_took(ch, x);
 	/* Whose end it was, for the sentence. */
 	if (unlikely(x->fence))
 		/* ORDER: krdma_transfer_lock() sees what was done above. */
 		smp_store_release(&x->ch, x->fence);
-}
-
-/* What a transfer does next. */
-enum krdma_step {
-	KRDMA_STEP_DATA,    /* READ, WRITE or an atomic is to be posted, when its key is there */
-	KRDMA_STEP_DIGEST,  /* the target's digest, or a flush, is requested */
-	KRDMA_STEP_MESSAGE, /* its message is to be sent */
-	KRDMA_STEP_WIRE,    /* what is posted has to complete */
-	KRDMA_STEP_REPLY,   /* its message is sent in turn, and has to be replied to */
-	KRDMA_STEP_END,
-};
-
-/* In the order in which an operation does them; most have one. */
-static __always_inline enum krdma_step krdma_transfer_step(const struct krdma_transfer *x)
-{
-	bool all = x->moved == x->length;
-
-	if (x->status || ((all || x->posted == x->length) && !(x->verify | x->message)))
-		return x->nwrs ? KRDMA_STEP_WIRE : KRDMA_STEP_END;
-	if (krdma_opcode_asks(x->opcode))
-		return KRDMA_STEP_DIGEST;
-	if (x->opcode != KRDMA_OP_SEND && x->posted != x->length)
-		return KRDMA_STEP_DATA;
-	if (x->verify)
-		return all ? KRDMA_STEP_DIGEST : KRDMA_STEP_WIRE;
-	/* ORDER: a message goes behind the WRITE, whether that has completed or not. */
-	return x->message == KRDMA_MESSAGE_STATE_WANTED ? KRDMA_STEP_MESSAGE : KRDMA_STEP_REPLY;
-}
-
-static __always_inline void krdma_transfer_wire(struct krdma_transfer *x, ktime_t now)
-{
-	if (!list_empty(&x->node))
-		list_del_init(&x->node);
-	krdma_transfer_note(x, KRDMA_WAIT_WIRE, now);
 }
 
 /**
@@ -271,161 +231,26 @@ void krdma_transfer_replied(struct krdma_transfer *x, int err)
 	krdma_transfer_end(x, err);
 }
 
-/* Whose turn it is. */
-static struct krdma_transfer *krdma_pump_next(struct krdma_channel *ch,
-					      struct krdma_transfer **fresh)
-{
-	struct krdma_transfer *x = *fresh;
-	struct krdma_flow *flow;
-
-	if (x) {
-		*fresh = x->next;
-		return x;
-	}
-	while ((flow = list_first_entry_or_null(&ch->ready, struct krdma_flow, node))) {
-		x = list_first_entry_or_null(&flow->transfers, struct krdma_transfer, node);
-		if (x)
-			return x;
-		list_del_init(&flow->node);
-	}
-	return NULL;
-}
-
-/* It had its turn; it may have another behind the others. */
-static void krdma_pump_turn(struct krdma_transfer *x)
-{
-	struct krdma_flow *flow = krdma_transfer_flow(x);
-
-	if (unlikely(!list_empty(&flow->node)))
-		list_move_tail(&flow->node, &x->ch->ready);
-}
-
-/* There is no room for these: it is their turn before that of any that had a work request. */
-static void krdma_pump_keep(struct krdma_channel *ch, struct krdma_transfer *fresh)
-{
-	struct krdma_transfer *x, *next;
-	struct krdma_flow *flow;
-	LIST_HEAD(rest);
-
-	for (; fresh; fresh = fresh->next)
-		list_add_tail(&fresh->node, &rest);
-	list_for_each_entry_safe_reverse(x, next, &rest, node) {
-		flow = krdma_transfer_flow(x);
-		list_move(&x->node, &flow->transfers);
-		list_move(&flow->node, &ch->ready);
-	}
-}
-
-/**
- * krdma_transfer_pump_ready - krdma_transfer_pump where something is ready
- * @ch: channel
- * @fresh: NULL; or transfers that have just been submitted, by ->next, where nothing
- *	else is ready: mostly they are posted at once, and need no list
- *
- * Context: channel->lock held.
- */
-void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh)
-{
-	struct krdma_transfer *x;
-	struct krdma_wr *chain, **link;
-	ktime_t now;
-	int rc;
-
-	lockdep_assert_held(&ch->lock);
-	if (unlikely(ch->state != KRDMA_CHANNEL_UP)) {
-		/* They wait for the next connection. */
-		krdma_pump_keep(ch, fresh);
-		return;
-	}
-	now = ktime_get();
-again:
-	chain = NULL;
-	link = &chain;
-	while ((x = krdma_pump_next(ch, &fresh))) {
-		struct krdma_region *region = x->region;
-		struct krdma_wr *w;
-		struct krdma_key *key;
-
-		/* The tick ends those that wait; nothing is posted behind its back. */
-		if (ktime_compare(x->deadline, now) <= 0) {
-			krdma_transfer_end(x, krdma_transfer_late(x));
-			continue;
-		}
-		if (unlikely(krdma_transfer_step(x) != KRDMA_STEP_DATA)) {
-			krdma_transfer_advance(x, now);
-			continue;
-		}
-		key = krdma_region_key(region, ch, krdma_transfer_at(x));
-		if (!key) {
-			list_move_tail(&x->node, &region->on[ch->index].waiters);
-			krdma_transfer_wait(x, KRDMA_WAIT_CREDIT, now);
-			krdma_region_want(region);
-			continue;
-		}
-		w = krdma_wr_build(ch, x, key);
-		if (!w) {
-			if (list_empty(&x->node))
-				fresh = x;
-			break;
-		}
-		if (w == ERR_PTR(-EAGAIN)) {
-			/* Others go on: what it lacks they may lack as well, or it alone. */
-			x->unmapped = true;
-			list_move_tail(&x->node, &ch->unmapped);
-			krdma_channel_tick_by(ch, ktime_add_ms(now, KRDMA_MAP_AGAIN_MS));
-			continue;
-		}
-		if (IS_ERR(w)) {
-			krdma_transfer_end(x, PTR_ERR(w));
-			continue;
-		}
-		w->next = NULL;
-		*link = w;
-		link = &w->next;
-		krdma_pump_turn(x);
-		if (x->posted != x->length)
-			krdma_transfer_ready(x);
-		else if (likely(krdma_transfer_step(x) == KRDMA_STEP_WIRE))
-			krdma_transfer_wire(x, now);
-		else
-			krdma_transfer_advance(x, now);
-	}
-	/* ORDER: before the channel may fail, which ends all of its transfers. */
-	if (unlikely(fresh))
-		krdma_pump_keep(ch, fresh);
-	rc = chain ? krdma_wrs_post(ch, chain) : 0;
-	if (unlikely(rc < 0))
-		return;
-	/* Perhaps nothing is on the wire that would go on here when it ends. */
-	if (unlikely(rc)) {
-		fresh = NULL;
-		goto again;
-	}
-	/* ORDER: behind the WRITEs that they tell of. */
-	if (!list_empty(&ch->sending))
-		krdma_sends_post(ch, now);
-}
-
 static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct krdma_queue *fresh)
 {
 	struct krdma_channel *ch = x->ch;
+	bool moved_on = x->moved_on;
 	int err;
 
 	x->deadline = x->timeout < KTIME_MAX - now ? now + x->timeout : KTIME_MAX;
-	if (likely(!x->moved_on)) {
+	x->since = now;
+	x->wait = KRDMA_WAIT_SLOT;
+	if (likely(!moved_on)) {
 		x->submitted = now;
 		x->from = x->local.at;
-	}
-	x->since = now;
-	x->wait = x->held ? KRDMA_WAIT_TURN : KRDMA_WAIT_SLOT;
-	if (likely(!x->moved_on))
 		trace_krdma_transfer_submit(ch->serial, x);
+	}
 	hlist_add_head(&x->all, &ch->transfers);
 	ch->ntransfers++;
 	/* krdma_region_fail() sets ->err first, and then ends what is on ->transfers. */
 	err = x->status ?: READ_ONCE(x->region->err);
 	/* It was on no channel for a moment, where a submitter that cancels all did not see it. */
-	if (unlikely(x->moved_on)) {
+	if (unlikely(moved_on)) {
 		x->moved_on = false;
 		atomic_inc(&ch->sess->moves_ended);
 		if (!err && atomic_read(&x->submitter->cancels) != x->cancel)
@@ -444,8 +269,10 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 	}
 	if (ktime_before(x->deadline, ch->tick_at))
 		krdma_channel_tick_by(ch, x->deadline);
-	if (unlikely(x->held))
+	if (unlikely(x->held)) {
+		x->wait = KRDMA_WAIT_TURN;
 		return;
+	}
 	if (unlikely(x->fence) && !krdma_fence_over(x)) {
 		krdma_transfer_wait(x, KRDMA_WAIT_FENCE, now);
 		list_add_tail(&x->node, &ch->fenced);
@@ -456,30 +283,6 @@ static void krdma_transfer_begin(struct krdma_transfer *x, ktime_t now, struct k
 		krdma_queue_add(fresh, x);
 	else
 		krdma_transfer_ready(x);
-}
-
-/**
- * krdma_transfer_route - choose the channel of a transfer
- * @x: transfer, with its region, opcode and flags; not submitted yet
- * @cpu: processor
- *
- * The channel of the processor's data. The first channel has messages, whose order is the order of
- * its queue pair; WRITEs of a region that may send messages, as those have to come behind them;
- * what changes durable memory, as flushes have to come behind that; digests and flushes; and
- * atomics where there are several paths, as a device's are not atomic for another.
- *
- * Context: any.
- */
-void krdma_transfer_route(struct krdma_transfer *x, u32 cpu)
-{
-	struct krdma_session *sess = x->region->sess;
-	bool told = x->opcode == KRDMA_OP_WRITE && (x->region->rights & KRDMA_RIGHT_MESSAGE);
-	bool once = sess->npaths > 1 && krdma_opcode_atomic(x->opcode);
-	bool durable = x->opcode != KRDMA_OP_READ && (x->region->rights & KRDMA_RIGHT_DURABLE);
-
-	x->ch = x->verify | x->message || x->opcode == KRDMA_OP_DIGEST || told || once || durable ?
-			sess->ch :
-			krdma_session_channel(sess, cpu);
 }
 
 /**

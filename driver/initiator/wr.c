@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The READs, WRITEs and atomics of transfers, one work request each.
+ * The work requests of READs, WRITEs and atomics: posted in chains, until they have ended.
  *
  * iWARP differs in two ways. What a READ fills is registered for it (sink.c). And
  * a WRITE completes when TCP has the bytes: the last of a chain has a READ of its
@@ -28,9 +28,8 @@
 #include <linux/slab.h>
 
 #include "initiator/wr.h"
-#include "trace.h"
 
-static void krdma_wr_unmap(struct krdma_channel *ch, struct krdma_wr *w)
+static __always_inline void krdma_wr_unmap(struct krdma_channel *ch, struct krdma_wr *w)
 {
 	if (!w->mapped)
 		return;
@@ -41,11 +40,6 @@ static void krdma_wr_unmap(struct krdma_channel *ch, struct krdma_wr *w)
 }
 
 /* ---- the work requests that are posted, in order ---- */
-
-static struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 index)
-{
-	return &ch->ring[index & (ch->slots - 1)];
-}
 
 static void krdma_graces_end(struct krdma_channel *ch)
 {
@@ -99,7 +93,7 @@ bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 	return atomic_dec_and_test(&grace->left);
 }
 
-static void krdma_ring_del(struct krdma_channel *ch, struct krdma_wr *w)
+static __always_inline void krdma_ring_del(struct krdma_channel *ch, struct krdma_wr *w)
 {
 	*krdma_ring_at(ch, w->index) = NULL;
 	while (ch->head != ch->tail && !*krdma_ring_at(ch, ch->head))
@@ -108,8 +102,8 @@ static void krdma_ring_del(struct krdma_channel *ch, struct krdma_wr *w)
 		krdma_graces_end(ch);
 }
 
-/* A posted work request has ended. */
-static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
+/* A posted work request has ended: krdma_wr_end(), inline for those that have succeeded. */
+static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma_wr *w, int err)
 {
 	struct krdma_transfer *x = w->transfer;
 
@@ -138,6 +132,11 @@ static void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
 	krdma_transfer_less(x);
 }
 
+static noinline void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, int err)
+{
+	krdma_wr_over(ch, w, err);
+}
+
 /*
  * Work requests before @index have completed, as one behind them has. On iWARP each has a
  * completion of its own; those that are unproven end when the READ behind them completes (@read).
@@ -150,7 +149,7 @@ static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
 	for (i = ch->head; i != index; i++) {
 		w = *krdma_ring_at(ch, i);
 		if (w && (ch->iwarp ? read && w->unproven : read || !w->unproven))
-			krdma_wr_end(ch, w, 0);
+			krdma_wr_over(ch, w, 0);
 	}
 }
 
@@ -232,114 +231,6 @@ static void krdma_read_placed(struct krdma_channel *ch, struct krdma_wr *w)
 	w->placed.wr.send_flags = IB_SEND_SIGNALED;
 	w->placed.remote_addr = w->wr.remote_addr + w->bytes - 1;
 	w->placed.rkey = w->wr.rkey;
-}
-
-static void krdma_wr_rdma(struct krdma_wr *w, u64 remote, u32 rkey)
-{
-	w->wr.wr.opcode = w->transfer->opcode == KRDMA_OP_READ ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE;
-	if (w->sink) {
-		w->wr.wr.opcode = IB_WR_RDMA_READ_WITH_INV;
-		w->wr.wr.ex.invalidate_rkey = w->sink->mr->lkey;
-	}
-	w->wr.remote_addr = remote;
-	w->wr.rkey = rkey;
-}
-
-static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
-{
-	const struct krdma_transfer *x = w->transfer;
-
-	if (x->opcode == KRDMA_OP_CMP_SWAP) {
-		w->atomic.wr.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
-		w->atomic.compare_add = x->compare;
-		w->atomic.swap = x->operand;
-	} else {
-		w->atomic.wr.opcode = IB_WR_ATOMIC_FETCH_AND_ADD;
-		w->atomic.compare_add = x->operand;
-	}
-	w->atomic.remote_addr = remote;
-	w->atomic.rkey = rkey;
-}
-
-/*
- * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
- * somebody may want to know more than that the adapter has them, if that is not the same.
- */
-static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
-{
-	/* Where the session resumes, what has not arrived is written again. */
-	return x->opcode == KRDMA_OP_WRITE &&
-	       ((x->placed && !ch->places) || (ch->iwarp && (ch->resumes || !x->unplaced)));
-}
-
-/**
- * krdma_wr_build - build the next work request of a transfer
- * @ch: channel
- * @x: transfer, with bytes left to post
- * @key: key of the segment of the next byte
- *
- * Context: channel->lock held.
- * Return: the work request, to be given to krdma_wrs_post; NULL if there is no room;
- *	ERR_PTR(-EAGAIN) if its memory can't be mapped now; or another ERR_PTR
- */
-struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
-				struct krdma_key *key)
-{
-	const struct krdma_vec *range = &x->range[x->far.i];
-	u64 at = range->addr + x->far.in;
-	u64 in_seg = krdma_segment_offset(at, x->region->segment_shift);
-	bool sink = ch->iwarp && x->opcode == KRDMA_OP_READ;
-	u32 bytes, n = 1;
-	struct krdma_wr *w;
-	int rc;
-
-	lockdep_assert_held(&ch->lock);
-	w = ch->free;
-	/* Work requests end in order, some on iWARP do not: one may be free when no slot is. */
-	if (!w || ch->tail - ch->head == ch->slots || ch->posted_bytes >= ch->posted_max)
-		return NULL;
-
-	bytes = krdma_split_bytes(range->length - x->far.in, in_seg, key->length);
-	if (sink)
-		bytes = krdma_split_short(bytes, at);
-	/* Its path is over another device. */
-	if (x->local.map && unlikely(x->local.map->dev != &ch->dev->dma) &&
-	    !krdma_local_remap(&x->local, &ch->dev->dma))
-		return ERR_PTR(-EAGAIN);
-	w->at = x->local.at;
-	w->bytes = bytes;
-	w->transfer = x;
-	w->unproven = krdma_needs_read(ch, x);
-	if (sink) {
-		rc = krdma_sink_map(ch, w);
-		if (rc)
-			return rc == -EBUSY ? NULL : ERR_PTR(rc);
-	} else {
-		n = krdma_local_sges(&x->local, &ch->dev->dma, ch->pd->local_dma_lkey, w->sge,
-				     x->opcode == KRDMA_OP_READ ? ch->max_sge_rd : ch->max_sge,
-				     &w->bytes, &w->mapped);
-		/* What others have mapped may be in the way, of this host or of this session. */
-		if (!n)
-			return ERR_PTR(-EAGAIN);
-	}
-	x->unmapped = false;
-	krdma_split_step(&x->far, x->range, x->nrange, w->bytes);
-
-	w->wr.wr.num_sge = n;
-	if (krdma_opcode_atomic(x->opcode))
-		krdma_wr_atomic(w, key->address + in_seg, key->rkey);
-	else
-		krdma_wr_rdma(w, key->address + in_seg, key->rkey);
-
-	ch->free = w->next;
-	w->index = ch->tail++;
-	*krdma_ring_at(ch, w->index) = w;
-	ch->slots_used++;
-	ch->posted_bytes += w->bytes;
-	x->nwrs++;
-	x->posted += w->bytes;
-	x->behind = ch->messages_posted;
-	return w;
 }
 
 /* Link a work request into a chain. Return: where the next one goes. */

@@ -4,6 +4,7 @@
 #define KRDMA_WR_H
 
 #include "initiator/initiator.h"
+#include "trace.h"
 
 /* More than siw puts behind the head of a response (MAX_HDR_INLINE). */
 #define KRDMA_SHORT       64
@@ -170,6 +171,53 @@ void krdma_transfer_wait(struct krdma_transfer *x, enum krdma_wait wait, ktime_t
 void krdma_transfer_leave(struct krdma_transfer *x);
 void krdma_transfer_refused(struct krdma_transfer *x);
 void krdma_transfer_replied(struct krdma_transfer *x, int err);
+
+/* What a transfer does next. */
+enum krdma_step {
+	KRDMA_STEP_DATA,    /* READ, WRITE or an atomic is to be posted, when its key is there */
+	KRDMA_STEP_DIGEST,  /* the target's digest, or a flush, is requested */
+	KRDMA_STEP_MESSAGE, /* its message is to be sent */
+	KRDMA_STEP_WIRE,    /* what is posted has to complete */
+	KRDMA_STEP_REPLY,   /* its message is sent in turn, and has to be replied to */
+	KRDMA_STEP_END,
+};
+
+/* In the order in which an operation does them; most have one. */
+static __always_inline enum krdma_step krdma_transfer_step(const struct krdma_transfer *x)
+{
+	bool all = x->moved == x->length, posted = x->posted == x->length;
+
+	if (x->status || ((all || posted) && !(x->verify | x->message)))
+		return x->nwrs ? KRDMA_STEP_WIRE : KRDMA_STEP_END;
+	if (!posted && krdma_opcode_data(x->opcode))
+		return KRDMA_STEP_DATA;
+	if (krdma_opcode_asks(x->opcode))
+		return KRDMA_STEP_DIGEST;
+	if (x->verify)
+		return all ? KRDMA_STEP_DIGEST : KRDMA_STEP_WIRE;
+	/* ORDER: a message goes behind the WRITE, whether that has completed or not. */
+	return x->message == KRDMA_MESSAGE_STATE_WANTED ? KRDMA_STEP_MESSAGE : KRDMA_STEP_REPLY;
+}
+
+/* krdma_transfer_wait(), inline for the two that each transfer waits for. */
+static __always_inline void krdma_transfer_note(struct krdma_transfer *x, enum krdma_wait wait,
+						ktime_t now)
+{
+	if (x->wait == wait)
+		return;
+	x->wait = wait;
+	x->since = now ?: ktime_get();
+	trace_krdma_transfer_wait(x->ch->serial, x, wait);
+}
+
+static __always_inline void krdma_transfer_wire(struct krdma_transfer *x, ktime_t now)
+{
+	if (!list_empty(&x->node))
+		list_del_init(&x->node);
+	krdma_transfer_note(x, KRDMA_WAIT_WIRE, now);
+}
+
+/* pump.c */
 void krdma_transfer_pump_ready(struct krdma_channel *ch, struct krdma_transfer *fresh);
 
 /* Can nothing of what it posted on a lost channel arrive any more? */
@@ -264,8 +312,12 @@ static inline void krdma_transfer_less(struct krdma_transfer *x)
 }
 
 /* wr.c */
-struct krdma_wr *krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x,
-				struct krdma_key *key);
+/* Where the work request of an index is, until it has ended. */
+static inline struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 index)
+{
+	return &ch->ring[index & (ch->slots - 1)];
+}
+
 int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain);
 bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 		       void (*over)(struct krdma_grace *grace));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Local memory of an operation: pages, or ranges of a registered buffer. Its next bytes as
- * they are for a device, and as the CPU sees them, page by page. What every operation does is
+ * they are for a device, and as the CPU sees them, page by page. What most operations do is
  * in mem.h, inline.
  */
 #include <linux/highmem.h>
@@ -9,15 +9,54 @@
 
 #include "mem/mem.h"
 
-/* A byte, counted from the beginning of the first page: of its entry, or of a registered buffer. */
-static u64 krdma_local_pos(const struct krdma_local *l, const struct krdma_cursor *at)
+/* ---- for a device ---- */
+
+/*
+ * ->bvec: how long the run of the next bytes is, up to @most. Entries that follow each other in
+ * memory are one: io_uring has one for each page up to Linux 6.11.
+ */
+static u32 krdma_local_run(const struct krdma_local *l, u32 most)
 {
-	if (l->bvec)
-		return l->bvec[at->i].bv_offset + at->in;
-	return l->map->mem->offset + l->vec[at->i].addr + at->in;
+	const struct bio_vec *bv = &l->bvec[l->at.i];
+	u32 len = min_t(u64, most, bv->bv_len - l->at.in), i, more;
+	phys_addr_t end = page_to_phys(bv->bv_page) + bv->bv_offset + l->at.in + len;
+
+	for (i = l->at.i + 1; len < most && i < l->n; i++, len += more, end += more) {
+		bv = &l->bvec[i];
+		more = min(bv->bv_len, most - len);
+		if (page_to_phys(bv->bv_page) + bv->bv_offset != end)
+			break;
+	}
+	return len;
 }
 
-/* ---- for a device ---- */
+/* krdma_local_sges(), of more than one entry or page. */
+u32 krdma_local_sges_many(struct krdma_local *l, struct krdma_dma_device *dev, u32 lkey,
+			  struct ib_sge *sge, u32 max, u32 *bytes)
+{
+	u32 left = *bytes, n = 0, len;
+
+	if (l->bvec) {
+		for (; left && n < max; left -= len, n++) {
+			len = krdma_local_next(l, dev, left, &sge[n].addr);
+			if (!len)
+				break;
+			sge[n].length = len;
+			sge[n].lkey = lkey;
+		}
+	} else {
+		for (; left; left -= len) {
+			len = krdma_split_sges(l->map->page, krdma_local_pos(l, &l->at),
+					       min_t(u64, left, l->vec[l->at.i].length - l->at.in),
+					       lkey, sge, max, &n);
+			if (!len)
+				break;
+			krdma_split_step(&l->at, l->vec, l->n, len);
+		}
+	}
+	*bytes -= left;
+	return n;
+}
 
 /**
  * krdma_local_next - the next run, for a device; and go behind it
@@ -37,7 +76,7 @@ u32 krdma_local_next(struct krdma_local *l, struct krdma_dma_device *dev, u32 mo
 	u32 len;
 
 	if (l->bvec)
-		return krdma_local_map(l, dev, most, addr);
+		return krdma_local_map(l, dev, krdma_local_run(l, min(most, dev->max_map)), addr);
 	pos = krdma_local_pos(l, &l->at);
 	*addr = l->map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
 	len = krdma_page_rest(pos, min_t(u64, most, l->vec[l->at.i].length - l->at.in));

@@ -213,17 +213,16 @@ static inline enum dma_data_direction krdma_local_dir(const struct krdma_local *
 static inline void krdma_split_step(struct krdma_cursor *at, const struct krdma_vec *vec, u32 n,
 				    u64 bytes)
 {
-	for (;;) {
+	while (at->i + 1 < n) {
 		u64 rest = vec[at->i].length - at->in;
 
-		if (bytes < rest || at->i + 1 == n) {
-			at->in += bytes;
-			return;
-		}
+		if (bytes < rest)
+			break;
 		bytes -= rest;
 		at->i++;
 		at->in = 0;
 	}
+	at->in += bytes;
 }
 
 /**
@@ -261,37 +260,13 @@ static inline bool krdma_bvec_has(const struct bio_vec *bv, u64 skip, u32 bytes)
 	return bv->bv_len - skip >= bytes && IS_ALIGNED(bv->bv_offset + skip, bytes);
 }
 
-/* ->bvec: how long the run is whose first @len bytes end an entry, up to @most. */
-static inline u32 krdma_local_join(const struct krdma_local *l, u32 len, u32 most)
-{
-	const struct bio_vec *bv = &l->bvec[l->at.i];
-	phys_addr_t end = page_to_phys(bv->bv_page) + bv->bv_offset + l->at.in + len;
-	u32 i, more;
-
-	for (i = l->at.i + 1; len < most && i < l->n; i++, len += more, end += more) {
-		bv = &l->bvec[i];
-		more = min(bv->bv_len, most - len);
-		if (page_to_phys(bv->bv_page) + bv->bv_offset != end)
-			break;
-	}
-	return len;
-}
-
-/*
- * ->bvec: the next run, mapped; 0 if it can't be. Entries that follow each other in
- * memory are one: io_uring has one for each page up to Linux 6.11.
- */
-static inline u32 krdma_local_map(struct krdma_local *l, struct krdma_dma_device *dev, u32 most,
+/* ->bvec: the next bytes, which follow each other in memory, mapped; 0 if they can't be. */
+static inline u32 krdma_local_map(struct krdma_local *l, struct krdma_dma_device *dev, u32 len,
 				  u64 *addr)
 {
 	const struct bio_vec *bv = &l->bvec[l->at.i];
 	struct ib_device *ib = dev->ib;
-	u32 len;
 
-	most = min_t(u64, most, dev->max_map);
-	len = min_t(u64, most, bv->bv_len - l->at.in);
-	if (len < most)
-		len = krdma_local_join(l, len, most);
 	*addr = ib_dma_map_page(ib, bv->bv_page, bv->bv_offset + l->at.in, len, krdma_local_dir(l));
 	if (krdma_inject(ib_dma_mapping_error(ib, *addr), -ENOMEM))
 		return 0;
@@ -318,6 +293,16 @@ static inline void krdma_local_unmap(const struct krdma_local *l, struct krdma_d
 
 u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struct ib_sge *sge,
 		     u32 max, u32 *used);
+u32 krdma_local_sges_many(struct krdma_local *l, struct krdma_dma_device *dev, u32 lkey,
+			  struct ib_sge *sge, u32 max, u32 *bytes);
+
+/* A byte, counted from the beginning of the first page: of its entry, or of a registered buffer. */
+static inline u64 krdma_local_pos(const struct krdma_local *l, const struct krdma_cursor *at)
+{
+	if (l->bvec)
+		return l->bvec[at->i].bv_offset + at->in;
+	return l->map->mem->offset + l->vec[at->i].addr + at->in;
+}
 
 /**
  * krdma_local_sges - the next bytes as SGEs; and go behind them
@@ -327,41 +312,36 @@ u32 krdma_split_sges(const dma_addr_t *page, u64 mem, u32 bytes, u32 lkey, struc
  * @sge: out: room for @max
  * @max: most SGEs, at least 1
  * @bytes: in: most bytes, not 0; out: those that the SGEs have
- * @mapped: out: SGEs that krdma_local_unmap() has to undo
+ *
+ * krdma_local_unmap() has to undo those of pages (->bvec).
  *
  * Context: any.
  * Return: the SGEs; 0 if nothing can be mapped now
  */
 static inline u32 krdma_local_sges(struct krdma_local *l, struct krdma_dma_device *dev, u32 lkey,
-				   struct ib_sge *sge, u32 max, u32 *bytes, u32 *mapped)
+				   struct ib_sge *sge, u32 max, u32 *bytes)
 {
-	u32 left = *bytes, n = 0, len;
+	u32 len = *bytes;
 
+	/* Mostly one entry, or one page of a registered buffer, has them all. */
 	if (l->bvec) {
-		for (; left && n < max; left -= len, n++) {
-			len = krdma_local_map(l, dev, left, &sge[n].addr);
-			if (!len)
-				break;
-			sge[n].length = len;
-			sge[n].lkey = lkey;
-		}
-		*mapped = n;
+		if (len > l->bvec[l->at.i].bv_len - l->at.in || len > dev->max_map)
+			goto many;
+		sge->length = krdma_local_map(l, dev, len, &sge->addr);
+		*bytes = sge->length;
 	} else {
-		for (; left; left -= len) {
-			const struct krdma_vec *v = &l->vec[l->at.i];
+		u64 pos = krdma_local_pos(l, &l->at);
 
-			len = krdma_split_sges(l->map->page,
-					       l->map->mem->offset + v->addr + l->at.in,
-					       min_t(u64, left, v->length - l->at.in), lkey, sge,
-					       max, &n);
-			if (!len)
-				break;
-			krdma_split_step(&l->at, l->vec, l->n, len);
-		}
-		*mapped = 0;
+		if (len > l->vec[l->at.i].length - l->at.in || len > krdma_page_rest(pos, len))
+			goto many;
+		sge->addr = l->map->page[pos >> PAGE_SHIFT] + offset_in_page(pos);
+		sge->length = len;
+		krdma_split_step(&l->at, l->vec, l->n, len);
 	}
-	*bytes -= left;
-	return n;
+	sge->lkey = lkey;
+	return !!sge->length;
+many:
+	return krdma_local_sges_many(l, dev, lkey, sge, max, bytes);
 }
 
 u32 krdma_local_sg(struct krdma_local *l, struct krdma_dma_device *dev, struct scatterlist *sg,

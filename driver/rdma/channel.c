@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Channels: their state, and the work requests of the target's service. Control messages are
- * control.c's, data is initiator/wr.c's, messages are initiator/message.c's.
+ * control.c's, data is initiator/pump.c's and wr.c's, messages are initiator/message.c's.
  *
  * Budget of the send queue, reserved at set-up so that no post can fail for
  * want of room:

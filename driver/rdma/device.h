@@ -71,18 +71,19 @@ struct krdma_device_ops {
  */
 static inline void krdma_latency_count(struct krdma_device *dev, u8 opcode, u64 length, u64 took_ns)
 {
-	u32 size = clamp(fls64(length - !!length), KRDMA_LATENCY_SIZE_LOW,
-			 KRDMA_LATENCY_SIZE_LOW + KRDMA_LATENCY_SIZES - 1);
-	u32 time = clamp(fls64(took_ns - 1), KRDMA_LATENCY_SHIFT,
-			 KRDMA_LATENCY_SHIFT + KRDMA_LATENCY_BUCKETS - 1);
+	/* The least of either has all that is below, by its highest bit. */
+	u32 size = fls64((length - !!length) | BIT(KRDMA_LATENCY_SIZE_LOW - 1));
+	u32 time = fls64((took_ns - 1) | BIT(KRDMA_LATENCY_SHIFT - 1));
 	struct krdma_latencies __percpu *latencies = READ_ONCE(dev->latencies);
 	struct krdma_latency __percpu *l;
 
 	if (unlikely(!latencies))
 		return;
-	l = &latencies->of[opcode - 1][size - KRDMA_LATENCY_SIZE_LOW];
+	size = min(size - KRDMA_LATENCY_SIZE_LOW, KRDMA_LATENCY_SIZES - 1U);
+	time = min(time - KRDMA_LATENCY_SHIFT, KRDMA_LATENCY_BUCKETS - 1U);
+	l = &latencies->of[opcode - 1][size];
 	this_cpu_add(l->sum_ns, took_ns);
-	this_cpu_inc(l->counts[time - KRDMA_LATENCY_SHIFT]);
+	this_cpu_inc(l->counts[time]);
 }
 
 /* device.c */
