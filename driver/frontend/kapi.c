@@ -512,7 +512,7 @@ static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer 
 	return krdma_flags_right(io->flags);
 }
 
-/* What does not fit is cut nowhere else. Of whatever is neither READ nor WRITE, or has flags. */
+/* Of whatever is neither READ nor WRITE, or has flags. */
 static noinline int krdma_io_check_any(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	const struct krdma_region *region = x->region;
@@ -542,6 +542,7 @@ static noinline int krdma_io_check_any(const struct krdma_io *io, struct krdma_t
 	return (right | more) & ~region->rights ? -EACCES : 0;
 }
 
+/* What does not fit is cut nowhere else. */
 static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	bool read = io->op == KRDMA_OP_READ;

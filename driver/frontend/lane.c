@@ -260,6 +260,21 @@ void krdma_reqs_give(struct krdma_req *r)
 		r = krdma_lane_give(r, NULL);
 }
 
+/* On lane->over, where reap_work may be at it: off that list. */
+static noinline void krdma_req_reaped(struct krdma_req *r)
+{
+	struct krdma_lane *lane = r->lane;
+
+	spin_lock_bh(&lane->lock);
+	while (unlikely(r->unpinning)) {
+		spin_unlock_bh(&lane->lock);
+		wait_event(r->ctx->wait, !READ_ONCE(r->unpinning));
+		spin_lock_bh(&lane->lock);
+	}
+	list_del_init(&r->all);
+	spin_unlock_bh(&lane->lock);
+}
+
 /**
  * krdma_req_leave - give back a request that others know
  * @r: request that has ended, or was not started
@@ -269,19 +284,9 @@ void krdma_reqs_give(struct krdma_req *r)
  */
 void krdma_req_leave(struct krdma_req *r, struct krdma_req **link)
 {
-	struct krdma_lane *lane = r->lane;
-
-	/* On lane->over, where reap_work may be at it, or on none. */
-	if (r->started && unlikely(!list_empty(&r->all))) {
-		spin_lock_bh(&lane->lock);
-		while (unlikely(r->unpinning)) {
-			spin_unlock_bh(&lane->lock);
-			wait_event(r->ctx->wait, !READ_ONCE(r->unpinning));
-			spin_lock_bh(&lane->lock);
-		}
-		list_del_init(&r->all);
-		spin_unlock_bh(&lane->lock);
-	}
+	/* Mostly it is on no list. */
+	if (r->started && unlikely(!list_empty(&r->all)))
+		krdma_req_reaped(r);
 	krdma_lane_give(r, link);
 }
 

@@ -2,9 +2,9 @@
 /*
  * What is posted next: whose turn it is on a channel, and the work request that is made of it.
  *
- * Submitters take turns, and so do the transfers of each, a work request each. A work request is made
- * when there is room for it and the key of its segment is known, and is cut at the end of that segment.
- * The chain of them is posted by wr.c.
+ * Submitters take turns, and so do the transfers of each, a work request each. A work request is
+ * made when there is room for it and the key of its segment is known, and is cut at the end of that
+ * segment. The chain of them is posted by wr.c.
  */
 #include "initiator/wr.h"
 
@@ -49,9 +49,9 @@ static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_
 }
 
 /*
- * The next work request of a transfer with bytes left to post, by the key of the segment of the next
- * byte. Return: NULL if there is no room; ERR_PTR(-EAGAIN) if its memory can't be mapped now; or
- * another ERR_PTR
+ * The next work request of a transfer with bytes left to post, by the key of the segment of the
+ * next byte. Return: NULL if there is no room; ERR_PTR(-EAGAIN) if its memory can't be mapped now;
+ * or another ERR_PTR
  */
 static __always_inline struct krdma_wr *
 krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x, const struct krdma_key *key)
@@ -228,7 +228,7 @@ again:
 		w->next = NULL;
 		*link = w;
 		link = &w->next;
-		/* Fresh it is on no list. */
+		/* Fresh it is on no list, and its submitter keeps its place for once. */
 		if (!list_empty(&x->node))
 			krdma_pump_turn(x);
 		if (x->posted != x->length)

@@ -102,7 +102,7 @@ static __always_inline void krdma_ring_del(struct krdma_channel *ch, struct krdm
 		krdma_graces_end(ch);
 }
 
-/* A posted work request has ended: krdma_wr_end(), inline for those that have succeeded. */
+/* A posted work request has ended: krdma_wr_end(), inline for those that one behind them ends. */
 static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma_wr *w, int err)
 {
 	struct krdma_transfer *x = w->transfer;
