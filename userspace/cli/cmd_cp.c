@@ -243,7 +243,7 @@ static int run(struct copy *c)
 	for (n = 0; n < c->count; n++)
 		if (pthread_create(&threads[n], NULL, cp_run, &c->jobs[n])) {
 			cp_report_lock();
-			fail(EAGAIN, "cannot start a thread for %s", c->jobs[n].text);
+			fail(ENOMEM, "cannot start a thread for %s", c->jobs[n].text);
 			cp_report_unlock();
 			break;
 		}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Threads that work together until all end or one fails. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -28,7 +29,9 @@ void crew_start(struct crew *crew, void *(*work)(void *), void *arg)
 
 	error = pthread_create(&crew->threads[crew->started], NULL, work, arg);
 	if (error) {
-		crew_fail(crew, error, "cannot start a thread: %s", strerror(error));
+		/* EAGAIN is a limit here, and the peer's doing elsewhere. */
+		crew_fail(crew, error == EAGAIN ? ENOMEM : error, "cannot start a thread: %s",
+			  strerror(error));
 		crew_leave(crew);
 	} else {
 		crew->started++;
