@@ -36,6 +36,7 @@ struct krdma_disk {
 	bool added;
 	enum krdma_event happened; /* 0: it is live */
 	struct work_struct keeps;  /* the device keeps pages: it is lost */
+	struct work_struct reaps;  /* it is dead: polled requests are completed */
 	struct gendisk *disk;
 	struct blk_mq_tag_set tags;
 	struct krdma_client *client;
@@ -58,6 +59,7 @@ void krdma_disks_detach(void);
 /* queue.c: its requests */
 int krdma_disk_queues_alloc(struct krdma_disk *kd);
 void krdma_disk_queues_flush(struct krdma_disk *kd);
+void krdma_disk_reaps(struct work_struct *work);
 
 /* flush.c: the write cache of a disk in durable memory */
 struct krdma_flusher *krdma_flusher_new(struct krdma_region_handle *region, u64 bytes,

@@ -283,12 +283,16 @@ static int krdma_disk_add(struct krdma_disk *kd)
 /* All that krdma_disk_attach() made; nobody has a request under way. */
 static void krdma_disk_free(struct krdma_disk *kd)
 {
-	/* ORDER: no event comes any more; then the disk may go. */
+	/*
+	 * ORDER: no event comes any more, and who has submitted a request that another processor has
+	 * ended is through with ->queues (percpu_ref_kill() waits for RCU); then the disk may go.
+	 */
 	krdma_close(kd->region);
 	krdma_disconnect(kd->session);
 	krdma_client_destroy(kd->client);
 	/* ORDER: no request ends any more. */
 	cancel_work_sync(&kd->keeps);
+	cancel_work_sync(&kd->reaps);
 	if (kd->disk) {
 		put_disk(kd->disk);
 		blk_mq_free_tag_set(&kd->tags);
@@ -308,6 +312,8 @@ static void krdma_disk_kill(struct krdma_disk *kd)
 	/* ORDER: what was let pass before it was dead is submitted, then cancelled. */
 	krdma_disk_queues_flush(kd);
 	krdma_region_abort(kd->region);
+	/* Those that had ended before. */
+	schedule_work(&kd->reaps);
 }
 
 /* It is ->going by the caller. */
@@ -350,6 +356,7 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __use
 	kd->param = *cmd;
 	mutex_init(&kd->lock);
 	INIT_WORK(&kd->keeps, krdma_disk_keeps);
+	INIT_WORK(&kd->reaps, krdma_disk_reaps);
 	rc = krdma_disk_open(kd, net);
 	if (!rc)
 		rc = krdma_disk_add(kd);

@@ -45,7 +45,7 @@ static void krdma_disk_complete(struct request *rq)
 
 /*
  * The device may still write to them: the page allocator does not get them back, ever. Those of the
- * page cache are not read through this disk again, which is lost. Slab objects can't be kept.
+ * page cache are not read through this disk again, which is lost. Memory of kmalloc() can't be kept.
  */
 static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 {
@@ -54,9 +54,13 @@ static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 
 	pr_err_ratelimited("krdma_blk: %s: the RDMA device keeps pages\n", kd->disk->disk_name);
 	schedule_work(&kd->keeps);
-	rq_for_each_segment(bvec, rq, iter)
-		if (!PageSlab(bvec.bv_page))
-			get_page(bvec.bv_page);
+	rq_for_each_segment(bvec, rq, iter) {
+		struct folio *folio = page_folio(bvec.bv_page);
+
+		/* It fails where nothing is counted, as for large memory on new kernels. */
+		if (!folio_test_slab(folio))
+			folio_try_get(folio);
+	}
 }
 
 static void krdma_disk_done(struct krdma_io *io)
@@ -75,6 +79,9 @@ static void krdma_disk_done(struct krdma_io *io)
 		spin_lock_bh(&q->lock);
 		list_add_tail(&io->node, &q->polled);
 		spin_unlock_bh(&q->lock);
+		/* Its submitter may be stopped. */
+		if (unlikely(READ_ONCE(kd->dead)))
+			schedule_work(&kd->reaps);
 		return;
 	}
 	blk_mq_complete_request(rq);
@@ -273,7 +280,11 @@ int krdma_disk_queues_alloc(struct krdma_disk *kd)
 	tags->queue_depth = kd->param.depth;
 	tags->numa_node = NUMA_NO_NODE;
 	tags->cmd_size = sizeof(struct krdma_disk_io);
-	tags->flags = KRDMA_BLK_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+	/*
+	 * STACKING: no processor waits for its requests before it goes offline. They do not
+	 * depend on it, and may be parked for as long as the peer is away.
+	 */
+	tags->flags = KRDMA_BLK_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT | BLK_MQ_F_STACKING;
 	tags->driver_data = kd;
 	rc = blk_mq_alloc_tag_set(tags);
 	if (rc)
@@ -282,6 +293,19 @@ int krdma_disk_queues_alloc(struct krdma_disk *kd)
 	kd->param.queues = tags->map[HCTX_TYPE_DEFAULT].nr_queues;
 	kd->param.depth = tags->queue_depth;
 	return 0;
+}
+
+/**
+ * krdma_disk_reaps - complete polled requests that have ended, of a disk that is dead
+ * @work: ->reaps
+ */
+void krdma_disk_reaps(struct work_struct *work)
+{
+	struct krdma_disk *kd = container_of(work, struct krdma_disk, reaps);
+	u32 i;
+
+	for (i = 0; i < kd->tags.nr_hw_queues; i++)
+		krdma_disk_reap(&kd->queues[i]);
 }
 
 /**

@@ -144,6 +144,10 @@ wait_for "$LIMIT" is_open
 check "detach by force" krdma blk detach --force "$device"
 check "the writer ends" wait_for "$LIMIT" is_over "$dd"
 
+in_flight() {
+	awk '{ exit !($1 + $2) }' "/sys/block/${device#/dev/}/inflight"
+}
+
 # 8. By force, with batches under way, again and again.
 if command -v fio >/dev/null; then
 	moves() {
@@ -160,8 +164,26 @@ if command -v fio >/dev/null; then
 		batches || break
 	done
 	is "$FORCED times by force, with batches under way" "$i" "$FORCED"
+	# A program that polls is stopped: the timer of the block layer is not waited for.
+	device=$(krdma blk attach nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+	echo 600000 >"/sys/block/${device#/dev/}/queue/io_timeout"
+	fio --name=polls --thread --filename="$device" --direct=1 --ioengine=io_uring --hipri=1 --rw=randwrite --bs=4k \
+		--iodepth=16 --time_based --runtime=600 >/dev/null 2>&1 &
+	polls=$!
+	background_pids+=("$polls")
+	check "a program polls" wait_for "$LIMIT" moves
+	stopped() {
+		kill -STOP "$polls" && in_flight && return
+		kill -CONT "$polls"
+		return 1
+	}
+	check "it is stopped with requests under way" wait_for "$LIMIT" stopped
+	check "detach by force" timeout $((20 * TIME_FACTOR)) krdma blk detach --force "$device"
+	kill -CONT "$polls"
+	check "the program ends" wait_for "$LIMIT" is_over "$polls"
 else
 	skip "by force, with batches under way" "there is no fio"
+	skip "by force, while a program that polls is stopped" "there is no fio"
 fi
 
 # 9. By force, when the wire is cut: nothing waits any longer, though nobody has noticed.
@@ -171,9 +193,6 @@ cp "$dir/data" "$dir/mnt/late"
 cut_wire data0
 umount "$dir/mnt" &
 umount=$!
-in_flight() {
-	awk '{ exit !($1 + $2) }' "/sys/block/${device#/dev/}/inflight"
-}
 check "umount waits for the wire" wait_for "$LIMIT" in_flight
 check "detach by force" timeout $((20 * TIME_FACTOR)) krdma blk detach --force "$device"
 check "umount ends" wait_for "$LIMIT" is_over "$umount"

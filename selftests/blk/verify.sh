@@ -62,7 +62,7 @@ check "four jobs at once" job four --numjobs=4 --size=16M --offset_increment=16M
 keep_writing() {
 	rm -f "$dir/stop"
 	until [ -e "$dir/stop" ]; do
-		job "$1" --bs=4k --iodepth=16 --rw=randwrite || exit
+		job "$1" --bs=4k --iodepth=16 --rw=randwrite --cpus_allowed=$(($(nproc) - 1)) || exit
 	done >"$dir/said" 2>&1 &
 	fio=$!
 	background_pids+=("$fio")
@@ -85,6 +85,15 @@ done
 lost=$(losses)
 cut_wire data0
 check_here "the cut wire is noticed" wait_for "$LIMIT" has_lost "$lost"
+# That of the writer: its requests are parked.
+cpu=/sys/devices/system/cpu/cpu$(($(nproc) - 1))/online
+if [ "$(nproc)" -gt 1 ]; then
+	echo 0 >"$cpu" &
+	background_pids+=("$!")
+	check "a processor goes offline meanwhile" wait_for "$LIMIT" is_over "$!"
+else
+	skip "a processor goes offline meanwhile" "there is one"
+fi
 before=$(completed)
 mend_wire data0
 goes_on() {
@@ -92,6 +101,7 @@ goes_on() {
 }
 check "writes go on when the wire is mended" wait_for "$LIMIT" goes_on
 check_here "no block is wrong, and no request has failed" all_right
+[ ! -e "$cpu" ] || echo 1 >"$cpu"
 # Or the peer does not hear of the detach before the next attach.
 has_connection() {
 	! krdma status | grep -qw resuming
