@@ -284,7 +284,7 @@ static int krdma_disk_add(struct krdma_disk *kd)
 static void krdma_disk_free(struct krdma_disk *kd)
 {
 	/*
-	 * ORDER: no event comes any more, and who has submitted a request that another processor has
+	 * ORDER: no event comes any more, and a submitter whose request another processor has
 	 * ended is through with ->queues (percpu_ref_kill() waits for RCU); then the disk may go.
 	 */
 	krdma_close(kd->region);

@@ -45,7 +45,8 @@ static void krdma_disk_complete(struct request *rq)
 
 /*
  * The device may still write to them: the page allocator does not get them back, ever. Those of the
- * page cache are not read through this disk again, which is lost. Memory of kmalloc() can't be kept.
+ * page cache are not read through this disk again, which is lost. Memory of kmalloc() can't be
+ * kept.
  */
 static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 {
