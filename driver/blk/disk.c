@@ -312,7 +312,7 @@ static void krdma_disk_kill(struct krdma_disk *kd)
 	/* ORDER: what was let pass before it was dead is submitted, then cancelled. */
 	krdma_disk_queues_flush(kd);
 	krdma_region_abort(kd->region);
-	/* Those that had ended before. */
+	/* Polled requests that had ended before wait for their submitters. */
 	schedule_work(&kd->reaps);
 }
 

@@ -58,7 +58,7 @@ static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 	rq_for_each_segment(bvec, rq, iter) {
 		struct folio *folio = page_folio(bvec.bv_page);
 
-		/* It fails where nothing is counted, as for large memory on new kernels. */
+		/* It fails for memory without a reference count: large kmalloc() of new kernels. */
 		if (!folio_test_slab(folio))
 			folio_try_get(folio);
 	}

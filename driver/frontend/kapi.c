@@ -512,7 +512,7 @@ static int krdma_io_check_more(const struct krdma_io *io, struct krdma_transfer 
 	return krdma_flags_right(io->flags);
 }
 
-/* Of whatever is neither READ nor WRITE, or has flags. */
+/* krdma_io_check() of an operation that is neither READ nor WRITE, or that has flags. */
 static noinline int krdma_io_check_any(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	const struct krdma_region *region = x->region;

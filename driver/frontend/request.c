@@ -81,7 +81,7 @@ static bool krdma_op_plain(const struct krdma_op *op, bool fixed)
 	       op->length && !(fixed && op->flags);
 }
 
-/* Of whatever is not plain. */
+/* Checks the fields of an operation that is not plain. */
 static noinline int krdma_op_fields(const struct krdma_op *op, bool fixed,
 				    struct krdma_error *error)
 {

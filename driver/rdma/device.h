@@ -71,7 +71,7 @@ struct krdma_device_ops {
  */
 static inline void krdma_latency_count(struct krdma_device *dev, u8 opcode, u64 length, u64 took_ns)
 {
-	/* The least of either has all that is below, by its highest bit. */
+	/* A bit that is always set puts all that is less into the lowest size and time. */
 	u32 size = fls64((length - !!length) | BIT(KRDMA_LATENCY_SIZE_LOW - 1));
 	u32 time = fls64((took_ns - 1) | BIT(KRDMA_LATENCY_SHIFT - 1));
 	struct krdma_latencies __percpu *latencies = READ_ONCE(dev->latencies);
