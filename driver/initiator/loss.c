@@ -18,6 +18,14 @@
 #include "initiator/wr.h"
 #include "trace.h"
 
+/* Does its session go on, although a channel is lost? */
+static bool krdma_transfer_goes_on(const struct krdma_transfer *x)
+{
+	const struct krdma_channel *first = x->ch->first ?: x->ch;
+
+	return krdma_post_good(first) || READ_ONCE(first->resumes);
+}
+
 /**
  * krdma_transfer_outlives - does a transfer go on when its channel is lost?
  * @x: transfer of that channel
@@ -27,10 +35,56 @@
  */
 bool krdma_transfer_outlives(const struct krdma_transfer *x)
 {
-	const struct krdma_channel *first = x->ch->first;
-	bool lives = first ? krdma_post_good(first) || READ_ONCE(first->resumes) : x->ch->resumes;
+	return krdma_transfer_goes_on(x) && (!x->posted || !krdma_opcode_atomic(x->opcode));
+}
 
-	return lives && (!x->posted || !krdma_opcode_atomic(x->opcode));
+/* Until its fence is over. */
+static void krdma_transfer_fence(struct krdma_transfer *x)
+{
+	x->again = false;
+	list_move_tail(&x->node, &x->ch->fenced);
+	krdma_transfer_wait(x, KRDMA_WAIT_FENCE, 0);
+}
+
+/* To begin on another channel; one with a fence waits on the first. */
+static void krdma_transfer_go(struct krdma_transfer *x)
+{
+	x->again = false;
+	x->moved_on = true;
+	krdma_transfer_leave(x);
+}
+
+/**
+ * krdma_transfer_lingers - does a WRITE that ends with an error wait for its fence?
+ * @x: transfer with a status and ->gap or ->fence, without work requests
+ *
+ * One of a kernel user does, unless it is cancelled or its region or its session ends. One that
+ * ends before its fence is over has ->fence, as its bytes may still arrive.
+ *
+ * Context: channel->lock held.
+ * Return: true if it does, and has been moved
+ */
+bool krdma_transfer_lingers(struct krdma_transfer *x)
+{
+	struct krdma_channel *ch = x->ch;
+
+	lockdep_assert_held(&ch->lock);
+	if (x->opcode != KRDMA_OP_WRITE)
+		return false;
+	if (!x->fence) {
+		x->fence = ch;
+		x->fence_connections = ch->connections;
+	} else if (krdma_fence_over(x)) {
+		return false;
+	}
+	if (!x->lingers || !krdma_transfer_goes_on(x) || READ_ONCE(x->region->err) ||
+	    atomic_read(&x->submitter->cancels) != x->cancel)
+		return false;
+	if (ch->first)
+		krdma_transfer_go(x);
+	else
+		krdma_transfer_fence(x);
+	return true;
 }
 
 /* Back to the last byte that has completed without a gap. Return: false if it has ended */
@@ -72,21 +126,18 @@ void krdma_transfer_again(struct krdma_transfer *x)
 		x->message = KRDMA_MESSAGE_STATE_WANTED;
 	if (!ch->first && x->fence) {
 		/* What has arrived, the next connection may tell: krdma_transfers_resume(). */
-		x->again = false;
-		list_move_tail(&x->node, &ch->fenced);
-		krdma_transfer_wait(x, KRDMA_WAIT_FENCE, 0);
+		krdma_transfer_fence(x);
 		return;
 	}
 	if (x->posted != x->moved && !krdma_transfer_rewind(x))
 		return;
-	x->again = false;
-	if (!ch->first) {
-		/* All of it may have completed meanwhile. */
-		krdma_transfer_advance(x, 0);
+	if (ch->first) {
+		krdma_transfer_go(x);
 		return;
 	}
-	x->moved_on = true;
-	krdma_transfer_leave(x);
+	x->again = false;
+	/* All of it may have completed meanwhile. */
+	krdma_transfer_advance(x, 0);
 }
 
 /* The status of a transfer that ends with its session, or with its channel. */
@@ -102,8 +153,12 @@ static int krdma_transfer_lost(const struct krdma_transfer *x)
 
 static void krdma_transfer_fail(struct krdma_transfer *x)
 {
-	if (x->status)
+	if (x->status) {
+		/* Its fence may never be over. */
+		if (x->fence)
+			krdma_transfer_advance(x, 0);
 		return;
+	}
 	/* Nobody else has to know that a channel is lost. */
 	if (krdma_transfer_outlives(x)) {
 		/* Its message is with those that the peer may not have. */
@@ -239,10 +294,6 @@ ktime_t krdma_transfers_expire(struct krdma_channel *ch)
 	while ((ch->state <= KRDMA_CHANNEL_UP || ch->resumes) && (x = krdma_transfers_next(ch))) {
 		if (!x->status && ktime_compare(x->deadline, now) <= 0)
 			krdma_transfer_end(x, krdma_transfer_late(x));
-		else if (x->fence && ch->state == KRDMA_CHANNEL_UP &&
-			 ktime_ms_delta(now, max(x->since, ch->up_at)) >
-				 KRDMA_FENCE_MS * ch->sess->timeout_scale)
-			krdma_transfer_end(x, -ECONNRESET);
 		else if (!x->status && ktime_before(x->deadline, soonest))
 			soonest = x->deadline;
 		if (++n % KRDMA_TRANSFER_BATCH)
@@ -295,12 +346,14 @@ bool krdma_transfers_resume(struct krdma_channel *ch)
 	if (!krdma_sends_resume(ch))
 		return false;
 	list_for_each_entry_safe(x, next, &ch->fenced, node) {
-		if (x->fence != ch)
+		if (x->fence != ch || !krdma_fence_over(x))
 			continue;
-		x->fence = NULL;
+		if (x->status) {
+			krdma_transfer_advance(x, 0);
+			continue;
+		}
 		if ((s16)(messages - x->behind) > 0) {
 			x->moved = x->posted;
-			x->gap = false;
 			list_del_init(&x->node);
 			if (x->posted == x->length)
 				krdma_transfer_advance(x, 0);

@@ -12,8 +12,8 @@
  *	region->on[].waiters	lacks the key of its next segment
  *	region->digests		the peer's digest of it is not known, or it is a flush
  *	region->unsent		its message waits for a credit
- *	channel->fenced		the first's: a WRITE of a lost channel, to be done again when
- *				nothing of it can arrive any more
+ *	channel->fenced		the first's: a WRITE of a lost channel, to be done again, or to
+ *				end, when nothing of it can arrive any more
  *	(none)			all that will be posted is on the wire, or it is held:
  *				others have to end before it starts
  *	(none)			ended, in channel->ended: krdma_channel_unlock() calls ->done
@@ -167,7 +167,8 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
 		/* A status that came too late. */
 		if (x->moved == x->length && !(x->verify | x->message))
 			x->status = 0;
-		krdma_transfer_finish(x);
+		if (likely(!x->status) || (!x->gap && !x->fence) || !krdma_transfer_lingers(x))
+			krdma_transfer_finish(x);
 		break;
 	case KRDMA_STEP_DATA:
 		krdma_transfer_ready(x);
@@ -406,6 +407,8 @@ void krdma_transfer_cancel(struct krdma_transfer *x, int err)
 {
 	struct krdma_channel *ch = krdma_transfer_lock(x);
 
+	/* Nobody waits for what may still arrive: krdma_transfer_lingers(). */
+	x->lingers = false;
 	if (!hlist_unhashed(&x->all))
 		krdma_transfer_end(x, err);
 	else if (!x->ended && !x->status)

@@ -124,7 +124,7 @@ static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma
 		/* The session may go on: nothing else says that bytes may still arrive. */
 		if (!x->status && krdma_transfer_outlives(x))
 			x->again = true;
-		else if (!x->status || ch->first || ch->resumes)
+		else if (!x->status || krdma_opcode_atomic(x->opcode))
 			x->status = err;
 	} else if (!x->gap) {
 		x->moved += w->bytes;

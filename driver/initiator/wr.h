@@ -227,6 +227,7 @@ static inline bool krdma_fence_over(struct krdma_transfer *x)
 	    READ_ONCE(x->fence->fenced_connection) != x->fence_connections)
 		return false;
 	x->fence = NULL;
+	x->gap = false;
 	return true;
 }
 
@@ -282,6 +283,7 @@ static inline void krdma_transfers_map_again(struct krdma_channel *ch)
 
 /* loss.c */
 bool krdma_transfer_outlives(const struct krdma_transfer *x);
+bool krdma_transfer_lingers(struct krdma_transfer *x);
 void krdma_transfer_again(struct krdma_transfer *x);
 void krdma_transfer_move(struct krdma_transfer *x);
 void krdma_transfers_fail(struct krdma_channel *ch);

@@ -49,7 +49,7 @@ static_assert(KRDMA_PATHS_MAX == KRDMA_WIRE_PATHS_MAX);
  */
 #define KRDMA_REQUEST_MS 10000
 #define KRDMA_SERVICE_MS 30000
-#define KRDMA_FENCE_MS   60000 /* the target's device may be slow; WRITEs wait for it as long */
+#define KRDMA_FENCE_MS   60000 /* the target's device may be slow */
 #define KRDMA_LINGER_MS  10000
 /* The session's tick comes at least so often. */
 #define KRDMA_SESSION_TICK_MS 2000

@@ -94,7 +94,8 @@ typedef void (*krdma_message_fn)(void *priv, const struct krdma_received *messag
  * @cpu: 1 + the processor whose channel moves the bytes, and which mostly has the completion's
  *	interrupt; 0 for the processor that submits. For a submitter that runs on another
  *	processor than the one that will use the result
- * @timeout: from the submission; 0 for 30 s, KTIME_MAX for no deadline
+ * @timeout: from the submission; 0 for 30 s, KTIME_MAX for no deadline. A WRITE whose connection
+ *	is lost may end later (Documentation/kapi.rst, "Errors")
  * @done: called exactly once for each submission, when the operation has ended
  * @status: out: 0, or a negative errno (Documentation/kapi.rst)
  * @moved: out: bytes that have arrived without a gap from the start

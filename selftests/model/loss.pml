@@ -14,6 +14,7 @@
  *			the target has replied to the FENCE of its connection
  *	NO_REPLACE	the target accepts a channel although it has the last queue pair of it
  *	NO_END		the target replies to a FENCE and keeps its queue pair
+ *	NO_LINGER	a WRITE whose deadline has passed ends at once
  *	NO_NAME		a FENCE names the last connection that was asked for, not the one that is lost
  */
 #define WRITES 2
@@ -153,7 +154,15 @@ active proctype writer()
 #ifndef NO_FENCE
 			(was_up > n || fenced[n]);
 #endif
+			/* It goes on, or its deadline has passed. */
+			if
+			:: skip
+			:: ended++
+			fi;
 			break }
+#ifdef NO_LINGER
+		:: atomic { n && up != n -> ended++; break }
+#endif
 		od
 	od
 }

@@ -11,8 +11,9 @@
  *	crowd	@crowd messages to this module itself, which reads them slowly; the test
  *		ends the session, and reads in "ended" that each message has ended
  *	loop	transfers in a thread, until one fails, on the channel of @cpu, and polled for
- *		(@polls); the result is in /sys/module/krdma_kapi_test/parameters. Writing to
- *		"reopen" there opens the region again, and they go on
+ *		(@polls), with a deadline of @timeout_ms; the result is in
+ *		/sys/module/krdma_kapi_test/parameters. Writing to "reopen" there opens the region
+ *		again, and they go on; writing to "cancel" cancels those under way
  *
  * The module loads if all checks pass; otherwise the kernel's log names the failure.
  */
@@ -60,6 +61,8 @@ static unsigned int cpu; /* of struct krdma_io */
 module_param(cpu, uint, 0444);
 static bool polls;
 module_param(polls, bool, 0444);
+static unsigned int timeout_ms; /* of struct krdma_io */
+module_param(timeout_ms, uint, 0444);
 static unsigned int crowd = 100000;
 module_param(crowd, uint, 0444);
 
@@ -973,6 +976,7 @@ static int loop(void *unused)
 			slots[i].io.offset = 0;
 			slots[i].io.length = PAGE_SIZE;
 			slots[i].io.cpu = cpu;
+			slots[i].io.timeout = ms_to_ktime(timeout_ms);
 			krdma_io_submit(&slots[i].io);
 		}
 		while (polls && atomic_read(&pending)) {
@@ -1005,6 +1009,17 @@ static int reopen_set(const char *text, const struct kernel_param *param)
 
 static const struct kernel_param_ops reopen_ops = { .set = reopen_set };
 module_param_cb(reopen, &reopen_ops, NULL, 0200);
+
+static int cancel_set(const char *text, const struct kernel_param *param)
+{
+	if (!thread)
+		return -EINVAL;
+	krdma_region_cancel(region);
+	return 0;
+}
+
+static const struct kernel_param_ops cancel_ops = { .set = cancel_set };
+module_param_cb(cancel, &cancel_ops, NULL, 0200);
 
 /* ---- beginning and end ---- */
 
