@@ -285,7 +285,7 @@ void krdma_close(struct krdma_region_handle *handle)
 	might_sleep();
 	WRITE_ONCE(handle->closing, true);
 	percpu_ref_kill(&handle->ios);
-	/* Bounded by their deadlines; what is on the wire ends, or the session does. */
+	/* Bounded by their deadlines; what is on the wire or fenced ends, or the session does. */
 	wait_for_completion(&handle->idle);
 	percpu_ref_exit(&handle->ios);
 	krdma_region_unwatch(handle->region, &handle->watch);

@@ -72,6 +72,9 @@ bool krdma_transfer_lingers(struct krdma_transfer *x)
 	if (x->opcode != KRDMA_OP_WRITE)
 		return false;
 	if (!x->fence) {
+		/* A work request was refused. */
+		if (ch->state == KRDMA_CHANNEL_UP)
+			return false;
 		x->fence = ch;
 		x->fence_connections = ch->connections;
 	} else if (krdma_fence_over(x)) {

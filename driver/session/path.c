@@ -289,6 +289,9 @@ u32 krdma_paths_poll(const struct krdma_session *sess)
 
 /* ---- the fence ---- */
 
+/* Jiffies until it is asked for again, where memory was short. */
+#define KRDMA_FENCE_AGAIN (HZ / 10)
+
 static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_msg *msg, int err)
 {
 	struct krdma_fence *fence = rpc->arg;
@@ -301,7 +304,7 @@ static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_ms
 	/* It may be lost again since. */
 	fence->wanted = fence->connection != connection && sess->state == KRDMA_SESSION_UP;
 	if (fence->wanted)
-		queue_work(krdma_rpc_wq, &fence->work);
+		queue_delayed_work(krdma_rpc_wq, &fence->work, 0);
 	spin_unlock_bh(&sess->lock);
 	if (!err)
 		fence->ch->data->fenced(fence->ch, connection);
@@ -310,7 +313,7 @@ static void krdma_fence_replied(struct krdma_rpc *rpc, const union krdma_wire_ms
 /* Ask for the end of the target's queue pair. */
 static void krdma_fence_work(struct work_struct *work)
 {
-	struct krdma_fence *fence = container_of(work, struct krdma_fence, work);
+	struct krdma_fence *fence = container_of(work, struct krdma_fence, work.work);
 	struct krdma_session *sess = fence->sess;
 	struct krdma_wire_fence *msg;
 	struct krdma_rpc *rpc = NULL;
@@ -341,6 +344,9 @@ static void krdma_fence_work(struct work_struct *work)
 	if (ask && (!rpc || krdma_rpc_post(sess, &fence->credit, rpc))) {
 		spin_lock_bh(&sess->lock);
 		fence->busy = false;
+		fence->wanted = sess->state == KRDMA_SESSION_UP;
+		if (fence->wanted)
+			queue_delayed_work(krdma_rpc_wq, &fence->work, KRDMA_FENCE_AGAIN);
 		spin_unlock_bh(&sess->lock);
 	}
 	krdma_credit_put(sess, &fence->credit);
@@ -359,8 +365,8 @@ void krdma_fence_init(struct krdma_session *sess, u32 index)
 	struct krdma_fence *fence = &sess->fences[index];
 
 	fence->sess = sess;
-	INIT_WORK(&fence->work, krdma_fence_work);
-	krdma_credit_init(&fence->credit, &fence->work);
+	INIT_DELAYED_WORK(&fence->work, krdma_fence_work);
+	krdma_credit_init(&fence->credit, &fence->work.work);
 }
 
 /**
@@ -381,11 +387,10 @@ void krdma_fence_ask(struct krdma_channel *ch)
 		fence->connection = ch->connections;
 		fence->qp_num = ch->qp_num;
 	}
-	/* Once more if there was no memory for it. */
 	fence->wanted = sess->state == KRDMA_SESSION_UP && !fence->busy &&
 			ch->fenced_connection != ch->connections;
 	if (fence->wanted)
-		queue_work(krdma_rpc_wq, &fence->work);
+		queue_delayed_work(krdma_rpc_wq, &fence->work, 0);
 	spin_unlock_bh(&sess->lock);
 }
 
@@ -464,7 +469,7 @@ void krdma_fences_drop(struct krdma_session *sess)
 	for (i = 0; i < KRDMA_CHANNELS_MAX; i++) {
 		struct krdma_fence *fence = &sess->fences[i];
 
-		cancel_work_sync(&fence->work);
+		cancel_delayed_work_sync(&fence->work);
 		krdma_credit_put(sess, &fence->credit);
 		if (fence->tx)
 			krdma_post_tx_put(sess->ch, fence->tx);

@@ -21,7 +21,7 @@ struct krdma_fence {
 
 	/* initiator; session->lock */
 	struct krdma_channel *ch;
-	struct work_struct work;
+	struct delayed_work work;
 	struct krdma_credit credit;
 	u32 connection; /* that is lost: channel->connections */
 	u32 qp_num;     /* that it had */

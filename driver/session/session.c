@@ -94,7 +94,6 @@ void krdma_session_up(struct krdma_channel *ch)
 	if (up) {
 		WRITE_ONCE(ch->connections, ch->connections + 1);
 		krdma_channel_set_state(ch, KRDMA_CHANNEL_UP);
-		ch->up_at = ktime_get();
 		ch->last_wc = jiffies;
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), krdma_channel_beat_ms(ch)));
 		if (begins)

@@ -346,6 +346,8 @@ static const char *krdma_wire_check_header(const struct krdma_wire_hdr *hdr, u32
 	/* Each of them has its own. */
 	if (status && hdr->type == (KRDMA_WIRE_REPLY | KRDMA_WIRE_MESSAGE))
 		return "status in the reply to messages";
+	if (status && hdr->type == (KRDMA_WIRE_REPLY | KRDMA_WIRE_FENCE))
+		return "status in the reply to a fence";
 	/* There is no reply that could repeat it. */
 	if (hdr->type == KRDMA_WIRE_BYE || hdr->type == KRDMA_WIRE_ACK)
 		return hdr->tag ? "a tag without a reply" : NULL;

@@ -70,7 +70,7 @@ is "the peer may have it, or not" "$(result status)" -104
 check_here "the module goes" end
 
 check_here "a third one waits" begin
-check_fails "the session ends" krdma disconnect --timeout 0.5 "$(status A /sessions/0/session)"
+check_fails "the session ends" krdma disconnect --timeout 0.5 nodeB
 check "so does the WRITE" wait_for "$LIMIT" ended
 is "the peer may have that as well" "$(result status)" -104
 check_here "the module goes" end

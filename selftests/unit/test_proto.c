@@ -782,6 +782,7 @@ static void test_failed_replies(void **state)
 {
 	const struct shape *s;
 	u8 bytes[HDR + 8];
+	const char *why;
 	u32 status;
 
 	for_each_shape(s)
@@ -793,13 +794,14 @@ static void test_failed_replies(void **state)
 			put(bytes, 4, s->type | status << 16);
 			put(bytes + 4, 4, HDR);
 			put(bytes + 8, 4, 9);
-			if (status > KRDMA_WIRE_STATUS_LAST ||
-			    s->type == (REPLY | KRDMA_WIRE_MESSAGE)) {
-				refuse(bytes, HDR,
-				       status > KRDMA_WIRE_STATUS_LAST ?
-					       "unknown status" :
-					       "status in the reply to messages",
-				       "failed reply");
+			why = status > KRDMA_WIRE_STATUS_LAST ? "unknown status" :
+			      s->type == (REPLY | KRDMA_WIRE_MESSAGE) ?
+								"status in the reply to messages" :
+			      s->type == (REPLY | KRDMA_WIRE_FENCE) ?
+								"status in the reply to a fence" :
+								NULL;
+			if (why) {
+				refuse(bytes, HDR, why, "failed reply");
 				continue;
 			}
 			accept(bytes, HDR, "failed reply");
