@@ -56,7 +56,7 @@ static void krdma_transfer_go(struct krdma_transfer *x)
 
 /**
  * krdma_transfer_lingers - does a WRITE that ends with an error wait for its fence?
- * @x: transfer with a status and ->gap or ->fence, without work requests
+ * @x: transfer with a status and ->flushed or ->fence, without work requests
  *
  * One of a kernel user does, unless it is cancelled or its region or its session ends. One that
  * ends before its fence is over has ->fence, as its bytes may still arrive.
@@ -72,9 +72,6 @@ bool krdma_transfer_lingers(struct krdma_transfer *x)
 	if (x->opcode != KRDMA_OP_WRITE)
 		return false;
 	if (!x->fence) {
-		/* A work request was refused. */
-		if (ch->state == KRDMA_CHANNEL_UP)
-			return false;
 		x->fence = ch;
 		x->fence_connections = ch->connections;
 	} else if (krdma_fence_over(x)) {
@@ -357,6 +354,7 @@ bool krdma_transfers_resume(struct krdma_channel *ch)
 		}
 		if ((s16)(messages - x->behind) > 0) {
 			x->moved = x->posted;
+			x->gap = false;
 			list_del_init(&x->node);
 			if (x->posted == x->length)
 				krdma_transfer_advance(x, 0);

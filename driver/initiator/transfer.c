@@ -167,7 +167,7 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
 		/* A status that came too late. */
 		if (x->moved == x->length && !(x->verify | x->message))
 			x->status = 0;
-		if (likely(!x->status) || (!x->gap && !x->fence) || !krdma_transfer_lingers(x))
+		if (likely(!x->status) || (!x->flushed && !x->fence) || !krdma_transfer_lingers(x))
 			krdma_transfer_finish(x);
 		break;
 	case KRDMA_STEP_DATA:

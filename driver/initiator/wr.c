@@ -121,6 +121,8 @@ static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma
 	ch->free = w;
 	if (err) {
 		x->gap = true;
+		/* What was not posted has never been on its way. */
+		x->flushed |= err == -ECONNRESET;
 		/* The session may go on: nothing else says that bytes may still arrive. */
 		if (!x->status && krdma_transfer_outlives(x))
 			x->again = true;

@@ -227,7 +227,7 @@ static inline bool krdma_fence_over(struct krdma_transfer *x)
 	    READ_ONCE(x->fence->fenced_connection) != x->fence_connections)
 		return false;
 	x->fence = NULL;
-	x->gap = false;
+	x->flushed = false;
 	return true;
 }
 
