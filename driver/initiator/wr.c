@@ -122,7 +122,7 @@ static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma
 	if (err) {
 		x->gap = true;
 		/* What was not posted has never been on its way. */
-		x->flushed |= err == -ECONNRESET;
+		x->flushed |= err == -ECONNRESET && w->wr.wr.num_sge;
 		/* The session may go on: nothing else says that bytes may still arrive. */
 		if (!x->status && krdma_transfer_outlives(x))
 			x->again = true;
