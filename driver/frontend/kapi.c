@@ -576,7 +576,6 @@ static bool krdma_io_prepare(struct krdma_io *io)
 	own->handle = handle;
 	x->submitter = &handle->submitter;
 	x->cancel = atomic_read(&handle->submitter.cancels);
-	x->lingers = true;
 	x->region = handle->region;
 	x->done = krdma_io_done;
 	x->local.bvec = io->bvec;

@@ -125,10 +125,9 @@ struct krdma_transfer {
 	bool moved_on; /* it leaves a channel, to begin on another */
 	bool lost;     /* a key to its memory may be alive: it must not be given back */
 	bool flushed;  /* work requests were lost with a channel: until its fence they may arrive */
-	bool lingers;  /* a WRITE that fails ends when nothing of it can arrive any more */
 	bool gap;      /* a work request failed: no more counting in .moved */
 	bool refused;  /* the device did not take a work request of it: the reason of its -EIO */
-	int cancel;    /* ->submitter->cancels, when it was submitted */
+	int cancel;    /* ->submitter->cancels when it was submitted; another: it is cancelled */
 };
 
 /**

@@ -77,7 +77,7 @@ bool krdma_transfer_lingers(struct krdma_transfer *x)
 	} else if (krdma_fence_over(x)) {
 		return false;
 	}
-	if (!x->lingers || !krdma_transfer_goes_on(x) || READ_ONCE(x->region->err) ||
+	if (x->pid || !krdma_transfer_goes_on(x) || READ_ONCE(x->region->err) ||
 	    atomic_read(&x->submitter->cancels) != x->cancel)
 		return false;
 	if (ch->first)

@@ -91,16 +91,18 @@ static void krdma_transfer_took(struct krdma_channel *ch, const struct krdma_tra
 			   ch->latency - ch->latency / 8 + (u32)min_t(u64, took >> 4, U32_MAX) / 8);
 }
 
-/* The one place where a transfer becomes finished. */
+/* The one place where a transfer becomes finished, unless it has to wait for its fence. */
 static void krdma_transfer_finish(struct krdma_transfer *x)
 {
 	struct krdma_channel *ch = x->ch;
 	struct krdma_used *used = &x->region->on[ch->index].used;
 
-	/* Whatever else has ended it, bytes may still arrive. */
-	if (unlikely(x->again || x->fence) && x->status)
-		x->status = -ECONNRESET;
-	if (x->status) {
+	if (unlikely(x->status)) {
+		if ((x->flushed || x->fence) && krdma_transfer_lingers(x))
+			return;
+		/* Whatever else has ended it, bytes may still arrive. */
+		if (x->again || x->fence)
+			x->status = -ECONNRESET;
 		ch->failures++;
 		krdma_stat_inc(KRDMA_STAT_TRANSFERS_FAILED);
 		if (x->status == -ETIMEDOUT)
@@ -167,8 +169,7 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
 		/* A status that came too late. */
 		if (x->moved == x->length && !(x->verify | x->message))
 			x->status = 0;
-		if (likely(!x->status) || (!x->flushed && !x->fence) || !krdma_transfer_lingers(x))
-			krdma_transfer_finish(x);
+		krdma_transfer_finish(x);
 		break;
 	case KRDMA_STEP_DATA:
 		krdma_transfer_ready(x);
@@ -408,7 +409,8 @@ void krdma_transfer_cancel(struct krdma_transfer *x, int err)
 	struct krdma_channel *ch = krdma_transfer_lock(x);
 
 	/* Nobody waits for what may still arrive: krdma_transfer_lingers(). */
-	x->lingers = false;
+	if (!x->ended)
+		x->cancel = atomic_read(&x->submitter->cancels) - 1;
 	if (!hlist_unhashed(&x->all))
 		krdma_transfer_end(x, err);
 	else if (!x->ended && !x->status)
