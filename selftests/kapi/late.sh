@@ -43,7 +43,7 @@ ended() {
 }
 # begin: one WRITE after another, until the wire is cut.
 begin() {
-	insmod "$TEST" what=loop depth=1 timeout_ms=$DEADLINE && wait_for "$LIMIT" moves &&
+	insmod "$TEST" what=loop depth=1 timeout_ms="$DEADLINE" && wait_for "$LIMIT" moves &&
 		cut_wire data0 && wait_for "$LIMIT" late && [ "$(result status)" = 0 ]
 }
 end() {
