@@ -120,13 +120,15 @@ static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma
 	w->next = ch->free;
 	ch->free = w;
 	if (err) {
+		/* What was refused, or not posted, has never been on its way. */
+		bool sent = err == -ECONNRESET && w->wr.wr.num_sge;
+
 		x->gap = true;
-		/* What was not posted has never been on its way. */
-		x->flushed |= err == -ECONNRESET && w->wr.wr.num_sge;
+		x->flushed |= sent;
 		/* The session may go on: nothing else says that bytes may still arrive. */
 		if (!x->status && krdma_transfer_outlives(x))
 			x->again = true;
-		else if (!x->status || krdma_opcode_atomic(x->opcode))
+		else if (!x->status || (sent && krdma_opcode_atomic(x->opcode)))
 			x->status = err;
 	} else if (!x->gap) {
 		x->moved += w->bytes;

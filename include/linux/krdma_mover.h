@@ -417,8 +417,9 @@ void krdma_io_submit_batch(struct list_head *batch);
  *	closed before this returns
  *
  * No further work request of the operation is posted. When the posted ones have completed, it
- * ends with -ECANCELED, or with the status that it had reached: ->done is called as usual,
- * possibly before this returns.
+ * ends with -ECANCELED, or with the status that it had reached; a WRITE that waits until nothing of
+ * it can arrive any more ends at once, with -ECONNRESET. ->done is called as usual, possibly before
+ * this returns.
  *
  * Context: any but hard interrupts, interrupts enabled; no lock that ->done takes.
  */
