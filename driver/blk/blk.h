@@ -47,7 +47,7 @@ struct krdma_disk {
 	ktime_t timeout;
 	struct sockaddr_storage dst;
 	struct krdma_blk_attach param;
-	struct krdma_disk_queue queues[2 * KRDMA_BLK_QUEUES_MAX]; /* the second half for polling */
+	struct krdma_disk_queue queues[2 * KRDMA_BLK_QUEUES_MAX]; /* the last are polled */
 };
 
 /* disk.c */

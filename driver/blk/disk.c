@@ -151,9 +151,10 @@ static int krdma_disk_check(struct krdma_blk_attach *cmd)
 	cmd->queues = cmd->queues ?: min_t(u32, num_online_cpus(), KRDMA_DISK_QUEUES);
 	cmd->depth = cmd->depth ?: KRDMA_DISK_DEPTH;
 	cmd->timeout_s = cmd->timeout_s ?: KRDMA_DISK_TIMEOUT_S;
-	if (cmd->reserved || cmd->block_size < SECTOR_SIZE || cmd->block_size > PAGE_SIZE ||
+	if (cmd->block_size < SECTOR_SIZE || cmd->block_size > PAGE_SIZE ||
 	    !is_power_of_2(cmd->block_size) || cmd->queues > KRDMA_BLK_QUEUES_MAX ||
-	    cmd->depth > KRDMA_BLK_DEPTH_MAX || cmd->timeout_s > KRDMA_BLK_TIMEOUT_MAX ||
+	    cmd->poll_queues > KRDMA_BLK_QUEUES_MAX || cmd->depth > KRDMA_BLK_DEPTH_MAX ||
+	    cmd->timeout_s > KRDMA_BLK_TIMEOUT_MAX ||
 	    strnlen(cmd->name, sizeof(cmd->name)) == sizeof(cmd->name) ||
 	    cmd->npaths > ARRAY_SIZE(cmd->paths) ||
 	    memchr_inv(cmd->paths + cmd->npaths, 0,
@@ -506,6 +507,7 @@ u32 krdma_disk_next(u32 first, struct krdma_blk_info *info)
 			.block_size = kd->param.block_size,
 			.queues = kd->param.queues,
 			.depth = kd->param.depth,
+			.poll_queues = kd->param.poll_queues,
 			.dst = kd->param.dst,
 			.timeout_s = kd->param.timeout_s,
 			.resume_s = kd->param.resume_s,

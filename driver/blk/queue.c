@@ -227,18 +227,19 @@ static enum blk_eh_timer_return krdma_disk_timeout(struct request *rq)
  */
 static void krdma_disk_map_queues(struct blk_mq_tag_set *tags)
 {
+	const struct krdma_disk *kd = tags->driver_data;
 	struct blk_mq_queue_map *map = tags->map;
 
-	map[HCTX_TYPE_DEFAULT].nr_queues = max(tags->nr_hw_queues / 2, 1U);
+	/* In kernels that are started after a crash, older ones have one queue for all. */
+	if (tags->nr_maps > HCTX_TYPE_POLL) {
+		map[HCTX_TYPE_DEFAULT].nr_queues = kd->param.queues;
+		/* Not all of them, as the block layer has set it. */
+		map[HCTX_TYPE_READ].nr_queues = 0;
+		map[HCTX_TYPE_POLL].nr_queues = kd->param.poll_queues;
+		map[HCTX_TYPE_POLL].queue_offset = kd->param.queues;
+		blk_mq_map_queues(&map[HCTX_TYPE_POLL]);
+	}
 	blk_mq_map_queues(&map[HCTX_TYPE_DEFAULT]);
-	/* A kernel that was started after a crash has one queue. */
-	if (tags->nr_hw_queues == 1)
-		return;
-	/* Not all of them, as the block layer has set it. */
-	map[HCTX_TYPE_READ].nr_queues = 0;
-	map[HCTX_TYPE_POLL].nr_queues = tags->nr_hw_queues / 2;
-	map[HCTX_TYPE_POLL].queue_offset = map[HCTX_TYPE_DEFAULT].nr_queues;
-	blk_mq_map_queues(&map[HCTX_TYPE_POLL]);
 }
 
 static int krdma_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
@@ -265,7 +266,8 @@ static const struct blk_mq_ops krdma_disk_mq_ops = {
 
 /**
  * krdma_disk_queues_alloc - make the hardware queues of a disk
- * @kd: the disk; ->param.queues and ->param.depth are what is asked for, then what there is
+ * @kd: the disk; ->param.queues, ->param.poll_queues and ->param.depth are what is asked for, then
+ *	what there is
  *
  * Context: process.
  * Return: 0, for blk_mq_free_tag_set() of ->tags; or a negative errno
@@ -276,8 +278,11 @@ int krdma_disk_queues_alloc(struct krdma_disk *kd)
 	int rc;
 
 	tags->ops = &krdma_disk_mq_ops;
-	tags->nr_maps = HCTX_MAX_TYPES;
-	tags->nr_hw_queues = 2 * min(kd->param.queues, nr_cpu_ids);
+	/* Not more than there are processors. */
+	kd->param.queues = min(kd->param.queues, nr_cpu_ids);
+	kd->param.poll_queues = min(kd->param.poll_queues, nr_cpu_ids);
+	tags->nr_maps = kd->param.poll_queues ? HCTX_MAX_TYPES : 1;
+	tags->nr_hw_queues = kd->param.queues + kd->param.poll_queues;
 	tags->queue_depth = kd->param.depth;
 	tags->numa_node = NUMA_NO_NODE;
 	tags->cmd_size = sizeof(struct krdma_disk_io);
@@ -290,8 +295,8 @@ int krdma_disk_queues_alloc(struct krdma_disk *kd)
 	rc = blk_mq_alloc_tag_set(tags);
 	if (rc)
 		return rc;
-	/* Not more than there are processors. */
 	kd->param.queues = tags->map[HCTX_TYPE_DEFAULT].nr_queues;
+	kd->param.poll_queues = tags->nr_hw_queues - kd->param.queues;
 	kd->param.depth = tags->queue_depth;
 	return 0;
 }

@@ -41,6 +41,7 @@ check "the device is there" wait_for "$LIMIT" test -b "$device"
 is "its size" "$(blockdev --getsize64 "$device")" $((64 << 20))
 is "its state" "$(disk state)" live
 is "its export" "$(disk export)" scratch
+is "nobody has asked to poll for it" "$(<"/sys/block/${device##*/}/queue/io_poll")" 0
 check_fails "krdma_mover can't be unloaded" rmmod krdma_mover
 is "its memory is there" "$(status B /exports/0/pinned_bytes)" $((64 << 20))
 check "and held" [ "$(status B /exports/0/held)" = "$(status B /exports/0/segments)" ]
@@ -77,18 +78,19 @@ check "fsck finds nothing" fsck.ext4 -fn "$device"
 check "detach" krdma blk detach "$device"
 check_fails "the device is gone" test -b "$device"
 queues=$(($(nproc) > 1 ? 2 : 1))
-is "attach again" "$(krdma blk attach --block-size 4096 --queues 2 --depth 16 --timeout 45 \
+is "attach again" "$(krdma blk attach --block-size 4096 --queues 2 --poll-queues 1 --depth 16 --timeout 45 \
 	--resume always --keepalive 7 nodeB/scratch)" /dev/krdmab0
 like "its options are shown" "$(krdma show --config)" "\[disk 10.77.0.2:7471/scratch\]
 block-size = 4096
+poll-queues = 1
 queues = $queues
 depth = 16
 timeout = 45
 resume = always
 keepalive = 7"
 is "with other blocks" "$(blockdev --getss "$device")" 4096
-is "and queues, as many for polled requests" \
-	"$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" $((2 * queues))
+is "and queues, one of them for polled requests" \
+	"$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" $((queues + 1))
 check "mount" mount -o ro "$device" "$dir/mnt"
 check "the file is there" cmp "$dir/data" "$dir/mnt/one"
 is "and the others" "$(cat "$dir"/mnt/many/* | sort -n | md5sum)" "$(seq 0 99 | md5sum)"
@@ -165,12 +167,13 @@ if command -v fio >/dev/null; then
 	done
 	is "$FORCED times by force, with batches under way" "$i" "$FORCED"
 	# A program that polls is stopped: the timer of the block layer is not waited for.
-	device=$(krdma blk attach nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+	device=$(krdma blk attach --poll-queues 1 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
 	echo 600000 >"/sys/block/${device#/dev/}/queue/io_timeout"
 	fio --name=polls --thread --filename="$device" --direct=1 --ioengine=io_uring --hipri=1 --rw=randwrite --bs=4k \
 		--iodepth=16 --time_based --runtime=600 >/dev/null 2>&1 &
 	polls=$!
 	background_pids+=("$polls")
+	is "the disk can be polled" "$(<"/sys/block/${device#/dev/}/queue/io_poll")" 1
 	check "a program polls" wait_for "$LIMIT" moves
 	stopped() {
 		kill -STOP "$polls" && in_flight && return

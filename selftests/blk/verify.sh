@@ -32,7 +32,7 @@ load_blk
 listen_on B
 export_on B scratch --size 64M
 remember_leftovers
-device=$(krdma blk attach nodeB/scratch)
+device=$(krdma blk attach --poll-queues 64 nodeB/scratch)
 wait_for "$LIMIT" test -b "$device"
 
 # job NAME OPTION...

@@ -13,7 +13,7 @@
 
 /* Most requests of a queue under way at a time. */
 #define KRDMA_BLK_DEPTH_MAX 1024
-/* Most queues of a disk. */
+/* Most queues of a disk, and most queues for polled requests. */
 #define KRDMA_BLK_QUEUES_MAX 64
 /* Most seconds of krdma_blk_attach.timeout_s. */
 #define KRDMA_BLK_TIMEOUT_MAX 86400
@@ -49,7 +49,8 @@
  *	krdma_mover
  * @keepalive_s: seconds after which a dead path is noticed; 0 for the parameter keepalive of
  *	krdma_mover
- * @reserved: 0
+ * @poll_queues: further hardware queues, for requests that are polled for, as far as there are
+ *	processors; 0: no request can be
  * @disk: out: number of the disk, as in /dev/krdmab0
  * @policy: enum krdma_path_policy; of no effect with one path
  * @npaths: paths beside the one from @src to @dst, up to KRDMA_PATHS_MAX - 1
@@ -75,7 +76,7 @@ struct krdma_blk_attach {
 	__u32 timeout_s;
 	__u32 resume_s;
 	__u32 keepalive_s;
-	__u32 reserved;
+	__u32 poll_queues;
 	__u32 disk;
 	__u32 policy;
 	__u32 npaths;
@@ -128,7 +129,7 @@ enum krdma_blk_state {
  * @block_size: bytes of a logical block
  * @queues: hardware queues
  * @depth: requests of a queue
- * @reserved: 0
+ * @poll_queues: hardware queues for requests that are polled for
  * @dst: the peer
  * @name: of the export
  * @timeout_s: as of struct krdma_blk_attach, as are the others
@@ -148,7 +149,7 @@ struct krdma_blk_info {
 	__u32 block_size;
 	__u32 queues;
 	__u32 depth;
-	__u32 reserved;
+	__u32 poll_queues;
 	struct krdma_sockaddr dst;
 	char name[KRDMA_NAME_MAX];
 	__u32 timeout_s;

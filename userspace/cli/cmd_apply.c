@@ -721,6 +721,8 @@ static int show_disks(void)
 			if (!strcmp(flag, "not-held"))
 				puts("no-hold = yes");
 		}
+		if (disk_text(disk, "poll_queues"))
+			printf("poll-queues = %s\n", disk_text(disk, "poll_queues"));
 		for (k = 0; k < ARRAY_SIZE(values); k++)
 			if (disk_text(disk, values[k]))
 				printf("%s = %s\n", values[k], disk_text(disk, values[k]));

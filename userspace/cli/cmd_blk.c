@@ -18,6 +18,7 @@ enum {
 	OPT_BLOCK_SIZE = OPT_LONG_ONLY,
 	OPT_DEPTH,
 	OPT_QUEUES,
+	OPT_POLL_QUEUES,
 	OPT_SHARED,
 	OPT_TAKEOVER,
 	OPT_NO_HOLD,
@@ -67,6 +68,7 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 		{ "no-hold", no_argument, NULL, OPT_NO_HOLD },
 		{ "block-size", required_argument, NULL, OPT_BLOCK_SIZE },
 		{ "queues", required_argument, NULL, OPT_QUEUES },
+		{ "poll-queues", required_argument, NULL, OPT_POLL_QUEUES },
 		{ "depth", required_argument, NULL, OPT_DEPTH },
 		{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 		{ "resume", required_argument, NULL, OPT_RESUME },
@@ -99,6 +101,10 @@ static int attach_options(int argc, char **argv, struct krdma_blk_attach *cmd,
 		case OPT_QUEUES:
 			rc = blk_number(optarg, "number of queues", KRDMA_BLK_QUEUES_MAX,
 					&cmd->queues);
+			break;
+		case OPT_POLL_QUEUES:
+			rc = blk_number(optarg, "number of queues", KRDMA_BLK_QUEUES_MAX,
+					&cmd->poll_queues);
 			break;
 		case OPT_DEPTH:
 			rc = blk_number(optarg, "depth", KRDMA_BLK_DEPTH_MAX, &cmd->depth);
@@ -363,6 +369,8 @@ static void blk_fill(struct json_object *object, const struct krdma_blk_info *in
 	json_add_addr(object, "peer", &info->dst);
 	json_add_text(object, "export", info->name);
 	json_add_count(object, "queues", info->queues);
+	if (info->poll_queues)
+		json_add_count(object, "poll_queues", info->poll_queues);
 	json_add_count(object, "depth", info->depth);
 	json_add_count(object, "timeout", info->timeout_s);
 	/* As the configuration has them. */
@@ -489,6 +497,7 @@ const struct command cmd_blk = {
 		"  --block-size SIZE   of a logical block, 512 (default) or 4096\n"
 		"  --queues N          hardware queues, 1 to 64 (default: one for each processor,\n"
 		"                      8 at most)\n"
+		"  --poll-queues N     further hardware queues, for programs that poll (default: none)\n"
 		"  --depth N           requests of a queue under way, 1 to 1024 (default 128)\n"
 		"  --timeout SECONDS   deadline of a request, from 1 to 86400 (default 30); the time of\n"
 		"                      --resume is added\n"

@@ -71,7 +71,7 @@ const struct conf_kind conf_disk = {
 	.name = "disk",
 	.command = "disk",
 	.operand = "HOST/NAME",
-	.keys = " read-only shared takeover no-hold block-size= queues= depth= timeout= resume= keepalive= path= policy= ",
+	.keys = " read-only shared takeover no-hold block-size= queues= poll-queues= depth= timeout= resume= keepalive= path= policy= ",
 	.check = blk_check,
 };
 
