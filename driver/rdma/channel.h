@@ -221,8 +221,8 @@ struct krdma_channel {
 	bool measures;            /* ->latency */
 	struct krdma_device *dev; /* the path's, with a reference of its own */
 	struct ib_pd *pd;         /* the path's */
-	int err;      /* what ended it */
-	int lost_bye; /* the same as a reason for the peer */
+	int err;                  /* what ended it */
+	int lost_bye;             /* the same as a reason for the peer */
 	struct rdma_cm_id *id;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
