@@ -230,7 +230,7 @@ static void krdma_disk_map_queues(struct blk_mq_tag_set *tags)
 	const struct krdma_disk *kd = tags->driver_data;
 	struct blk_mq_queue_map *map = tags->map;
 
-	/* In kernels that are started after a crash, older ones have one queue for all. */
+	/* An older kernel that was started after a crash has one queue for all. */
 	if (tags->nr_maps > HCTX_TYPE_POLL) {
 		map[HCTX_TYPE_DEFAULT].nr_queues = kd->param.queues;
 		/* Not all of them, as the block layer has set it. */

@@ -8,24 +8,10 @@
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_module_file
+# shellcheck source=selftests/lib/kapi.sh
+. "$(dirname "$0")/../lib/kapi.sh"
 
 LIMIT=${LIMIT:-60}
-TEST=${MODULE%/driver/*}/selftests/modules/krdma_kapi_test.ko
-
-[ -e "$TEST" ] || {
-	echo "Bail out! There is no $TEST: make samples"
-	exit 1
-}
-
-unload_user() {
-	[ ! -d /sys/module/krdma_kapi_test ] || rmmod krdma_kapi_test
-}
-at_end unload_user
-
-# result NAME: of the test module.
-result() {
-	cat "/sys/module/krdma_kapi_test/parameters/$1"
-}
 
 fresh_module
 listen_on A

@@ -8,27 +8,14 @@
 need_lab "cuts the wire"
 need_nodes 2
 need_cuts
+# shellcheck source=selftests/lib/kapi.sh
+. "$(dirname "$0")/../lib/kapi.sh"
 MODULE_TIMEOUT_SCALE=1
 MODULE_RESUME=600
 
 LIMIT=${LIMIT:-60}
-TEST=${MODULE%/driver/*}/selftests/modules/krdma_kapi_test.ko
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
-
-[ -e "$TEST" ] || {
-	echo "Bail out! There is no $TEST: make samples"
-	exit 1
-}
-unload_user() {
-	[ ! -d /sys/module/krdma_kapi_test ] || rmmod krdma_kapi_test
-}
-at_end unload_user
-
-# result NAME: of the test module.
-result() {
-	cat "/sys/module/krdma_kapi_test/parameters/$1"
-}
 moves() {
 	[ "$(result ended)" -gt 20 ]
 }
