@@ -61,11 +61,11 @@ static int krdma_op_flush(const struct krdma_op *op, bool fixed, struct krdma_er
 }
 
 /* Bytes of local memory. */
-static u64 krdma_op_local(const struct krdma_op *op)
+static u64 krdma_op_local(u8 opcode, u64 length)
 {
-	if (op->opcode == KRDMA_OP_FLUSH)
+	if (opcode == KRDMA_OP_FLUSH)
 		return 0;
-	return krdma_opcode_number(op->opcode) ? KRDMA_NUMBER_BYTES : op->length;
+	return krdma_opcode_number(opcode) ? KRDMA_NUMBER_BYTES : length;
 }
 
 /* Is it a READ or WRITE of one range, by one piece of memory, that asks for nothing more? */
@@ -147,25 +147,16 @@ static int krdma_vector_copy(struct krdma_vec *to, u64 from, u32 n, u64 length, 
 	return 0;
 }
 
-/* Pieces and ranges, whether there is one or many. */
-static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r,
-			    struct krdma_error *error)
+/* Pieces and ranges of an operation that has vectors. */
+static noinline int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r,
+				     struct krdma_error *error)
 {
 	struct krdma_transfer *x = &r->x;
-	u32 n = op->naddr + op->nranges;
 	int rc = 0;
 
-	x->one[0] = (struct krdma_vec){ .addr = op->addr, .length = krdma_op_local(op) };
-	x->local.vec = &x->one[0];
-	x->local.n = 1;
-	/* A message is of no range. */
-	x->one[1] = (struct krdma_vec){ .addr = op->offset,
-					.length = op->opcode == KRDMA_OP_SEND ? 0 : op->length };
-	x->range = &x->one[1];
-	x->nrange = 1;
-	if (!n)
-		return 0;
-	r->vecs = krdma_inject(kvmalloc_array(n, sizeof(*r->vecs), GFP_KERNEL_ACCOUNT), NULL);
+	r->vecs = krdma_inject(kvmalloc_array(op->naddr + op->nranges, sizeof(*r->vecs),
+					      GFP_KERNEL_ACCOUNT),
+			       NULL);
 	if (!r->vecs)
 		return -ENOMEM;
 	if (op->naddr) {
@@ -183,13 +174,12 @@ static int krdma_op_vectors(const struct krdma_op *op, struct krdma_req *r,
 	return rc;
 }
 
-static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r,
-			   struct krdma_error *error)
+static __always_inline int krdma_op_region(const struct krdma_op *op, u32 right,
+					   struct krdma_req *r, struct krdma_error *error)
 {
-	u32 right = krdma_opcode_right(op->opcode), lacks;
 	struct krdma_transfer *x = &r->x;
 	struct krdma_region *region;
-	u32 i;
+	u32 i, lacks;
 
 	if (unlikely(!r->h))
 		return krdma_handle_missing(op->region, KRDMA_HANDLE_REGION, error);
@@ -203,13 +193,12 @@ static int krdma_op_region(const struct krdma_op *op, struct krdma_req *r,
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
 					     region->length);
-	right |= krdma_flags_right(op->flags);
 	lacks = right & ~region->rights;
 	return lacks ? krdma_region_refuse(region, lacks, error) : 0;
 }
 
-static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r,
-			   struct krdma_error *error)
+static __always_inline int krdma_op_buffer(const struct krdma_op *op, u8 opcode,
+					   struct krdma_req *r, struct krdma_error *error)
 {
 	struct krdma_transfer *x = &r->x;
 	u32 i;
@@ -224,14 +213,66 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r,
 				"%llu bytes at %llu are outside buffer %u, which has %llu",
 				x->local.vec[i].length, x->local.vec[i].addr, op->buffer,
 				r->mem->length);
-	if (krdma_opcode_fills(op->opcode) && !r->mem->writable)
+	if (krdma_opcode_fills(opcode) && !r->mem->writable)
 		return krdma_explain(error, -EACCES, "buffer %u was not registered writable",
 				     op->buffer);
-	if (krdma_opcode_number(op->opcode) &&
+	if (krdma_opcode_number(opcode) &&
 	    !IS_ALIGNED(r->mem->offset + op->addr, KRDMA_NUMBER_BYTES))
 		return krdma_explain(error, -EINVAL,
 				     "%llu in buffer %u is not at a multiple of 8 in memory",
 				     op->addr, op->buffer);
+	return 0;
+}
+
+/* @opcode, @flags and @nvecs are those of @op: of a plain one, what it can't have is left out here. */
+static __always_inline int krdma_req_fill(const struct krdma_op *op, u8 opcode, u32 flags,
+					  u32 nvecs, bool fixed, struct krdma_req *r,
+					  struct krdma_error *error)
+{
+	u64 local = krdma_op_local(opcode, op->length);
+	struct krdma_transfer *x = &r->x;
+	int rc;
+
+	x->one[0] = (struct krdma_vec){ .addr = op->addr, .length = local };
+	x->local.vec = &x->one[0];
+	x->local.n = 1;
+	/* A message is of no range. */
+	x->one[1] = (struct krdma_vec){ .addr = op->offset,
+					.length = opcode == KRDMA_OP_SEND ? 0 : op->length };
+	x->range = &x->one[1];
+	x->nrange = 1;
+	rc = nvecs ? krdma_op_vectors(op, r, error) : 0;
+	if (!rc)
+		rc = krdma_op_region(op, krdma_opcode_right(opcode) | krdma_flags_right(flags), r,
+				     error);
+	if (!rc && (flags & KRDMA_OPF_BUFFER))
+		rc = krdma_op_buffer(op, opcode, r, error);
+	if (rc)
+		return rc;
+	if (!fixed && !r->mem && opcode != KRDMA_OP_FLUSH) {
+		if (op->timeout_ns > KRDMA_OP_PIN_NS)
+			return krdma_explain(
+				error, -EINVAL,
+				"an operation on memory that is not a buffer may last 300 s at most");
+		if (local > KRDMA_OP_PIN_MAX)
+			return krdma_explain(
+				error, -EDQUOT,
+				"an operation on memory that is not a buffer has at most %llu bytes",
+				KRDMA_OP_PIN_MAX);
+	}
+	r->any_time = !op->timeout_ns;
+	r->after = flags & KRDMA_OPF_AFTER;
+	x->opcode = opcode;
+	x->local.fills = krdma_opcode_fills(opcode);
+	krdma_transfer_flags(x, flags);
+	krdma_transfer_route(x, raw_smp_processor_id());
+	x->operand = op->operand;
+	x->compare = op->compare;
+	x->user_data = op->user_data;
+	x->length = op->length;
+	x->uid = r->ctx->user->uid;
+	x->pid = task_tgid_nr(current);
+	x->timeout = min_t(u64, op->timeout_ns ?: KRDMA_DEFAULT_TIMEOUT_NS, KTIME_MAX);
 	return 0;
 }
 
@@ -250,43 +291,16 @@ static int krdma_op_buffer(const struct krdma_op *op, struct krdma_req *r,
 int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 		    struct krdma_error *error)
 {
-	struct krdma_transfer *x = &r->x;
 	int rc;
 
-	rc = likely(krdma_op_plain(op, fixed)) ? 0 : krdma_op_fields(op, fixed, error);
-	if (!rc)
-		rc = krdma_op_vectors(op, r, error);
-	if (!rc)
-		rc = krdma_op_region(op, r, error);
-	if (!rc && (op->flags & KRDMA_OPF_BUFFER))
-		rc = krdma_op_buffer(op, r, error);
-	if (rc)
-		return rc;
-	if (!fixed && !r->mem && op->opcode != KRDMA_OP_FLUSH) {
-		if (op->timeout_ns > KRDMA_OP_PIN_NS)
-			return krdma_explain(
-				error, -EINVAL,
-				"an operation on memory that is not a buffer may last 300 s at most");
-		if (krdma_op_local(op) > KRDMA_OP_PIN_MAX)
-			return krdma_explain(
-				error, -EDQUOT,
-				"an operation on memory that is not a buffer has at most %llu bytes",
-				KRDMA_OP_PIN_MAX);
-	}
-	r->any_time = !op->timeout_ns;
-	r->after = op->flags & KRDMA_OPF_AFTER;
-	x->opcode = op->opcode;
-	x->local.fills = krdma_opcode_fills(op->opcode);
-	krdma_transfer_flags(x, op->flags);
-	krdma_transfer_route(x, raw_smp_processor_id());
-	x->operand = op->operand;
-	x->compare = op->compare;
-	x->user_data = op->user_data;
-	x->length = op->length;
-	x->uid = r->ctx->user->uid;
-	x->pid = task_tgid_nr(current);
-	x->timeout = min_t(u64, op->timeout_ns ?: KRDMA_DEFAULT_TIMEOUT_NS, KTIME_MAX);
-	return 0;
+	if (likely(krdma_op_plain(op, fixed)))
+		return krdma_req_fill(op,
+				      op->opcode == KRDMA_OP_READ ? KRDMA_OP_READ : KRDMA_OP_WRITE,
+				      op->flags & KRDMA_OPF_BUFFER, 0, fixed, r, error);
+	rc = krdma_op_fields(op, fixed, error);
+	return rc    ?:
+		       krdma_req_fill(op, op->opcode, op->flags, op->naddr + op->nranges, fixed, r,
+				      error);
 }
 
 /* ---- memory ---- */

@@ -90,7 +90,7 @@ static int krdma_uring_fixed(struct io_uring_cmd *cmd, const struct krdma_op *op
 {
 	struct krdma_transfer *x = &r->x;
 	u64 length = x->local.vec->length;
-	struct iov_iter iter;
+	struct iov_iter iter __uninitialized;
 	int rc;
 
 	rc = krdma_uring_import(cmd, op->addr, length,
@@ -139,7 +139,7 @@ static void krdma_uring_unplug(struct blk_plug_cb *cb, bool from_schedule)
 
 static void krdma_uring_submit(struct krdma_req *r)
 {
-	struct krdma_queue single = KRDMA_QUEUE_INIT(single);
+	struct krdma_queue single;
 #ifdef CONFIG_BLOCK
 	/* The plug of the call, NULL if there is none. A task that sleeps loses its plug. */
 	struct blk_plug_cb *cb =
@@ -155,6 +155,7 @@ static void krdma_uring_submit(struct krdma_req *r)
 		return;
 	}
 #endif
+	krdma_queue_init(&single);
 	krdma_queue_add(&single, &r->x);
 	krdma_reqs_submit(&single);
 }
@@ -253,7 +254,7 @@ int krdma_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct krdma_ctx *ctx = cmd->file->private_data;
 	struct krdma_req *r, *link;
-	struct krdma_op op;
+	struct krdma_op op __uninitialized; /* or all of it would be set twice */
 	int rc;
 
 	/* Is io_uring asking for its end? */
