@@ -282,8 +282,8 @@ static int krdma_path_attach(struct krdma_channel *ch, struct ib_device *ib)
 
 		ch->cause = moved ? "its route is over another RDMA device" :
 				    "the RDMA device is being removed";
-		/* The next attempt has that one, if nothing is on this one any more. */
-		if (moved && !path->users)
+		/* An attempt has that one when nothing is on this one any more. */
+		if (moved)
 			ch->ops->moved(ch);
 		rc = -ENOTCONN;
 		goto out;

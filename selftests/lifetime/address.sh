@@ -25,6 +25,8 @@ at_end on -n A ip addr replace "$LOCAL_V4/24" dev data0
 at_end on -n B ip addr replace "$REMOTE_V4/24" dev data0
 
 fresh_module
+# Two for data, which are idle while the first one is lost.
+on_nodes sh -c 'echo 3 >/sys/module/krdma_mover/parameters/channels'
 second_wire
 listen_on B
 export_on B scratch --size 16M
@@ -33,6 +35,7 @@ remember_leftovers
 # is_over DEVICE: both ends of the only session, which is the one of before.
 is_over() {
 	[ "$(status A /paths/0/state) $(status A /paths/0/device) $(status B /paths/0/device)" = "up $1 $1" ] &&
+		[ "$(status A /paths/0/channels)" = 3 ] &&
 		[ "$(krdma status | sed -n 's/^session \([0-9]*\) .*/\1/p')" = "$session" ]
 }
 get_back() {
@@ -50,7 +53,7 @@ exec 7>"$dir/held"
 head -c 1000000 "$dir/data" >&7
 check "a session" krdma put -q "$dir/data" nodeB/scratch
 session=$(krdma status | sed -n 's/^session \([0-9]*\) .*/\1/p')
-check "over the first device" is_over rxe0
+check "over the first device" wait_for "$LIMIT" is_over rxe0
 
 check "the addresses move" move_addresses data0 data1
 keep_neighbours data1 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other there"
