@@ -58,16 +58,17 @@ static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, u32 timeout_ms)
 /* The next keys of a path that are not there. Return: false if all are */
 static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_segs_rpc *segs)
 {
+	struct krdma_path *path = &region->sess->paths[segs->path];
 	u64 end = krdma_region_segments(region);
 
 	spin_lock_bh(&region->sess->lock);
-	segs->epoch = region->sess->paths[segs->path].epoch;
-	spin_unlock_bh(&region->sess->lock);
+	segs->era = path->era;
 	/* It comes up later, and has its keys then. */
-	if (!segs->epoch)
+	if (!path->epoch)
 		segs->first = end;
+	spin_unlock_bh(&region->sess->lock);
 	for (; segs->first < end; segs->first++) {
-		if (!xa_load(&region->paths[segs->path].keys, segs->first))
+		if (!krdma_region_key_there(region, segs->path, segs->first))
 			break;
 		cond_resched();
 	}
@@ -95,8 +96,8 @@ static int krdma_region_hold_keys(struct krdma_segs_rpc *segs, u32 timeout_ms)
 		if (READ_ONCE(sess->ch->path)->index != segs->path &&
 		    (rc == -EAGAIN || rc == -EIO || rc == -EOPNOTSUPP || rc == -ENOMEM))
 			return 0;
-		/* An error of an earlier epoch says nothing of the device that is there now. */
-		if (rc != -EAGAIN && segs->epoch == READ_ONCE(sess->paths[segs->path].epoch))
+		/* An error of an earlier era says nothing of the device that is there now. */
+		if (rc != -EAGAIN && segs->era == READ_ONCE(sess->paths[segs->path].era))
 			return rc;
 		/* The path comes back, or the session ends. */
 		if (time_after(jiffies, until))

@@ -241,6 +241,7 @@ struct krdma_key;
 struct krdma_region_path {
 	struct xarray keys; /* krdma_key by segment index; read without the lock */
 	u32 nkeys;
+	u32 ndead;            /* of them; each is replaced by the next of its segment */
 	unsigned long forget; /* where to look for a key to forget */
 	/* key.c */
 	bool scarce;   /* the target does not give all that is requested */

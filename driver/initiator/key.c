@@ -28,6 +28,33 @@
 /* No segment. */
 #define KRDMA_NO_MARK U64_MAX
 
+/* Context: RCU, or a lock that frees none. Return: the key, unless it is dead; or NULL */
+static struct krdma_key *krdma_key_at(struct krdma_region *region, u32 path, u64 index)
+{
+	struct krdma_key *key = xa_load(&region->paths[path].keys, index);
+
+	return key && key->era == READ_ONCE(region->sess->paths[path].era) ? key : NULL;
+}
+
+/**
+ * krdma_region_key_there - is there a key of a segment?
+ * @region: region
+ * @path: index of the path
+ * @index: of the segment
+ *
+ * Context: any.
+ * Return: true if there is
+ */
+bool krdma_region_key_there(struct krdma_region *region, u32 path, u64 index)
+{
+	bool there;
+
+	rcu_read_lock();
+	there = krdma_key_at(region, path, index);
+	rcu_read_unlock();
+	return there;
+}
+
 /**
  * krdma_region_key_find - find the key of a segment, and remember it
  * @region: region
@@ -47,18 +74,19 @@ struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdm
 		WRITE_ONCE(rp->mark, KRDMA_NO_MARK);
 		krdma_region_want(region);
 	}
-	return region->on[ch->index].last_key = xa_load(&rp->keys, index);
+	return region->on[ch->index].last_key = krdma_key_at(region, ch->path->index, index);
 }
 
-static void krdma_key_free(struct krdma_region *region, struct krdma_region_path *rp,
-			   struct krdma_key *key)
+static void krdma_key_free(struct krdma_region *region, u32 path, struct krdma_key *key)
 {
+	struct krdma_region_path *rp = &region->paths[path];
 	struct krdma_channel *ch;
 	u32 i;
 
 	lockdep_assert_held(&region->sess->lock);
 	xa_erase(&rp->keys, key->index);
 	rp->nkeys--;
+	rp->ndead -= key->era != region->sess->paths[path].era;
 	/* ORDER: it is not found any more, so it is not remembered again. */
 	krdma_for_each_channel(ch, region->sess, i) {
 		spin_lock(&ch->lock);
@@ -117,14 +145,16 @@ u32 krdma_region_nkeys(const struct krdma_region *region)
 	u32 p, n = 0;
 
 	for (p = 0; p < KRDMA_PATHS_MAX; p++)
-		n += region->paths[p].nkeys;
+		n += region->paths[p].nkeys - region->paths[p].ndead;
 	return n;
 }
 
 /**
  * krdma_region_keys_void - the keys of a path are dead
  * @region: region
- * @path: index of the path, on which nothing is posted
+ * @path: index of the path, which has a new era, and on which nothing is posted
+ *
+ * There may be so many that they can't be freed here: they stay until they are replaced.
  *
  * Context: session->lock held.
  */
@@ -132,19 +162,13 @@ void krdma_region_keys_void(struct krdma_region *region, u32 path)
 {
 	struct krdma_region_path *rp = &region->paths[path];
 	struct krdma_channel *ch;
-	struct krdma_key *key;
-	unsigned long i;
-	u32 p;
+	u32 i;
 
-	xa_for_each(&rp->keys, i, key) {
-		xa_erase(&rp->keys, i);
-		kfree_rcu(key, rcu);
-	}
-	rp->nkeys = 0;
-	/* ORDER: none is found any more. They are there while this processor holds the lock. */
-	krdma_for_each_channel(ch, region->sess, p) {
+	rp->ndead = rp->nkeys;
+	/* ORDER: the era comes first: none of before is found, and remembered, any more. */
+	krdma_for_each_channel(ch, region->sess, i) {
 		spin_lock(&ch->lock);
-		region->on[p].last_key = NULL;
+		region->on[i].last_key = NULL;
 		spin_unlock(&ch->lock);
 	}
 }
@@ -176,10 +200,10 @@ static bool krdma_segment_known(struct krdma_region *region, u32 path, u64 index
 	struct krdma_segs_rpc *segs;
 
 	lockdep_assert_held(&region->sess->lock);
-	if (xa_load(&region->paths[path].keys, index))
+	if (krdma_key_at(region, path, index))
 		return true;
 	list_for_each_entry(segs, &region->segs, node)
-		if (segs->path == path && segs->epoch == region->sess->paths[path].epoch &&
+		if (segs->path == path && segs->era == region->sess->paths[path].era &&
 		    krdma_range_has(segs->first, segs->count, index))
 			return true;
 	return false;
@@ -239,7 +263,7 @@ static void krdma_segs_fill(struct krdma_region *region, u32 path, struct krdma_
 			    u64 first)
 {
 	segs->path = path;
-	segs->epoch = region->sess->paths[path].epoch;
+	segs->era = region->sess->paths[path].era;
 	segs->first = first;
 	do {
 		segs->count++;
@@ -267,7 +291,7 @@ static bool krdma_segs_needed(struct krdma_region *region, struct krdma_channel 
 				krdma_region_want(region);
 			break;
 		}
-		if (xa_load(&rp->keys, first)) {
+		if (krdma_key_at(region, path, first)) {
 			came = true;
 			krdma_transfer_advance(x, 0);
 			krdma_channel_later(ch);
@@ -342,13 +366,14 @@ static bool krdma_segs_next(struct krdma_region *region, struct krdma_segs_rpc *
 /* ---- replies ---- */
 
 /* Too many keys: forget one. The target gives it again. */
-static void krdma_key_forget(struct krdma_region *region, struct krdma_region_path *rp)
+static void krdma_key_forget(struct krdma_region *region, u32 path)
 {
+	struct krdma_region_path *rp = &region->paths[path];
 	unsigned long i = rp->forget;
 	struct krdma_key *key = xa_find(&rp->keys, &i, ULONG_MAX, XA_PRESENT);
 
 	if (key)
-		krdma_key_free(region, rp, key);
+		krdma_key_free(region, path, key);
 	rp->forget = key ? i + 1 : 0;
 }
 
@@ -358,7 +383,7 @@ static void krdma_key_forget(struct krdma_region *region, struct krdma_region_pa
  * @msg: the reply, checked as a message
  * @segs: the request
  *
- * Keys of an earlier epoch of the path are dropped.
+ * Keys of an earlier era of the path are dropped.
  *
  * Context: process.
  * Return: 0, if there is the first of them; -ENOMEM; or -EPROTO: it does not fit the request
@@ -377,7 +402,7 @@ int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *ms
 
 	for (i = 0; i < n; i++, seg++, index++) {
 		u32 length = le32_to_cpu(seg->length);
-		struct krdma_key *key, *new;
+		struct krdma_key *key, *new, *drop;
 		bool ok = true;
 
 		if (index >= end ||
@@ -393,23 +418,28 @@ int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *ms
 		new->address = le64_to_cpu(seg->address);
 		new->length = length;
 		new->rkey = le32_to_cpu(seg->rkey);
+		new->era = segs->era;
+		drop = new;
 		spin_lock_bh(&sess->lock);
 		key = xa_load(&rp->keys, index);
-		if (segs->epoch != sess->paths[segs->path].epoch) {
+		if (segs->era != sess->paths[segs->path].era) {
 			/* It is of a time that is over. */
-		} else if (key) {
+		} else if (key && key->era == segs->era) {
 			/* In use: it can only be the same. */
 			ok = key->rkey == new->rkey && key->address == new->address;
 		} else {
-			if (rp->nkeys >= KRDMA_REGION_KEYS)
-				krdma_key_forget(region, rp);
-			/* Its slot is reserved. */
+			if (key)
+				rp->ndead--;
+			else if (rp->nkeys >= KRDMA_REGION_KEYS)
+				krdma_key_forget(region, segs->path);
+			rp->nkeys += !key;
+			/* Its slot is reserved, or has the dead one. */
 			xa_store(&rp->keys, index, new, 0);
-			rp->nkeys++;
-			new = NULL;
+			drop = key;
 		}
 		spin_unlock_bh(&sess->lock);
-		kfree(new);
+		if (drop)
+			kfree_rcu(drop, rcu);
 		if (!ok)
 			return -EPROTO;
 	}
@@ -482,7 +512,7 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	list_del(&segs->node);
 	lacks = err || !msg || krdma_wire_entries(msg) < segs->count;
 	/* It says nothing of what is registered by now. */
-	old = segs->epoch != sess->paths[segs->path].epoch;
+	old = segs->era != sess->paths[segs->path].era;
 	if (!old && (lacks || segs->needed))
 		rp->scarce = lacks;
 	if (!old && (err || !msg))
@@ -652,11 +682,9 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 	region = krdma_region_find(sess, le32_to_cpu(msg->grant), le32_to_cpu(msg->generation));
 	for (i = n; region && i--;)
 		for (p = 0; p < sess->npaths; p++) {
-			struct krdma_region_path *rp = &region->paths[p];
-
-			key = xa_load(&rp->keys, le64_to_cpu(msg->index[i]));
+			key = xa_load(&region->paths[p].keys, le64_to_cpu(msg->index[i]));
 			if (key)
-				krdma_key_free(region, rp, key);
+				krdma_key_free(region, p, key);
 		}
 	/* Once: all transfers under way are looked at. */
 	if (region && !n && !region->revoked) {

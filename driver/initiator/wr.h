@@ -36,6 +36,7 @@ struct krdma_key {
 	u64 address;
 	u32 length;
 	u32 rkey;
+	u32 era; /* the path's; another by now: the key is dead */
 	struct rcu_head rcu;
 };
 
@@ -44,7 +45,7 @@ struct krdma_segs_rpc {
 	struct list_head node;       /* region->segs, session->lock */
 	struct krdma_region *region; /* holds a reference */
 	u32 path;                    /* index */
-	u8 epoch;                    /* of the path's keys when it was sent */
+	u32 era;                     /* of the path when it was sent */
 	u64 first;
 	u32 needed; /* 1: a transfer waits for the first; 0: all are ahead */
 	u32 count;
@@ -116,6 +117,7 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 void krdma_region_recalls_reply(struct krdma_session *sess);
 struct krdma_key *krdma_region_key_find(struct krdma_region *region, struct krdma_channel *ch,
 					u64 index);
+bool krdma_region_key_there(struct krdma_region *region, u32 path, u64 index);
 void krdma_region_want(struct krdma_region *region);
 void krdma_region_keys_init(struct krdma_region *region);
 void krdma_region_keys_free(struct krdma_region *region);

@@ -23,6 +23,7 @@ struct krdma_path {
 	bool told_up;             /* events have told so of it; session->lock */
 	struct ib_pd *pd;
 	u8 epoch; /* of the keys that are of ->pd; 0: there are none so far */
+	u32 era;  /* initiator: how often ->epoch has changed; session->lock */
 
 	/* target: where its channels come from */
 	union ib_gid host;

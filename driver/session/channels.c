@@ -332,9 +332,11 @@ static void krdma_path_adopt(struct krdma_channel *ch, u8 epoch)
 
 	spin_lock_bh(&ch->sess->lock);
 	/* Its device is another one since: nothing registered there is known any more. */
-	if (path->epoch != epoch)
+	if (path->epoch != epoch) {
+		path->epoch = epoch;
+		WRITE_ONCE(path->era, path->era + 1);
 		ch->sess->role->keys_void(ch->sess, path->index);
-	path->epoch = epoch;
+	}
 	ch->sess->role->path_up(ch->sess, path->index);
 	memcpy(&path->local, &ch->id->route.addr.src_addr, sizeof(path->local));
 	spin_unlock_bh(&ch->sess->lock);
