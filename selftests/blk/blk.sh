@@ -51,3 +51,41 @@ break_channel() {
 	}
 	wait_for "${2:-60}" writes && lose_channel "$1" "$index"
 }
+
+# Of what follows: $device is the disk, $dir a folder, FIO_SECONDS the time of each job.
+
+# job NAME OPTION...: fio writes blocks with their checksums, and reads them again
+# shellcheck disable=SC2154 # the caller's
+job() {
+	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
+		--time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" "${@:2}" &&
+		return
+	cat "$dir/$1"
+	return 1
+}
+
+# keep_writing NAME: jobs, one after the other, until all_right.
+keep_writing() {
+	rm -f "$dir/stop"
+	until [ -e "$dir/stop" ]; do
+		job "$1" --bs=4k --iodepth=16 --rw=randwrite --cpus_allowed=$(($(nproc) - 1)) || exit
+	done >"$dir/said" 2>&1 &
+	fio=$!
+	background_pids+=("$fio")
+}
+# In this shell (check_here): what is lost meanwhile, no job learns of.
+all_right() {
+	touch "$dir/stop"
+	wait "$fio" && return
+	diag "$(<"$dir/said")"
+	return 1
+}
+
+# completed: how many writes of the disk
+completed() {
+	awk '{ print $5 }' "/sys/block/${device##*/}/stat"
+}
+# goes_on: are there more than $before?
+goes_on() {
+	[ "$(completed)" -gt "$before" ]
+}

@@ -35,15 +35,6 @@ remember_leftovers
 device=$(krdma blk attach --poll-queues 64 nodeB/scratch)
 wait_for "$LIMIT" test -b "$device"
 
-# job NAME OPTION...
-job() {
-	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
-		--time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" "${@:2}" &&
-		return
-	cat "$dir/$1"
-	return 1
-}
-
 for what in "4k 1 randwrite" "4k 32 randwrite" "64k 4 write" "1M 2 randwrite" "512 64 randrw" "12k 16 randrw"; do
 	read -r bs depth rw <<<"$what"
 	check "blocks of $bs, depth $depth, $rw" job "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw"
@@ -58,26 +49,6 @@ check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randrw
 check "buffered, synced" job buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
 check "four jobs at once" job four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
 
-# keep_writing NAME: jobs, one after the other, until the file stop is there.
-keep_writing() {
-	rm -f "$dir/stop"
-	until [ -e "$dir/stop" ]; do
-		job "$1" --bs=4k --iodepth=16 --rw=randwrite --cpus_allowed=$(($(nproc) - 1)) || exit
-	done >"$dir/said" 2>&1 &
-	fio=$!
-	background_pids+=("$fio")
-}
-all_right() {
-	touch "$dir/stop"
-	wait "$fio" && return
-	diag "$(<"$dir/said")"
-	return 1
-}
-
-# What is lost meanwhile, no job learns of.
-completed() {
-	awk '{ print $5 }' /sys/block/krdmab0/stat
-}
 keep_writing kept
 for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
@@ -96,9 +67,6 @@ else
 fi
 before=$(completed)
 mend_wire data0
-goes_on() {
-	[ "$(completed)" -gt "$before" ]
-}
 check "writes go on when the wire is mended" wait_for "$LIMIT" goes_on
 check_here "no block is wrong, and no request has failed" all_right
 [ ! -e "$cpu" ] || echo 1 >"$cpu"
