@@ -54,21 +54,22 @@ break_channel() {
 
 # Of what follows: $device is the disk, $dir a folder, FIO_SECONDS the time of each job.
 
-# job NAME OPTION...: fio writes blocks with their checksums, and reads them again
+# job NAME OPTION...: fio writes blocks with their checksums, and reads them again, 16 at a time
 # shellcheck disable=SC2154 # the caller's
 job() {
 	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
-		--time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" "${@:2}" &&
+		--verify_backlog=16 --time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" \
+		"${@:2}" && grep -q 'issued rwts: total=[1-9]' "$dir/$1" &&
 		return
 	cat "$dir/$1"
 	return 1
 }
 
-# keep_writing NAME: jobs, one after the other, until all_right.
+# keep_writing NAME OPTION...: jobs, one after the other, until all_right.
 keep_writing() {
 	rm -f "$dir/stop"
 	until [ -e "$dir/stop" ]; do
-		job "$1" --bs=4k --iodepth=16 --rw=randwrite --cpus_allowed=$(($(nproc) - 1)) || exit
+		job "$1" --bs=4k --iodepth=16 --rw=randwrite "${@:2}" || exit
 	done >"$dir/said" 2>&1 &
 	fio=$!
 	background_pids+=("$fio")
