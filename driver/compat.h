@@ -19,6 +19,10 @@
 #include "inject.h"
 #include <uapi/linux/krdma_mover.h>
 
+#ifndef __uninitialized
+#define __uninitialized
+#endif
+
 static inline long krdma_pin_user_pages(unsigned long start, unsigned long n, unsigned int flags,
 					struct page **pages)
 {

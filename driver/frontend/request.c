@@ -298,9 +298,9 @@ int krdma_req_check(const struct krdma_op *op, bool fixed, struct krdma_req *r,
 				      op->opcode == KRDMA_OP_READ ? KRDMA_OP_READ : KRDMA_OP_WRITE,
 				      op->flags & KRDMA_OPF_BUFFER, 0, fixed, r, error);
 	rc = krdma_op_fields(op, fixed, error);
-	return rc    ?:
-		       krdma_req_fill(op, op->opcode, op->flags, op->naddr + op->nranges, fixed, r,
-				      error);
+	if (rc)
+		return rc;
+	return krdma_req_fill(op, op->opcode, op->flags, op->naddr + op->nranges, fixed, r, error);
 }
 
 /* ---- memory ---- */

@@ -62,6 +62,9 @@ static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_seg
 	u64 end = krdma_region_segments(region);
 
 	spin_lock_bh(&region->sess->lock);
+	/* Of those that were there none may be by now. */
+	if (segs->era != path->era)
+		segs->first = 0;
 	segs->era = path->era;
 	/* It comes up later, and has its keys then. */
 	if (!path->epoch)

@@ -145,7 +145,9 @@ void krdma_path_moved(struct krdma_channel *ch)
 		if (other == ch)
 			continue;
 		spin_lock(&other->lock);
-		if (other->path == ch->path && other->state == KRDMA_CHANNEL_UP)
+		/* Without the first one, unless it resumes, the session would end. */
+		if (other->path == ch->path && other->state == KRDMA_CHANNEL_UP &&
+		    (other->first || other->resumes))
 			krdma_channel_broken_locked(other, "its address has another RDMA device");
 		krdma_channel_unlock_later(other);
 	}
