@@ -59,17 +59,24 @@ break_channel() {
 job() {
 	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
 		--verify_backlog=16 --time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" \
-		"${@:2}" && grep -q 'issued rwts: total=[1-9]' "$dir/$1" &&
-		return
+		"${@:2}" && return
 	cat "$dir/$1"
 	return 1
+}
+# has_read FILE: it says of a job that something was read back
+has_read() {
+	grep -q 'issued rwts: total=[1-9]' "$1"
+}
+# verified NAME OPTION...: a job that nothing holds up
+verified() {
+	job "$@" && has_read "$dir/$1"
 }
 
 # keep_writing NAME OPTION...: jobs, one after the other, until all_right.
 keep_writing() {
 	rm -f "$dir/stop"
 	until [ -e "$dir/stop" ]; do
-		job "$1" --bs=4k --iodepth=16 --rw=randwrite "${@:2}" || exit
+		job "$1" --bs=4k --iodepth=16 --rw=randwrite "${@:2}" && cat "$dir/$1" || exit
 	done >"$dir/said" 2>&1 &
 	fio=$!
 	background_pids+=("$fio")
@@ -77,7 +84,7 @@ keep_writing() {
 # In this shell (check_here): what is lost meanwhile, no job learns of.
 all_right() {
 	touch "$dir/stop"
-	wait "$fio" && return
+	wait "$fio" && has_read "$dir/said" && return
 	diag "$(<"$dir/said")"
 	return 1
 }

@@ -37,17 +37,17 @@ wait_for "$LIMIT" test -b "$device"
 
 for what in "4k 1 randwrite" "4k 32 randwrite" "64k 4 write" "1M 2 randwrite" "512 64 randrw" "12k 16 randrw"; do
 	read -r bs depth rw <<<"$what"
-	check "blocks of $bs, depth $depth, $rw" job "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw"
+	check "blocks of $bs, depth $depth, $rw" verified "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw"
 done
 is "it can be polled" "$(<"/sys/block/${device##*/}/queue/io_poll")" 1
 polled() {
-	job "$@" --ioengine=io_uring --hipri=1
+	verified "$@" --ioengine=io_uring --hipri=1
 }
 check "polled, one at a time" polled polled --bs=4k --rw=randwrite
 check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randrw
 [ "$(nproc)" = 1 ] || check "completions are found before their interrupt" [ "$(counter A polled)" -gt 0 ]
-check "buffered, synced" job buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
-check "four jobs at once" job four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
+check "buffered, synced" verified buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
+check "four jobs at once" verified four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
 
 keep_writing kept --cpus_allowed=$(($(nproc) - 1))
 for node in A B A B; do
