@@ -72,11 +72,11 @@ verified() {
 	job "$@" && has_read "$dir/$1"
 }
 
-# keep_writing NAME OPTION...: jobs, one after the other, until all_right.
+# keep_writing NAME [JOB]: jobs, one after the other, until all_right; JOB is another one than job.
 keep_writing() {
 	rm -f "$dir/stop"
 	until [ -e "$dir/stop" ]; do
-		job "$1" --bs=4k --iodepth=16 --rw=randwrite "${@:2}" && cat "$dir/$1" || exit
+		"${2:-job}" "$1" --bs=4k --iodepth=16 --rw=randwrite && cat "$dir/$1" || exit
 	done >"$dir/said" 2>&1 &
 	fio=$!
 	background_pids+=("$fio")

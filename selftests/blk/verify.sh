@@ -49,7 +49,10 @@ check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randrw
 check "buffered, synced" verified buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
 check "four jobs at once" verified four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
 
-keep_writing kept --cpus_allowed=$(($(nproc) - 1))
+job_on_last() {
+	job "$@" --cpus_allowed=$(($(nproc) - 1))
+}
+keep_writing kept job_on_last
 for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
 done
@@ -84,7 +87,7 @@ if [ "$wires" = 2 ]; then
 		krdma status | grep -q "^path $1 .*state $2"
 	}
 	check "a disk has a second path" wait_for "$LIMIT" path_is 1 up
-	keep_writing paths --cpus_allowed=$(($(nproc) - 1))
+	keep_writing paths job_on_last
 	before=$(completed)
 	check "it is in use" wait_for "$LIMIT" goes_on
 	cut_wire data0
