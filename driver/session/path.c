@@ -126,31 +126,33 @@ bool krdma_paths_leave(struct krdma_session *sess, const struct krdma_device *de
  * krdma_path_moved - a path's address belongs to another device now
  * @ch: channel that is being connected over the path: it fails
  *
- * Its other channels have queue pairs on the device of before: they are lost. If there is none,
- * what is registered for that device ends when @ch is taken apart. Then the path has no device,
- * until a channel is connected over it again.
+ * Its other channels have queue pairs on the device of before: they are lost, unless the session
+ * ends without one of them. If there is none, what is registered for that device ends when @ch is
+ * taken apart. Then the path has no device, until a channel is connected over it again.
  *
  * Context: process, path->lock held.
  */
 void krdma_path_moved(struct krdma_channel *ch)
 {
 	struct krdma_session *sess = ch->sess;
-	struct krdma_channel *other;
+	struct krdma_channel *other, *first = sess->ch;
 	u32 i;
 
 	spin_lock_bh(&sess->lock);
 	if (sess->state == KRDMA_SESSION_UP && !ch->path->users)
 		WRITE_ONCE(ch->path->gone, true);
+	/* The first one has to stay, and works: so may the others. */
+	if (first != ch && READ_ONCE(first->path) == ch->path && !READ_ONCE(first->resumes))
+		goto out;
 	krdma_for_each_channel(other, sess, i) {
 		if (other == ch)
 			continue;
 		spin_lock(&other->lock);
-		/* Without the first one, unless it resumes, the session would end. */
-		if (other->path == ch->path && other->state == KRDMA_CHANNEL_UP &&
-		    (other->first || other->resumes))
+		if (other->path == ch->path && other->state == KRDMA_CHANNEL_UP)
 			krdma_channel_broken_locked(other, "its address has another RDMA device");
 		krdma_channel_unlock_later(other);
 	}
+out:
 	spin_unlock_bh(&sess->lock);
 }
 

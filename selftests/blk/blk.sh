@@ -54,16 +54,17 @@ break_channel() {
 
 # Of what follows: $device is the disk, $dir a folder, FIO_SECONDS the time of each job.
 
-# job NAME OPTION...: fio writes blocks with their checksums, and reads them again, 16 at a time
+# job NAME OPTION...: fio writes blocks with their checksums and numbers, and reads them again, 16 at a
+# time. With --time_based it would take a number of before.
 # shellcheck disable=SC2154 # the caller's
 job() {
 	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
-		--verify_backlog=16 --time_based --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" \
+		--verify_backlog=16 --loops=1000000 --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" \
 		"${@:2}" && return
 	cat "$dir/$1"
 	return 1
 }
-# has_read FILE: it says of a job that something was read back
+# has_read FILE: it says of a job that only writes that something was read back
 has_read() {
 	grep -q 'issued rwts: total=[1-9]' "$1"
 }

@@ -35,18 +35,25 @@ remember_leftovers
 device=$(krdma blk attach --poll-queues 64 nodeB/scratch)
 wait_for "$LIMIT" test -b "$device"
 
-for what in "4k 1 randwrite" "4k 32 randwrite" "64k 4 write" "1M 2 randwrite" "512 64 randrw" "12k 16 randrw"; do
-	read -r bs depth rw <<<"$what"
-	check "blocks of $bs, depth $depth, $rw" verified "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw"
+for what in "4k 1 randwrite 16" "4k 32 randwrite 16" "64k 4 write 16" "1M 2 randwrite 2" "512 64 randwrite 16" "12k 16 randwrite 16"; do
+	read -r bs depth rw backlog <<<"$what"
+	check "blocks of $bs, depth $depth, $rw" verified "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw" \
+		--verify_backlog="$backlog"
 done
+check "read and written" job both --bs=4k --iodepth=16 --rw=randrw
 is "it can be polled" "$(<"/sys/block/${device##*/}/queue/io_poll")" 1
 polled() {
 	verified "$@" --ioengine=io_uring --hipri=1
 }
 check "polled, one at a time" polled polled --bs=4k --rw=randwrite
-check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randrw
+check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randwrite
 [ "$(nproc)" = 1 ] || check "completions are found before their interrupt" [ "$(counter A polled)" -gt 0 ]
-check "buffered, synced" verified buffered --direct=0 --ioengine=psync --bs=4k --rw=randwrite --fsync=16
+# The cache of the device is gone when it is closed.
+buffered() {
+	job buffered --direct=0 --ioengine=psync --bs=4k --size=2M --loops=1 --runtime=0 --rw=write --do_verify=0 \
+		--verify_backlog=0 --fsync=16 && job again --bs=4k --size=2M --loops=1 --runtime=0 --rw=read
+}
+check "buffered, synced" buffered
 check "four jobs at once" verified four --numjobs=4 --size=16M --offset_increment=16M --bs=4k --iodepth=8 --rw=randwrite
 
 job_on_last() {
@@ -61,10 +68,12 @@ cut_wire data0
 check_here "the cut wire is noticed" wait_for "$LIMIT" has_lost "$lost"
 # That of the writer: its requests are parked.
 cpu=/sys/devices/system/cpu/cpu$(($(nproc) - 1))/online
+at_end sh -c "[ ! -e $cpu ] || echo 1 >$cpu"
 if [ "$(nproc)" -gt 1 ]; then
 	echo 0 >"$cpu" &
 	background_pids+=("$!")
 	check "a processor goes offline meanwhile" wait_for "$LIMIT" is_over "$!"
+	is "it is" "$(<"$cpu")" 0
 else
 	skip "a processor goes offline meanwhile" "there is one"
 fi
