@@ -224,7 +224,7 @@ static __always_inline int krdma_op_buffer(const struct krdma_op *op, u8 opcode,
 	return 0;
 }
 
-/* @opcode, @flags and @nvecs are those of @op: of a plain one, what it can't have is left out here. */
+/* @opcode, @flags and @nvecs are those of @op: a plain one has values that the compiler knows. */
 static __always_inline int krdma_req_fill(const struct krdma_op *op, u8 opcode, u32 flags,
 					  u32 nvecs, bool fixed, struct krdma_req *r,
 					  struct krdma_error *error)
