@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What is put on disks: XFS, a mirror of which one disk is lost and comes back, and swap, also
-# while connections are lost. What the kernel or the machine lacks is skipped.
+# What is put on disks: XFS, a mirror of which one disk is lost and comes back, a volume that
+# grows by another disk while it is mounted, and swap, also while connections are lost. What the
+# kernel or the machine lacks is skipped.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
@@ -87,7 +88,47 @@ else
 	skip "a mirror" "there is no mdadm, or no raid1 in this kernel"
 fi
 
-# 3. Swap.
+# 3. A volume that grows.
+if command -v dmsetup >/dev/null && modprobe dm-mod 2>/dev/null; then
+	volume=krdma-volume
+	# linear DEVICE...: the table of a volume of all of each, one behind the other.
+	linear() {
+		local start=0 sectors device
+		for device; do
+			sectors=$(blockdev --getsz "$device")
+			echo "$start $sectors linear $device 0"
+			start=$((start + sectors))
+		done
+	}
+	attach part1 16M
+	one=$device
+	check "a volume of one disk" dmsetup create --noudevsync $volume --table "$(linear "$one")"
+	at_end sh -c "! dmsetup info $volume >/dev/null 2>&1 || dmsetup remove --noudevsync $volume"
+	dmsetup mknodes
+	check "mkfs.ext4" mkfs.ext4 -q /dev/mapper/$volume
+	check "mount" mount /dev/mapper/$volume "$dir/mnt"
+	at_end sh -c "! mountpoint -q '$dir/mnt' || umount '$dir/mnt'"
+	head -c 8000000 /dev/urandom >"$dir/data"
+	cp "$dir/data" "$dir/mnt/before"
+	check_fails "three of these do not fit" sh -c "cp '$dir/data' '$dir/mnt/second' && cp '$dir/data' '$dir/mnt/third'" 2>/dev/null
+	rm -f "$dir/mnt/second" "$dir/mnt/third"
+	attach part2 32M
+	check "another disk behind it" dmsetup reload $volume --table "$(linear "$one" "$device")"
+	check "the volume has both" dmsetup resume --noudevsync $volume
+	check "the file system grows" resize2fs /dev/mapper/$volume
+	check "four fit" sh -c "for i in 2 3 4; do cp '$dir/data' '$dir/mnt/'\$i || exit; done"
+	check "umount" umount "$dir/mnt"
+	check "fsck" e2fsck -fn /dev/mapper/$volume
+	check "mount again" mount /dev/mapper/$volume "$dir/mnt"
+	check "all four are there" sh -c "for i in before 2 3 4; do cmp '$dir/data' '$dir/mnt/'\$i || exit; done"
+	check "umount" umount "$dir/mnt"
+	check "the volume ends" dmsetup remove --noudevsync $volume
+	check "detach" sh -c "krdma blk detach $one && krdma blk detach $device"
+else
+	skip "a volume that grows" "there is no dmsetup, or no device mapper in this kernel"
+fi
+
+# 4. Swap.
 cgroup=/sys/fs/cgroup/krdma_blk_swap
 if [ -e /proc/swaps ] && [ -w /sys/fs/cgroup/cgroup.subtree_control ] && command -v mkswap >/dev/null; then
 	attach swap 256M
