@@ -130,7 +130,7 @@ int finish_output(int status);
  * @name: name of the export
  * @offset: first byte, 0 if not given
  * @length: bytes, 0 if not given: all from @offset on
- * @copied: the command copies between it and a file
+ * @copied: the command copies between it and a file: OF_A_SHARE is possible
  */
 struct region_spec {
 	char host[256];
@@ -140,6 +140,8 @@ struct region_spec {
 	bool copied;
 };
 
+/* Does it consist of what names of exports consist of? */
+bool name_ok(const char *name);
 int parse_region(const char *text, struct region_spec *spec);
 int parse_size(const char *text, uint64_t *bytes);
 int parse_count(const char *text, uint64_t max, uint64_t *count);
@@ -198,8 +200,10 @@ struct range {
 
 /*
  * KRDMA_CONNECT_MESSAGES is added to the options if the rights need it. Return: the exit status; a
- * failure has been reported.
+ * failure has been reported. Or OF_A_SHARE, unreported: there is no such export, and by its form
+ * SHARE:PATH it may be a file of a share.
  */
+#define OF_A_SHARE (-1)
 int range_open(struct range *range, const struct region_spec *spec, uint32_t rights,
 	       struct krdma_connect_options options);
 /* The same export once more, over another private session. Return: the exit status. */

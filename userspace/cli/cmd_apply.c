@@ -19,6 +19,7 @@ struct apply {
 	bool dry_run;
 	bool disks;
 	bool others;
+	bool by_unit; /* krdma.service, before file systems of the network are mounted */
 	struct json_object *changes;
 	bool failed;
 	bool reload; /* systemd has to read its units anew */
@@ -420,10 +421,12 @@ static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct 
 	if (!change(apply, runs ? "restart" : "start", kind->kind->name, s->name, effect))
 		return DONE;
 	/*
-	 * A peer may be away for long: the unit tries again by itself. A directory may be on a file
-	 * system that is mounted after krdma.service.
+	 * A peer may be away for long: the unit tries again by itself. At boot, a directory or a file
+	 * may be on a file system that is mounted after krdma.service.
 	 */
-	if (systemctl(kind->kind == &conf_export ? "--quiet" : "--no-block", "restart", unit))
+	if (systemctl(kind->kind == &conf_export && !(apply->by_unit && s->path) ? "--quiet" :
+										   "--no-block",
+		      "restart", unit))
 		return fail(EIO, "%s does not start: see 'journalctl -u %s'", unit, unit);
 	return DONE;
 }
@@ -567,6 +570,7 @@ static int apply_run(int argc, char **argv)
 		if (c == OPT_DISKS || c == OPT_NO_DISKS) {
 			apply.disks = c == OPT_DISKS;
 			apply.others = !apply.disks;
+			apply.by_unit = true;
 			continue;
 		}
 		rc = common_option(&cmd_apply, argv, c);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "share.h"
+#include "cp.h"
 
 /* With the ring of pump.c: operations of 1 MiB, and 8 MiB under way, enough to keep a session busy. */
 #define DEPTH_DEFAULT 8
@@ -63,7 +63,7 @@ static int copy_options(const struct command *command, int argc, char **argv,
 	};
 	int c, rc;
 
-	*opts = (struct copy_options){ .progress = isatty(STDERR_FILENO), .depth = DEPTH_DEFAULT };
+	*opts = (struct copy_options){ .progress = isatty(STDERR_FILENO) };
 	while ((c = getopt_long(argc, argv, ":qQ:" COMMON_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'q':
@@ -163,7 +163,7 @@ static int copy_run(const struct command *command, const struct copy_options *op
 	progress.total = job->length;
 	job->timeout_ns = opts->timeout_ns;
 	job->quiet = opts->quiet;
-	job->depth = (unsigned int)opts->depth;
+	job->depth = opts->depth ? (unsigned int)opts->depth : DEPTH_DEFAULT;
 	job->flags = opts->flags;
 	if (opts->progress && !opts->quiet)
 		job->progress = &progress;
@@ -192,14 +192,26 @@ static uint64_t bytes_left(int fd, const struct stat *st)
 	return end > here ? (uint64_t)(end - here) : 0;
 }
 
-/* Return: USAGE */
-static int no_region(const char *text)
+/* FILE and HOST/SHARE:PATH, or the other way round. Bytes of files are compared in any case. */
+static int share_run(const struct copy_options *opts, char **operands)
 {
-	const char *slash = strchr(text, '/');
+	if (opts->depth || opts->flags & KRDMA_OPF_PLACED)
+		return usage_error(
+			"--depth and --placed are for exports, not for files of a share");
+	if (!strcmp(operands[0], "-"))
+		return usage_error("standard input can't be copied to a share: name a file");
+	return cp_one(operands, &opts->connect, opts->quiet, opts->progress, opts->durable);
+}
 
-	return usage_error(
-		"'%s' is not of the form HOST[:PORT]/NAME[@OFFSET[+LENGTH]]%s", text,
-		slash && strchr(slash, ':') ? "; a file of a share is copied by 'krdma cp'" : "");
+/* What is no region. Return: the exit status */
+static int no_region(const char *text, const struct copy_options *opts, char **operands)
+{
+	return cp_is_remote(text) ?
+		       share_run(opts, operands) :
+		       usage_error(
+			       "'%s' is of none of the forms HOST[:PORT]/NAME[@OFFSET[+LENGTH]] "
+			       "and HOST[:PORT]/SHARE:PATH",
+			       text);
 }
 
 /* What 'krdma serve' publishes is not memory that a user wants. */
@@ -232,7 +244,7 @@ static int put_run(int argc, char **argv)
 	if (strcmp(argv[optind], "-") != 0)
 		job.path = argv[optind];
 	if (parse_region(argv[optind + 1], &spec))
-		return no_region(argv[optind + 1]);
+		return no_region(argv[optind + 1], &opts, argv + optind);
 
 	if (job.path)
 		job.fd = open(job.path, O_RDONLY | O_CLOEXEC);
@@ -245,8 +257,10 @@ static int put_run(int argc, char **argv)
 	spec.copied = true;
 	rights = KRDMA_RIGHT_WRITE | (opts.flags ? KRDMA_RIGHT_READ : 0);
 	rc = range_open(&range, &spec, rights, opts.connect);
-	if (rc)
-		return rc;
+	if (rc) {
+		close(job.fd);
+		return rc == OF_A_SHARE ? share_run(&opts, argv + optind) : rc;
+	}
 	job.range = &range;
 	if (job.length > range.length)
 		rc = fail(EFBIG, "%s has %s (%llu bytes), the range has %s (%llu bytes)",
@@ -274,7 +288,7 @@ static int get_run(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	if (parse_region(argv[optind], &spec))
-		return no_region(argv[optind]);
+		return no_region(argv[optind], &opts, argv + optind);
 	if (strcmp(argv[optind + 1], "-") != 0)
 		job.path = argv[optind + 1];
 	else if (json_asked)
@@ -283,12 +297,12 @@ static int get_run(int argc, char **argv)
 	spec.copied = true;
 	rc = range_open(&range, &spec, KRDMA_RIGHT_READ, opts.connect);
 	if (rc)
-		return rc;
+		return rc == OF_A_SHARE ? share_run(&opts, argv + optind) : rc;
 	job.range = &range;
 	job.length = range.length;
 	if (is_share(&range))
-		rc = fail(EISDIR, "it is a share: 'krdma cp %s/%s:FILE FILE' copies a file of it",
-			  spec.host, spec.name);
+		rc = fail(EISDIR, "it is a share: '%s/%s:PATH' is a file of it", spec.host,
+			  spec.name);
 	else
 		rc = copy_run(&cmd_get, &opts, &job, argv[optind]);
 	if (!rc)
@@ -298,19 +312,22 @@ static int get_run(int argc, char **argv)
 
 const struct command cmd_put = {
 	.name = "put",
-	.usage = "krdma put [OPTIONS] FILE HOST[:PORT]/NAME[@OFFSET[+LENGTH]]",
-	.summary = "write a file into a peer's memory",
+	.usage = "krdma put [OPTIONS] FILE HOST[:PORT]/NAME[@OFFSET[+LENGTH]]\n"
+		 "       krdma put [OPTIONS] FILE HOST[:PORT]/SHARE:PATH",
+	.summary = "write a file into a peer's memory, or into a share",
 	.help = "FILE may be '-' for standard input. OFFSET and LENGTH are bytes, or with one of\n"
-		"the letters K, M, G and T. A file that is longer than the range is refused.\n\n" COPY_HELP
-			PUT_HELP,
+		"the letters K, M, G and T. A file that is longer than the range is refused. A\n"
+		"file of a share is copied as by 'krdma cp'.\n\n" COPY_HELP PUT_HELP,
 	.run = put_run,
 };
 
 const struct command cmd_get = {
 	.name = "get",
-	.usage = "krdma get [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]] FILE",
-	.summary = "read a peer's memory into a file",
+	.usage = "krdma get [OPTIONS] HOST[:PORT]/NAME[@OFFSET[+LENGTH]] FILE\n"
+		 "       krdma get [OPTIONS] HOST[:PORT]/SHARE:PATH FILE",
+	.summary = "read a peer's memory, or a file of a share, into a file",
 	.help = "FILE may be '-' for standard output. OFFSET and LENGTH are bytes, or with one of\n"
-		"the letters K, M, G and T. Without a range, all of NAME is read.\n\n" COPY_HELP,
+		"the letters K, M, G and T. Without a range, all of NAME is read. A file of a share\n"
+		"is copied as by 'krdma cp'.\n\n" COPY_HELP,
 	.run = get_run,
 };

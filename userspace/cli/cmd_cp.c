@@ -22,7 +22,7 @@ enum {
 };
 
 struct cp_options {
-	bool recursive, all, quiet, progress, sync;
+	bool recursive, all, quiet, progress, sync; /* progress: not if quiet */
 	struct krdma_connect_options connect;
 };
 
@@ -31,7 +31,8 @@ static int cp_options(int argc, char **argv, struct cp_options *opts)
 {
 	static const struct option options[] = {
 		{ "recursive", no_argument, NULL, 'r' },
-		{ "all", no_argument, NULL, 'a' },
+		{ "archive", no_argument, NULL, 'a' },
+		{ "ignore-times", no_argument, NULL, 'I' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "progress", no_argument, NULL, OPT_PROGRESS },
 		{ "sync", no_argument, NULL, OPT_SYNC },
@@ -44,12 +45,13 @@ static int cp_options(int argc, char **argv, struct cp_options *opts)
 	int c, rc;
 
 	*opts = (struct cp_options){ .progress = isatty(STDERR_FILENO) };
-	while ((c = getopt_long(argc, argv, ":raq" COMMON_SHORT, options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":raIq" COMMON_SHORT, options, NULL)) != -1) {
 		switch (c) {
+		case 'a': /* Modes and times are kept in any case. */
 		case 'r':
 			opts->recursive = true;
 			break;
-		case 'a':
+		case 'I':
 			opts->all = true;
 			break;
 		case 'q':
@@ -107,6 +109,13 @@ static bool parse_remote(const char *text, struct cp_job *job)
 	job->path = colon + 1;
 	snprintf(job->text, sizeof(job->text), "%s/%s", job->host, job->share);
 	return strlen(job->path) <= FILES_PATH_MAX;
+}
+
+bool cp_is_remote(const char *text)
+{
+	struct cp_job job;
+
+	return parse_remote(text, &job);
 }
 
 /* The name that a path has where it is copied to; "" for the contents of a directory. */
@@ -319,6 +328,8 @@ static int pull(const struct cp_options *opts, struct cp_job *jobs, size_t count
 		job_options(&jobs[i], opts, false, into);
 		jobs[i].receiver = pull_receiver(&jobs[i], to, tops[i]);
 		free(tops[i]);
+		if (!jobs[i].receiver && errno == EEXIST)
+			return fail(errno, "%s is no regular file; '-' is standard output", to);
 		if (!jobs[i].receiver)
 			return fail(errno, "%s: %s", to, strerror(errno));
 	}
@@ -329,20 +340,13 @@ static int pull(const struct cp_options *opts, struct cp_job *jobs, size_t count
 	return rc;
 }
 
-static int cp_run_command(int argc, char **argv)
+static int cp_operands(const struct cp_options *opts, char **argv, size_t count)
 {
 	static struct cp_job jobs[OPERANDS_MAX];
-	struct cp_options opts;
-	size_t count, i, remote = 0;
+	size_t i, remote = 0;
 	bool first, last;
-	int rc;
 
-	rc = cp_options(argc, argv, &opts);
-	if (rc >= 0)
-		return rc;
 	files_process();
-	argv += optind;
-	count = (size_t)(argc - optind);
 	first = parse_remote(argv[0], &jobs[0]);
 	last = parse_remote(argv[count - 1], &jobs[0]);
 	if (first == last)
@@ -360,12 +364,30 @@ static int cp_run_command(int argc, char **argv)
 					   argv[i]);
 	}
 	if (last)
-		return push(&opts, argv, count - remote, jobs, remote);
-	if (!strcmp(argv[count - 1], "-") && (remote > 1 || opts.recursive))
+		return push(opts, argv, count - remote, jobs, remote);
+	if (!strcmp(argv[count - 1], "-") && (remote > 1 || opts->recursive))
 		return usage_error("to standard output one file is copied, and no directory");
 	if (!strcmp(argv[count - 1], "-") && json_asked)
 		return usage_error("the bytes and JSON can't both go to standard output");
-	return pull(&opts, jobs, remote, argv[count - 1]);
+	return pull(opts, jobs, remote, argv[count - 1]);
+}
+
+int cp_one(char **operands, const struct krdma_connect_options *connect, bool quiet, bool progress,
+	   bool sync)
+{
+	const struct cp_options opts = {
+		.quiet = quiet, .progress = progress && !quiet, .sync = sync, .connect = *connect
+	};
+
+	return cp_operands(&opts, operands, 2);
+}
+
+static int cp_run_command(int argc, char **argv)
+{
+	struct cp_options opts;
+	int rc = cp_options(argc, argv, &opts);
+
+	return rc >= 0 ? rc : cp_operands(&opts, argv + optind, (size_t)(argc - optind));
 }
 
 const struct command cmd_cp = {
@@ -378,10 +400,11 @@ const struct command cmd_cp = {
 		"destinations each gets all sources, at the same time. As DESTINATION, '-' is standard\n"
 		"output, for one file; './-' is a file.\n\n"
 		"  -r, --recursive   directories with what is in them; 'DIR/.': what is in DIR\n"
-		"  -a, --all         also files that have the same length, time and mode there\n"
+		"  -a, --archive     the same: modes and times are kept in any case\n"
+		"  -I, --ignore-times  also files that have the same length, time and mode there\n"
 		"  -q, --quiet       print no summary and no progress bar\n"
 		"  --progress        show the bar even if stderr is no terminal\n"
-		"  --sync            a file has its name when its bytes are on the disk\n"
+		"  --sync            end when bytes and names are on the disk\n"
 		"  --timeout SECONDS give up connecting after this time\n"
 		"  --resume SECONDS  wait so long for a lost connection to come back; 0: fail at once;\n"
 		"                    'always': no limit (default: the module's parameter, 60)\n" PATH_HELP,

@@ -4,9 +4,11 @@
  * (https://prometheus.io/docs/specs/om/open_metrics_spec/).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -83,10 +85,18 @@ static const struct family families[] = {
 static const char *const gauges[] = { "segment_pages", "pinned_bytes",    "peer_bytes",
 				      "dma_mappings",  "messages_queued", "messages_held" };
 
+/*
+ * The older text format of Prometheus, which the textfile collector reads: there the name of a counter
+ * has its _total in all lines, and units have none.
+ */
+static bool classic;
+
 static void print_head(const struct metric *metric)
 {
-	printf("# TYPE krdma_%s %s\n# HELP krdma_%s %s\n", metric->name,
-	       metric->counter ? "counter" : "gauge", metric->name, metric->help);
+	const char *end = classic && metric->counter ? "_total" : "";
+
+	printf("# TYPE krdma_%s%s %s\n# HELP krdma_%s%s %s\n", metric->name, end,
+	       metric->counter ? "counter" : "gauge", metric->name, end, metric->help);
 }
 
 static void print_label(const char *name, struct json_object *value, const char *before)
@@ -169,9 +179,9 @@ static int print_latencies(struct krdma *krdma)
 	if (list_fetch(krdma, &list_latencies, 0, root))
 		rc = fail_krdma();
 	else
-		printf("# TYPE krdma_operation_seconds histogram\n"
-		       "# UNIT krdma_operation_seconds seconds\n"
-		       "# HELP krdma_operation_seconds Operations of this host, from submission to end\n");
+		printf("# TYPE krdma_operation_seconds histogram\n%s"
+		       "# HELP krdma_operation_seconds Operations of this host, from submission to end\n",
+		       classic ? "" : "# UNIT krdma_operation_seconds seconds\n");
 	rows = json_object_object_get(root, list_latencies.key);
 	for (i = 0; !rc && i < json_object_array_length(rows); i++)
 		print_latency(json_object_array_get_idx(rows, i));
@@ -257,8 +267,8 @@ static int print_all(struct krdma *krdma)
 		rc = print_latencies(krdma);
 	if (!rc)
 		rc = print_counters();
-	/* Without it, the text is known to be cut short. */
-	if (!rc)
+	/* Without it, the text is known to be cut short; a file is there whole or not at all. */
+	if (!rc && !classic)
 		puts("# EOF");
 	return rc;
 }
@@ -267,20 +277,24 @@ static int print_all(struct krdma *krdma)
 static int print_file(struct krdma *krdma, const char *path)
 {
 	char *temporary;
-	int rc;
+	int rc, fd;
 
 	subject_set("metrics --textfile %s", path);
-	if (asprintf(&temporary, "%s.%d", path, (int)getpid()) < 0)
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
 		return fail(ENOMEM, "out of memory");
-	if (!freopen(temporary, "we", stdout)) {
+	/* It may be a directory of another user, who can't have the name before. */
+	fd = mkostemp(temporary, O_CLOEXEC);
+	if (fd < 0 || fchmod(fd, 0644) || dup2(fd, STDOUT_FILENO) < 0) {
 		rc = fail(errno, "cannot write '%s': %s", temporary, strerror(errno));
 	} else {
 		rc = finish_output(print_all(krdma));
 		if (!rc && rename(temporary, path))
 			rc = fail(errno, "cannot rename '%s': %s", temporary, strerror(errno));
-		if (rc)
-			unlink(temporary);
 	}
+	if (rc && fd >= 0)
+		unlink(temporary);
+	if (fd >= 0)
+		close(fd);
 	free(temporary);
 	return rc;
 }
@@ -319,6 +333,7 @@ static int metrics_run(int argc, char **argv)
 		return usage_error("--http and --textfile exclude each other");
 	if (module_open(&krdma))
 		return FAILED;
+	classic = textfile;
 	if (http)
 		answer_http();
 	rc = textfile ? print_file(krdma, textfile) : print_all(krdma);

@@ -102,9 +102,10 @@ static int serve_options(int argc, char **argv, struct serve_options *opts)
 			return fail(errno, "%s: %s", opts->dir, strerror(errno));
 		opts->name = strrchr(path, '/') + 1;
 	}
-	if (!*opts->name || strlen(opts->name) > SHARE_NAME_MAX || strpbrk(opts->name, ":/@"))
+	if (!*opts->name || strlen(opts->name) > SHARE_NAME_MAX || strchr(opts->name, ':') ||
+	    !name_ok(opts->name))
 		return usage_error(
-			"'%s' is no name of a share, of 1 to %d characters but ':' (--name)",
+			"'%s' is no name of a share, 1 to %d of A-Z a-z 0-9 . _ - + = (--name)",
 			opts->name, (int)SHARE_NAME_MAX);
 	return -1;
 }

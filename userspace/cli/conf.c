@@ -158,6 +158,8 @@ static int section_begin(struct conf_section **end, const struct conf_section *f
 		return usage_error("[%s] has no name", kinds[i]->name);
 	if (strpbrk(name, " \t"))
 		return usage_error("a name has no spaces");
+	if ((kinds[i] == &conf_export || kinds[i] == &conf_share) && !name_ok(name))
+		return usage_error("a name has the characters A-Z a-z 0-9 . _ - : + =");
 	if (kinds[i] == &conf_export && strlen(name) >= KRDMA_NAME_MAX)
 		return usage_error("the name of an export has at most %d characters",
 				   KRDMA_NAME_MAX - 1);

@@ -50,6 +50,11 @@ struct cp_job {
 /* Copy. Failures are reported, with the lock that cp_report_lock() takes. A thread's function. */
 void *cp_run(void *job);
 struct files_counts cp_counts(struct cp_job *job);
+/* Is it of the form HOST[:PORT]/SHARE:PATH? */
+bool cp_is_remote(const char *text);
+/* 'krdma cp SOURCE DESTINATION' for another command. @sync: as --sync. Return: the exit status. */
+int cp_one(char **operands, const struct krdma_connect_options *connect, bool quiet, bool progress,
+	   bool sync);
 /* Around all that is printed. */
 void cp_report_lock(void);
 void cp_report_unlock(void);

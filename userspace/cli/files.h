@@ -185,7 +185,9 @@ uint64_t files_digest(const void *bytes, size_t length);
 /* The first byte at or behind @offset that is no hole; @size if there is none. */
 uint64_t files_next_data(int fd, uint64_t offset, uint64_t size);
 uint64_t files_next_hole(int fd, uint64_t offset, uint64_t size);
-/* pread(2) of all, zeroes behind the end. Return: 0 or an errno. */
+/* pread(2) of all. @length: out: what is left. Return: 0 or an errno, EAGAIN at the end of the file. */
+int files_read_all(int fd, char *to, size_t *length, uint64_t offset);
+/* The same, with zeroes behind the end. */
 int files_read(int fd, char *to, size_t length, uint64_t offset);
 int files_write(int fd, const char *from, size_t length, uint64_t offset);
 

@@ -108,9 +108,10 @@ static void file_put(struct unpack *u, struct open_file *f, bool failed)
 	if (!last)
 		return;
 	if (!f->failed) {
-		error = f->counted == f->expected ? files_temp_finish(r, f->fd, f->dir, f->temp,
-								      f->name, f->mode, f->mtime) :
-						    EPROTO;
+		error = f->counted == f->expected ?
+				files_temp_finish(r, f->fd, f->dir, f->temp, f->name, f->mode,
+						  f->mtime, true) :
+				EPROTO;
 		if (error)
 			receive_complain(u, 0, error, "can't be written", f->name);
 		else
@@ -253,6 +254,16 @@ static int copy_same(const struct open_file *f, uint64_t offset, uint64_t size)
 	return error;
 }
 
+/* To disk at once, so that there is little left to wait for in the end. Return: 0 or an errno. */
+static int write_data(const struct open_file *f, const char *data, uint32_t length, uint64_t offset)
+{
+	const int error = files_write(f->fd, data, length, offset);
+
+	if (!error)
+		sync_file_range(f->fd, (off_t)offset, length, SYNC_FILE_RANGE_WRITE);
+	return error;
+}
+
 static int make_hole(const struct open_file *f, uint64_t offset, uint64_t size)
 {
 	static const char zeroes[FILES_BLOCK];
@@ -290,7 +301,7 @@ int receive_range(struct unpack *u)
 	if (f->failed)
 		error = 0;
 	else if (record->type == FILES_DATA)
-		error = files_write(f->fd, u->reader.data, record->data_length, record->offset);
+		error = write_data(f, u->reader.data, record->data_length, record->offset);
 	else if (record->type == FILES_ZERO)
 		error = make_hole(f, record->offset, size);
 	else if (f->basis >= 0)

@@ -159,24 +159,31 @@ uint64_t files_next_hole(int fd, uint64_t offset, uint64_t size)
 	return at < 0 || (uint64_t)at > size ? size : (uint64_t)at;
 }
 
-int files_read(int fd, char *to, size_t length, uint64_t offset)
+int files_read_all(int fd, char *to, size_t *length, uint64_t offset)
 {
 	ssize_t got;
 
-	while (length) {
-		got = pread(fd, to, length, (off_t)offset);
+	while (*length) {
+		got = pread(fd, to, *length, (off_t)offset);
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got < 0)
-			return errno;
-		if (!got) {
-			memset(to, 0, length);
-			return 0;
-		}
+		if (got <= 0)
+			return got ? errno : EAGAIN;
 		to += got;
-		length -= (size_t)got;
+		*length -= (size_t)got;
 		offset += (uint64_t)got;
 	}
+	return 0;
+}
+
+int files_read(int fd, char *to, size_t length, uint64_t offset)
+{
+	size_t left = length;
+	const int error = files_read_all(fd, to, &left, offset);
+
+	if (error != EAGAIN)
+		return error;
+	memset(to + length - left, 0, left);
 	return 0;
 }
 

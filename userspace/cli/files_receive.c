@@ -17,6 +17,7 @@ static int base_open(int dir, const char *path, uint64_t resolve, bool into, cha
 	char parent[FILES_PATH_MAX + 1];
 	const char *name, *slash;
 	size_t length = strlen(path);
+	struct stat st;
 	int fd;
 
 	fd = files_open_at(dir, *path ? path : ".", O_RDONLY | O_DIRECTORY, resolve);
@@ -42,6 +43,12 @@ static int base_open(int dir, const char *path, uint64_t resolve, bool into, cha
 	length = slash ? (size_t)(slash - parent) + (slash == parent) : 0;
 	parent[length] = '\0';
 	fd = files_open_at(dir, length ? parent : ".", O_RDONLY | O_DIRECTORY, resolve);
+	/* A device that a link of this host leads to is kept as well: /dev/stdout. */
+	if (fd >= 0 && !resolve && !fstatat(fd, top, &st, 0) && !S_ISREG(st.st_mode)) {
+		close(fd);
+		errno = EEXIST;
+		return -1;
+	}
 	if (fd < 0 || !into)
 		return fd;
 	if (!mkdirat(fd, top, 0777)) {
@@ -253,7 +260,7 @@ static int unpack_short(struct unpack *u)
 		error = errno;
 	if (!error)
 		error = files_temp_finish(u->receiver, fd, dir, temp, u->name, record->mode,
-					  receive_time(record));
+					  receive_time(record), record->flags & FILES_SPARSE);
 	if (error) {
 		files_temp_remove(fd, dir, temp);
 		receive_complain(u, 0, error, "can't be written", u->path);
@@ -277,7 +284,8 @@ static int unpack_link(struct unpack *u)
 	target[record->data_length] = '\0';
 	if (strlen(target) != record->data_length)
 		return EPROTO;
-	error = dir < 0 ? errno : files_temp_link(dir, target, u->name, receive_time(record));
+	error = dir < 0 ? errno :
+			  files_temp_link(u->receiver, dir, target, u->name, receive_time(record));
 	if (error)
 		receive_complain(u, 0, error, "can't be made", u->path);
 	else
@@ -326,6 +334,8 @@ static int unpack_directory(struct unpack *u)
 		error = fstatat(dir, u->name, &st, AT_SYMLINK_NOFOLLOW) ? errno :
 			S_ISDIR(st.st_mode)                             ? 0 :
 									  ENOTDIR;
+	if (!error && fresh)
+		error = files_temp_sync(u->receiver, dir);
 	if (!error && record->flags & FILES_ASK)
 		error = tell_entries(u, fresh);
 	if (error)

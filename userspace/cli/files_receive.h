@@ -99,12 +99,18 @@ int receive_stream(struct unpack *u);
  * name. Return: a descriptor, or -1.
  */
 int files_temp_open(int dir, const char *name, char temp[FILES_TEMP]);
-/* Give a whole file its mode, its time and its name. Return: 0 or an errno. */
+/*
+ * Give a whole file its mode, its time and its name. @resized: it had its length before its bytes. Return:
+ * 0 or an errno.
+ */
 int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *temp,
-		      const char *name, mode_t mode, struct timespec mtime);
+		      const char *name, mode_t mode, struct timespec mtime, bool resized);
+/* With FILES_SYNC, the names in a directory are on the disk. Return: 0 or an errno. */
+int files_temp_sync(const struct files_receiver *r, int dir);
 /* Remove a file that is not whole, unless the name is another file's by now. */
 void files_temp_remove(int fd, int dir, const char *temp);
 /* Make a symbolic link, by a temporary name of its own. Return: 0 or an errno. */
-int files_temp_link(int dir, const char *target, const char *name, struct timespec mtime);
+int files_temp_link(const struct files_receiver *r, int dir, const char *target, const char *name,
+		    struct timespec mtime);
 
 #endif /* FILES_RECEIVE_H */

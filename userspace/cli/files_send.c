@@ -232,13 +232,15 @@ static bool file_data(struct files_sender *s, uint64_t end, int *error)
 	const uint32_t room = files_chunk_room(&s->writer, 0) & ~7U;
 	struct files_record record = range_of(f, FILES_DATA, 0);
 	const uint32_t before = s->writer.used;
+	size_t left;
 	char *to;
 
 	if (room < DATA_MIN && room < end - f->at)
 		return false;
 	record.data_length = end - f->at < room ? (uint32_t)(end - f->at) : room;
 	to = files_chunk_add(&s->writer, &record, "");
-	*error = files_read(f->fd, to, record.data_length, f->at);
+	left = record.data_length;
+	*error = files_read_all(f->fd, to, &left, f->at);
 	if (*error) {
 		/* The next call fails as well, and gives up when there is room for it. */
 		s->writer.used = before;
@@ -256,6 +258,7 @@ static bool block_same(struct files_sender *s, uint64_t length, int *error)
 {
 	struct long_file *f = &s->file;
 	uint64_t digest;
+	size_t left;
 	char *block;
 
 	block = malloc(FILES_BLOCK);
@@ -263,7 +266,8 @@ static bool block_same(struct files_sender *s, uint64_t length, int *error)
 		*error = ENOMEM;
 		return false;
 	}
-	*error = files_read(f->fd, block, length, f->at);
+	left = length;
+	*error = files_read_all(f->fd, block, &left, f->at);
 	digest = files_digest(block, length);
 	free(block);
 	return !*error && digest == f->digests[f->at / FILES_BLOCK];
@@ -335,21 +339,27 @@ static bool pack_short(struct files_sender *s)
 {
 	struct files_record record = record_of(FILES_FILE, s->path, &s->entry_st);
 	const uint32_t before = s->writer.used;
+	size_t left = (size_t)s->entry_st.st_size;
 	struct stat st;
 	int error;
-	char *to;
+	char *to, more;
 
 	record.flags = sparse(&s->entry_st) ? FILES_SPARSE : 0;
 	record.data_length = (uint32_t)record.size;
 	to = files_chunk_add(&s->writer, &record, s->path);
 	if (!to)
 		return false;
-	error = files_read(s->entry, to, record.data_length, 0);
+	error = files_read_all(s->entry, to, &left, 0);
 	if (!error && !fstat(s->entry, &st) && changed(&st, &s->entry_st))
 		error = EAGAIN;
+	/* A length of 0 may be none that is known, as in /proc. */
+	if (!error && !record.size && pread(s->entry, &more, 1, 0) > 0)
+		error = EFBIG;
 	if (error)
 		s->writer.used = before;
-	if (error == EAGAIN) {
+	if (error == EFBIG) {
+		complain(s, error, "%s has bytes, and a length of 0: it can't be copied", s->path);
+	} else if (error == EAGAIN) {
 		complain(s, EBUSY, "%s has changed while it was read", s->path);
 	} else if (error) {
 		complain(s, error, "%s can't be read: %s", s->path, strerror(error));

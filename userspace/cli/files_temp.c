@@ -22,6 +22,32 @@ static int random_name(char temp[FILES_TEMP])
 
 #define TEMP_MODE 0600
 
+/* What has the name is replaced, unless it is a device, a FIFO or a socket. */
+static bool may_replace(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) || S_ISREG(st.st_mode) ||
+	    S_ISLNK(st.st_mode) || S_ISDIR(st.st_mode))
+		return true;
+	errno = EEXIST;
+	return false;
+}
+
+int files_temp_sync(const struct files_receiver *r, int dir)
+{
+	int fd, error = 0;
+
+	if (!(r->flags & FILES_SYNC))
+		return 0;
+	fd = files_open_inside(dir, ".", O_RDONLY | O_DIRECTORY);
+	if (fd < 0 || fsync(fd))
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
 /* Is a file one to go on with, and nothing that somebody has put there, such as a link to another file? */
 static bool is_own(const struct stat *st)
 {
@@ -45,6 +71,8 @@ int files_temp_open(int dir, const char *name, char temp[FILES_TEMP])
 	struct stat st;
 	bool made;
 
+	if (!may_replace(dir, name))
+		return -1;
 	files_temp_name(name, temp);
 	for (tries = 0; tries < 10; tries++) {
 		made = fstatat(dir, temp, &st, AT_SYMLINK_NOFOLLOW) != 0;
@@ -77,13 +105,17 @@ int files_temp_open(int dir, const char *name, char temp[FILES_TEMP])
 }
 
 int files_temp_finish(const struct files_receiver *r, int fd, int dir, const char *temp,
-		      const char *name, mode_t mode, struct timespec mtime)
+		      const char *name, mode_t mode, struct timespec mtime, bool resized)
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
 	struct stat st;
 	int copy, error;
 
-	if (futimens(fd, times) || (r->flags & FILES_SYNC && fdatasync(fd)))
+	/*
+	 * After a crash, a file that was resized before it was written has its length, and zeroes: the
+	 * same command would not copy it again.
+	 */
+	if (futimens(fd, times) || ((resized || r->flags & FILES_SYNC) && fdatasync(fd)))
 		return errno;
 	/* Some file systems tell only here that bytes could not be written. The lock stays. */
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -91,9 +123,11 @@ int files_temp_finish(const struct files_receiver *r, int fd, int dir, const cha
 		return errno;
 	if (!has_name(fd, dir, temp, &st))
 		return EBUSY;
+	if (!may_replace(dir, name))
+		return errno;
 	/* The peer's mode is for the file under its name: a temporary file stays private. */
 	if (!fchmod(fd, mode) && !renameat(dir, temp, dir, name))
-		return 0;
+		return files_temp_sync(r, dir);
 	error = errno;
 	fchmod(fd, TEMP_MODE);
 	return error;
@@ -107,12 +141,15 @@ void files_temp_remove(int fd, int dir, const char *temp)
 		unlinkat(dir, temp, 0);
 }
 
-int files_temp_link(int dir, const char *target, const char *name, struct timespec mtime)
+int files_temp_link(const struct files_receiver *r, int dir, const char *target, const char *name,
+		    struct timespec mtime)
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, mtime };
 	char temp[FILES_TEMP];
 	int error;
 
+	if (!may_replace(dir, name))
+		return errno;
 	do {
 		error = random_name(temp);
 		if (!error && symlinkat(target, dir, temp))
@@ -121,7 +158,7 @@ int files_temp_link(int dir, const char *target, const char *name, struct timesp
 	if (error)
 		return error;
 	if (!utimensat(dir, temp, times, AT_SYMLINK_NOFOLLOW) && !renameat(dir, temp, dir, name))
-		return 0;
+		return files_temp_sync(r, dir);
 	error = errno;
 	unlinkat(dir, temp, 0);
 	return error;

@@ -94,6 +94,13 @@ int parse_seconds(const char *text, uint64_t *ns)
 	return *end || !*ns ? -1 : 0;
 }
 
+bool name_ok(const char *name)
+{
+	/* krdma_wire_name_ok() */
+	return !name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				  "0123456789._-:+=")];
+}
+
 int parse_region(const char *text, struct region_spec *spec)
 {
 	const char *slash = strchr(text, '/');
@@ -111,6 +118,8 @@ int parse_region(const char *text, struct region_spec *spec)
 	if (!length || length >= sizeof(spec->name) || memchr(name, '/', length))
 		return -1;
 	memcpy(spec->name, name, length);
+	if (!name_ok(spec->name))
+		return -1;
 	if (!name[length])
 		return 0;
 

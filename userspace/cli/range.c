@@ -105,11 +105,8 @@ static int open_region(struct krdma *krdma, const struct region_spec *spec, uint
 	if (krdma_connect_host(krdma, spec->host, &options, session, NULL))
 		return fail_krdma();
 	rc = krdma_open_region(krdma, *session, spec->name, rights, options.timeout_ms, region);
-	/* What 'krdma cp' calls so. */
 	if (rc == -ENOENT && spec->copied && strchr(spec->name, ':'))
-		return fail(ENOENT, "%s; a file of a share is copied by 'krdma cp %s%s/%s%s'",
-			    krdma_error(), rights & KRDMA_RIGHT_WRITE ? "FILE " : "", spec->host,
-			    spec->name, rights & KRDMA_RIGHT_WRITE ? "" : " FILE");
+		return OF_A_SHARE;
 	return rc ? fail_krdma() : DONE;
 }
 
@@ -117,12 +114,14 @@ int range_open(struct range *range, const struct region_spec *spec, uint32_t rig
 	       struct krdma_connect_options options)
 {
 	char text[SIZE_TEXT];
+	int rc;
 
 	if (module_open(&range->krdma))
 		return FAILED;
-	if (open_region(range->krdma, spec, rights, options, &range->session, &range->region)) {
+	rc = open_region(range->krdma, spec, rights, options, &range->session, &range->region);
+	if (rc) {
 		krdma_free(range->krdma);
-		return FAILED;
+		return rc;
 	}
 	range->offset = spec->offset;
 	range->length = spec->length;

@@ -59,13 +59,17 @@ int krdma__ioctl(struct krdma *krdma, unsigned long request, void *arg)
 int krdma_new(struct krdma **krdma)
 {
 	struct krdma *new = malloc(sizeof(*new));
-	int error;
+	int error, fd;
 
 	if (!new)
 		return krdma__fail(ENOMEM, "out of memory");
-	new->fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	/* Not a standard stream, which the caller may have closed: what is printed would go there. */
+	new->fd = fd < 0 || fd > STDERR_FILENO ? fd : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	error = errno;
+	if (new->fd != fd)
+		close(fd);
 	if (new->fd < 0) {
-		error = errno;
 		free(new);
 		return krdma__fail(
 			error, "cannot open " DEVICE ": %s%s", strerror(error),

@@ -429,6 +429,23 @@ static void test_uring(void)
 	io_uring_queue_exit(&ring);
 }
 
+/* The device does not become standard input. */
+static void test_streams(void)
+{
+	const int saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	struct krdma *other;
+
+	close(STDIN_FILENO);
+	check(!krdma_new(&other) && krdma_fd(other) > STDERR_FILENO &&
+		      (fcntl(krdma_fd(other), F_GETFD) & FD_CLOEXEC) &&
+		      fcntl(STDIN_FILENO, F_GETFD) < 0,
+	      "the device is not a standard stream that is closed");
+	krdma_free(other);
+	if (saved >= 0)
+		dup2(saved, STDIN_FILENO);
+	close(saved);
+}
+
 int main(void)
 {
 	struct krdma_sockaddr addr;
@@ -447,6 +464,7 @@ int main(void)
 	for (i = 0; i < sizeof(memory); i++)
 		memory[i] = (char)(i * 7 + i / 256);
 
+	test_streams();
 	if (krdma_new(&krdma) || krdma_resolve("h", &addr, 1) != 1 ||
 	    krdma_connect_flags(krdma, &addr, KRDMA_CONNECT_PRIVATE, 0, &session) ||
 	    krdma_open_region(krdma, session, "place", 0, 0, &region) ||
