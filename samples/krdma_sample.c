@@ -51,7 +51,14 @@ static void sample_done(struct krdma_io *io)
 
 static void sample_event(void *priv, enum krdma_event event)
 {
-	pr_info("krdma_sample: '%s' is %s\n", name, event == KRDMA_EVENT_LOST ? "lost" : "revoked");
+	static const char *const events[] = {
+		[KRDMA_EVENT_REVOKED] = "is revoked",
+		[KRDMA_EVENT_LOST] = "is lost",
+		[KRDMA_EVENT_RESUMING] = "waits for its connection",
+		[KRDMA_EVENT_RESUMED] = "has its connection again",
+	};
+
+	pr_info("krdma_sample: '%s' %s\n", name, events[event]);
 }
 
 /* Move all pieces of the page with one doorbell. */

@@ -35,6 +35,7 @@ struct krdma_disk {
 	struct mutex lock; /* ->added, and what an event does */
 	bool added;
 	enum krdma_event happened; /* 0: it is live */
+	bool resuming;             /* so is its session */
 	struct work_struct keeps;  /* the device keeps pages: it is lost */
 	struct work_struct reaps;  /* it is dead: polled requests are completed */
 	struct gendisk *disk;
@@ -45,6 +46,7 @@ struct krdma_disk {
 	struct krdma_limits limits;
 	struct krdma_flusher *flusher; /* NULL: the memory is volatile, or not written */
 	ktime_t timeout;
+	ktime_t fast_timeout; /* of a request that is to fail fast: without the time to resume */
 	struct sockaddr_storage dst;
 	struct krdma_blk_attach param;
 	struct krdma_disk_queue queues[2 * KRDMA_BLK_QUEUES_MAX]; /* the last are polled */
@@ -56,6 +58,8 @@ int krdma_disk_detach(u32 disk, bool force);
 u32 krdma_disk_next(u32 first, struct krdma_blk_info *info);
 void krdma_disks_detach(void);
 
+extern struct workqueue_struct *krdma_blk_wq;
+
 /* queue.c: its requests */
 int krdma_disk_queues_alloc(struct krdma_disk *kd);
 void krdma_disk_queues_flush(struct krdma_disk *kd);
@@ -63,7 +67,7 @@ void krdma_disk_reaps(struct work_struct *work);
 
 /* flush.c: the write cache of a disk in durable memory */
 struct krdma_flusher *krdma_flusher_new(struct krdma_region_handle *region, u64 bytes,
-					ktime_t timeout);
+					ktime_t timeout, bool shared);
 void krdma_flusher_free(struct krdma_flusher *flusher);
 void krdma_flusher_kill(struct krdma_flusher *flusher);
 void krdma_flusher_written(struct krdma_flusher *flusher, u64 offset, u64 length);

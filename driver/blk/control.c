@@ -115,15 +115,27 @@ static struct miscdevice krdma_blk_misc = {
 	.fops = &krdma_blk_fops,
 };
 
+/* What requests wait for: with a rescuer. */
+struct workqueue_struct *krdma_blk_wq;
+
 static int __init krdma_blk_init(void)
 {
-	return misc_register(&krdma_blk_misc);
+	int rc;
+
+	krdma_blk_wq = alloc_workqueue("krdma_blk", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!krdma_blk_wq)
+		return -ENOMEM;
+	rc = misc_register(&krdma_blk_misc);
+	if (rc)
+		destroy_workqueue(krdma_blk_wq);
+	return rc;
 }
 
 static void __exit krdma_blk_exit(void)
 {
 	misc_deregister(&krdma_blk_misc);
 	krdma_disks_detach();
+	destroy_workqueue(krdma_blk_wq);
 }
 
 module_init(krdma_blk_init);

@@ -52,11 +52,15 @@ static const struct block_device_operations krdma_disk_fops = {
 
 /* ---- attach ---- */
 
-/* The region has ended. */
+/* The region has ended, or its session is without a connection, or not any more. */
 static void krdma_disk_event(void *priv, enum krdma_event event)
 {
 	struct krdma_disk *kd = priv;
 
+	if (event == KRDMA_EVENT_RESUMING || event == KRDMA_EVENT_RESUMED) {
+		WRITE_ONCE(kd->resuming, event == KRDMA_EVENT_RESUMING);
+		return;
+	}
 	mutex_lock(&kd->lock);
 	WRITE_ONCE(kd->happened, event);
 	if (kd->added) {
@@ -207,6 +211,7 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	kd->timeout = kd->limits.resume_s == KRDMA_RESUME_ALWAYS ?
 			      KTIME_MAX :
 			      ktime_set(param->timeout_s + kd->limits.resume_s, 0);
+	kd->fast_timeout = ktime_set(param->timeout_s, 0);
 	kd->param.flags &= ~KRDMA_BLK_TAKEOVER;
 	if (!(kd->limits.rights & KRDMA_RIGHT_WRITE))
 		kd->param.flags |= KRDMA_BLK_READ_ONLY;
@@ -255,7 +260,8 @@ static int krdma_disk_add(struct krdma_disk *kd)
 	int rc;
 
 	if ((kd->limits.rights & KRDMA_RIGHT_DURABLE) && !(param->flags & KRDMA_BLK_READ_ONLY)) {
-		kd->flusher = krdma_flusher_new(kd->region, bytes, kd->timeout);
+		kd->flusher = krdma_flusher_new(kd->region, bytes, kd->timeout,
+						param->flags & KRDMA_BLK_SHARED);
 		if (!kd->flusher)
 			return -ENOMEM;
 	}
@@ -314,7 +320,7 @@ static void krdma_disk_kill(struct krdma_disk *kd)
 	krdma_disk_queues_flush(kd);
 	krdma_region_abort(kd->region);
 	/* Polled requests that had ended before wait for their submitters. */
-	schedule_work(&kd->reaps);
+	queue_work(krdma_blk_wq, &kd->reaps);
 }
 
 /* It is ->going by the caller. */
@@ -370,8 +376,9 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __use
 		rc = -EFAULT;
 	mutex_lock(&kd->lock);
 	kd->added = true;
+	/* While its partitions were read. */
 	if (kd->happened)
-		blk_mark_disk_dead(kd->disk);
+		rc = kd->happened == KRDMA_EVENT_REVOKED ? -ESTALE : -ENOTCONN;
 	mutex_unlock(&kd->lock);
 	mutex_lock(&krdma_disks_lock);
 	if (rc)
@@ -478,7 +485,7 @@ static enum krdma_blk_state krdma_disk_state(const struct krdma_disk *kd)
 		return KRDMA_BLK_ATTACHING;
 	if (READ_ONCE(kd->happened))
 		return kd->happened == KRDMA_EVENT_REVOKED ? KRDMA_BLK_REVOKED : KRDMA_BLK_LOST;
-	return KRDMA_BLK_LIVE;
+	return READ_ONCE(kd->resuming) ? KRDMA_BLK_RESUMING : KRDMA_BLK_LIVE;
 }
 
 /**

@@ -34,6 +34,7 @@ struct krdma_flusher {
 	u32 shift; /* a chunk has 1 << shift bytes */
 	unsigned long chunks;
 	unsigned long *written; /* a bit for each chunk */
+	bool shared;            /* others write as well: a round is about all chunks */
 	bool dead;
 	spinlock_t lock;          /* ->running, ->waiting */
 	bool running;             /* a round is under way, which has what follows */
@@ -85,6 +86,8 @@ static bool krdma_flusher_submit(struct krdma_flusher *f)
 	struct krdma_io *io = &f->io;
 	u64 left = KRDMA_FLUSH_BYTES;
 
+	if (f->shared && !f->next)
+		bitmap_fill(f->written, f->chunks);
 	io->length = 0;
 	io->nr_ranges = 0;
 	while (io->nr_ranges < KRDMA_FLUSH_RANGES && left) {
@@ -199,12 +202,13 @@ void krdma_flusher_kill(struct krdma_flusher *f)
  * @region: its region, with KRDMA_RIGHT_DURABLE
  * @bytes: of the disk
  * @timeout: of each operation
+ * @shared: what another disk has written is flushed as well
  *
  * Context: process.
  * Return: the flusher, for krdma_flusher_free(); or NULL
  */
 struct krdma_flusher *krdma_flusher_new(struct krdma_region_handle *region, u64 bytes,
-					ktime_t timeout)
+					ktime_t timeout, bool shared)
 {
 	struct krdma_flusher *f = kzalloc(sizeof(*f), GFP_KERNEL);
 
@@ -222,7 +226,8 @@ struct krdma_flusher *krdma_flusher_new(struct krdma_region_handle *region, u64 
 		kfree(f);
 		return NULL;
 	}
-	memset(f->written, 0xff, BITS_TO_LONGS(f->chunks) * sizeof(long));
+	bitmap_fill(f->written, f->chunks);
+	f->shared = shared;
 	f->region = region;
 	f->bytes = bytes;
 	spin_lock_init(&f->lock);

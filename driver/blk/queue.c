@@ -54,7 +54,7 @@ static void krdma_disk_keep_pages(struct krdma_disk *kd, struct request *rq)
 	struct bio_vec bvec;
 
 	pr_err_ratelimited("krdma_blk: %s: the RDMA device keeps pages\n", kd->disk->disk_name);
-	schedule_work(&kd->keeps);
+	queue_work(krdma_blk_wq, &kd->keeps);
 	rq_for_each_segment(bvec, rq, iter) {
 		struct folio *folio = page_folio(bvec.bv_page);
 
@@ -82,7 +82,7 @@ static void krdma_disk_done(struct krdma_io *io)
 		spin_unlock_bh(&q->lock);
 		/* Its submitter may be stopped. */
 		if (unlikely(READ_ONCE(kd->dead)))
-			schedule_work(&kd->reaps);
+			queue_work(krdma_blk_wq, &kd->reaps);
 		return;
 	}
 	blk_mq_complete_request(rq);
@@ -95,7 +95,8 @@ static int krdma_disk_reap(struct krdma_disk_queue *q)
 	LIST_HEAD(ended);
 	int n = 0;
 
-	if (list_empty_careful(&q->polled))
+	/* What is added at this moment is found the next time. */
+	if (list_empty(&q->polled))
 		return 0;
 	spin_lock_bh(&q->lock);
 	list_splice_init(&q->polled, &ended);
@@ -200,7 +201,7 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->flags = io->op == KRDMA_OP_WRITE ? KRDMA_OPF_PLACED : 0;
 	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
 	io->length = blk_rq_bytes(rq);
-	io->timeout = kd->timeout;
+	io->timeout = blk_noretry_request(rq) ? kd->fast_timeout : kd->timeout;
 	io->cpu = 1 + blk_mq_rq_cpu(rq);
 	blk_mq_start_request(rq);
 	spin_lock_bh(&q->lock);

@@ -36,7 +36,8 @@ struct krdma_region_handle {
 	struct completion idle; /* ios is 0 */
 	struct krdma_watch watch;
 	struct work_struct event_work;
-	enum krdma_event happened;
+	enum krdma_event happened; /* session->lock */
+	enum krdma_event told;     /* event_work */
 	krdma_event_fn event;
 	void *priv;
 };
@@ -213,20 +214,31 @@ static void krdma_region_handle_event_work(struct work_struct *work)
 {
 	struct krdma_region_handle *handle =
 		container_of(work, struct krdma_region_handle, event_work);
+	enum krdma_event happened = READ_ONCE(handle->happened);
 
-	handle->event(handle->priv, handle->happened);
+	/* It may be away and back, or back and away, by now: that is no event. */
+	if (happened == handle->told ||
+	    (happened == KRDMA_EVENT_RESUMED && handle->told != KRDMA_EVENT_RESUMING))
+		return;
+	handle->told = happened;
+	handle->event(handle->priv, happened);
 }
 
-/* Once; session->lock is held. */
-static void krdma_region_handle_stale(struct krdma_watch *watch, int err)
+/* session->lock is held. */
+static void krdma_region_handle_changed(struct krdma_watch *watch, int err)
 {
 	struct krdma_region_handle *handle = container_of(watch, struct krdma_region_handle, watch);
+	struct krdma_session *sess = handle->region->sess;
+	enum krdma_event happened;
 
 	if (!handle->event)
 		return;
-	handle->happened = err == -ESTALE && !krdma_session_over(handle->region->sess) ?
-				   KRDMA_EVENT_REVOKED :
-				   KRDMA_EVENT_LOST;
+	if (!err)
+		happened = sess->resuming ? KRDMA_EVENT_RESUMING : KRDMA_EVENT_RESUMED;
+	else
+		happened = err == -ESTALE && !krdma_session_over(sess) ? KRDMA_EVENT_REVOKED :
+									 KRDMA_EVENT_LOST;
+	WRITE_ONCE(handle->happened, happened);
 	queue_work(krdma_event_wq, &handle->event_work);
 }
 
@@ -270,7 +282,7 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
 	}
 	krdma_session_join(session->sess);
 	handle->client = krdma_client_get(session->client);
-	handle->watch.stale = krdma_region_handle_stale;
+	handle->watch.changed = krdma_region_handle_changed;
 	krdma_region_watch(handle->region, &handle->watch);
 	return handle;
 }
@@ -321,6 +333,8 @@ int krdma_reopen(struct krdma_region_handle *handle, struct krdma_session_handle
 	krdma_region_unwatch(old, &handle->watch);
 	/* Each end has its event. */
 	flush_work(&handle->event_work);
+	handle->happened = 0;
+	handle->told = 0;
 	handle->region = region;
 	krdma_region_watch(region, &handle->watch);
 	krdma_region_close(old, true);

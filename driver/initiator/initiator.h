@@ -209,11 +209,11 @@ static inline void krdma_transfer_flags(struct krdma_transfer *x, u32 flags)
 
 /* ---- regions ---- */
 
-/* Somebody to be notified, once, when a region is of no use any more. */
+/* Somebody to be notified when the session of a region resumes, and when the region has ended. */
 struct krdma_watch {
 	struct list_head node; /* region->watches, session->lock */
-	/* Any context, session->lock held; err is that of the region. */
-	void (*stale)(struct krdma_watch *watch, int err);
+	/* Any context, session->lock held. @err: of the region, once; 0: see session->resuming. */
+	void (*changed)(struct krdma_watch *watch, int err);
 };
 
 /* How far a channel had posted when a grace period began. */

@@ -90,10 +90,10 @@ bool krdma_transfer_lingers(struct krdma_transfer *x)
 /* Back to the last byte that has completed without a gap. Return: false if it has ended */
 static bool krdma_transfer_rewind(struct krdma_transfer *x)
 {
-	/* Perhaps the path does not bear what it does. */
-	x->repeats = x->moved == x->repeated_at ? x->repeats + 1 : 1;
+	/* Perhaps the path does not bear what it does. A kernel user has its deadline for that. */
+	x->repeats = x->moved == x->repeated_at ? min(x->repeats + 1, U8_MAX) : 1;
 	x->repeated_at = x->moved;
-	if (x->repeats > KRDMA_REPEATS_MAX) {
+	if (x->repeats > KRDMA_REPEATS_MAX && x->pid) {
 		krdma_transfer_end(x, -ECONNRESET);
 		return false;
 	}

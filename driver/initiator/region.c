@@ -144,14 +144,14 @@ static void krdma_region_stale(struct krdma_region *region, int err)
 	spin_unlock(&ch->lock);
 	list_for_each_entry_safe(watch, next, &region->watches, node) {
 		list_del_init(&watch->node);
-		watch->stale(watch, err);
+		watch->changed(watch, err);
 	}
 }
 
 /**
- * krdma_region_watch - be notified when a region is of no use any more
+ * krdma_region_watch - be notified of a region's end, and of its session's connection
  * @region: the region, of which the caller is a user
- * @watch: with ->stale, which is called once, perhaps from here
+ * @watch: with ->changed, which may be called from here
  *
  * Context: any; no lock of the session or the channel held.
  */
@@ -166,17 +166,17 @@ void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch)
 	/* Opened while the session went down: nobody else will tell. */
 	if (!err && sess->state != KRDMA_SESSION_UP)
 		err = -ENOTCONN;
-	if (err)
-		watch->stale(watch, err);
-	else
+	if (!err)
 		list_add_tail(&watch->node, &region->watches);
+	if (err || sess->resuming)
+		watch->changed(watch, err);
 	spin_unlock_bh(&sess->lock);
 }
 
 /**
  * krdma_region_unwatch - undo krdma_region_watch
  * @region: the region
- * @watch: of it; ->stale is not called any more when this returns
+ * @watch: of it; ->changed is not called any more when this returns
  *
  * Context: any; no lock of the session or the channel held.
  */
@@ -187,14 +187,21 @@ void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch
 	spin_unlock_bh(&region->sess->lock);
 }
 
-/* The session goes down, and its regions with it. */
-static void krdma_regions_lost(struct krdma_session *sess)
+/* The session is without its connection, or has it again; or goes down, and its regions with it. */
+static void krdma_regions_changed(struct krdma_session *sess)
 {
+	bool over = sess->state >= KRDMA_SESSION_CLOSING;
 	struct krdma_region *region;
+	struct krdma_watch *watch;
 
 	lockdep_assert_held(&sess->lock);
-	list_for_each_entry(region, &sess->regions, node)
-		krdma_region_stale(region, sess->err == -ESTALE ? -ESTALE : -ENOTCONN);
+	list_for_each_entry(region, &sess->regions, node) {
+		if (over)
+			krdma_region_stale(region, sess->err == -ESTALE ? -ESTALE : -ENOTCONN);
+		else
+			list_for_each_entry(watch, &region->watches, node)
+				watch->changed(watch, 0);
+	}
 }
 
 /**
@@ -771,7 +778,7 @@ const struct krdma_role_ops krdma_initiator_ops = {
 	.data = &krdma_transfer_ops,
 	.established = krdma_sends_begin,
 	.drop = krdma_regions_drop,
-	.lost = krdma_regions_lost,
+	.changed = krdma_regions_changed,
 	.keys_void = krdma_regions_keys_void,
 	.path_up = krdma_regions_path_up,
 	.path_gone = krdma_regions_path_gone,

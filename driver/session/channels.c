@@ -142,6 +142,7 @@ static void krdma_session_away(struct krdma_session *sess)
 	sess->lost_at = jiffies;
 	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMING, NULL, 0,
 			    READ_ONCE(sess->ch->lost_cause));
+	sess->role->changed(sess);
 	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
 

@@ -155,9 +155,13 @@ static void krdma_session_away_tick(struct krdma_session *sess)
 	bool wanted = READ_ONCE(sess->revoked) || READ_ONCE(sess->shed) ||
 		      !list_empty(&sess->reclaims);
 
+	/* One that nobody uses stays so that the peer lets go of what it had, but not for ever. */
+	bool always = sess->resume_s == KRDMA_RESUME_ALWAYS &&
+		      (sess->inbound || READ_ONCE(sess->users));
+
 	lockdep_assert_held(&sess->lock);
-	if (sess->resume_s != KRDMA_RESUME_ALWAYS &&
-	    away >= msecs_to_jiffies(sess->resume_s * MSEC_PER_SEC))
+	if (!always &&
+	    away >= msecs_to_jiffies(min_t(u32, sess->resume_s, KRDMA_RESUME_MAX) * MSEC_PER_SEC))
 		krdma_session_fail_locked(sess, -ECONNRESET, "its connection did not come back",
 					  KRDMA_BYE_LOST);
 	else if (READ_ONCE(sess->replaced) &&
@@ -178,7 +182,8 @@ static void krdma_session_tick(struct work_struct *work)
 
 	if (!sess->inbound) {
 		mutex_lock(&krdma_sessions_lock);
-		if (!sess->users &&
+		/* What it has closed, the peer keeps until it hears of that. */
+		if (!sess->users && !READ_ONCE(sess->nregions) &&
 		    time_after_eq(jiffies, sess->idle_since + msecs_to_jiffies(KRDMA_LINGER_MS)))
 			krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
 					   KRDMA_WIRE_REASON_NONE);

@@ -462,7 +462,7 @@ void krdma_session_join(struct krdma_session *sess)
 
 /**
  * krdma_session_leave - a handle of the session ends
- * @sess: session; lingers idle with the last, a private one ends
+ * @sess: session; lingers idle with the last, a private one ends if it has its connection
  *
  * Context: process. The handle's reference is put.
  */
@@ -471,7 +471,7 @@ void krdma_session_leave(struct krdma_session *sess)
 	mutex_lock(&krdma_sessions_lock);
 	if (!--sess->users) {
 		sess->idle_since = jiffies;
-		if (sess->private)
+		if (sess->private && !READ_ONCE(sess->resuming))
 			krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
 					   KRDMA_WIRE_REASON_NONE);
 		spin_lock_bh(&sess->lock);

@@ -72,6 +72,7 @@ static void krdma_session_resumed(struct krdma_session *sess)
 	wake_up_all(&sess->wait);
 	krdma_stat_inc(KRDMA_STAT_SESSIONS_RESUMED);
 	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMED, NULL, 0, NULL);
+	sess->role->changed(sess);
 	pr_info_ratelimited("krdma_mover: session %llu with %pISpc goes on after %u ms\n",
 			    sess->serial, &sess->dst, jiffies_to_msecs(jiffies - sess->lost_at));
 }
@@ -220,7 +221,7 @@ void krdma_session_fail_locked(struct krdma_session *sess, int err, const char *
 	if (sess->state == KRDMA_SESSION_UP)
 		krdma_session_event(sess, KRDMA_EVENT_SESSION_ENDED, NULL, err, cause);
 	krdma_session_set_state(sess, KRDMA_SESSION_CLOSING);
-	sess->role->lost(sess);
+	sess->role->changed(sess);
 	if (cancel_work(&sess->connect_work))
 		krdma_session_begun_locked(sess, sess->ch);
 	else if (!sess->beginning)

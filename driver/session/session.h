@@ -74,7 +74,7 @@ struct krdma_role_ops {
 	void (*serve)(struct krdma_session *sess);       /* svc_work, which may wait for the peer */
 	void (*tick)(struct krdma_session *sess);        /* now and then */
 	/* session->lock held */
-	void (*lost)(struct krdma_session *sess);                /* it is going down */
+	void (*changed)(struct krdma_session *sess); /* it is ->resuming, or not, or goes down */
 	void (*keys_void)(struct krdma_session *sess, u32 path); /* the target's, of a path */
 	void (*path_up)(struct krdma_session *sess, u32 path);   /* it will be, in a moment */
 	/* The device of a path goes, and no channel is left on it: krdma_path_release() follows. */

@@ -397,7 +397,7 @@ static void krdma_service(struct krdma_session *sess)
 }
 
 /* Those who wait for a segment look whether their session is up. */
-static void krdma_service_lost(struct krdma_session *sess)
+static void krdma_service_changed(struct krdma_session *sess)
 {
 	krdma_segments_wake();
 }
@@ -414,7 +414,7 @@ const struct krdma_role_ops krdma_target_ops = {
 	.drop = krdma_grants_release,
 	.tick = krdma_reclaims_tick,
 	.serve = krdma_service,
-	.lost = krdma_service_lost,
+	.changed = krdma_service_changed,
 	.path_gone = krdma_service_path_gone,
 	.request = krdma_ctl_serve,
 	.message = krdma_message_came,

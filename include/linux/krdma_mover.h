@@ -30,15 +30,21 @@ struct krdma_region_handle;
 struct krdma_export_handle;
 
 /**
- * enum krdma_event - why a region has ended
+ * enum krdma_event - what has become of a region
  * @KRDMA_EVENT_REVOKED: the target has ended the export, or another region has taken it over
- * @KRDMA_EVENT_LOST: the path to the target is lost, or either host has ended the session
+ * @KRDMA_EVENT_LOST: either host has ended the session, or its connection has not come back
+ * @KRDMA_EVENT_RESUMING: the first connection of the session is lost: operations go on over its
+ *	other paths, or wait for it
+ * @KRDMA_EVENT_RESUMED: it is back
  *
- * Both are final for this region: close it and open the export anew, or call krdma_reopen().
+ * The first two are final for this region: close it and open the export anew, or call
+ * krdma_reopen().
  */
 enum krdma_event {
 	KRDMA_EVENT_REVOKED = 1,
 	KRDMA_EVENT_LOST,
+	KRDMA_EVENT_RESUMING,
+	KRDMA_EVENT_RESUMED,
 };
 
 /* Process context, may sleep; see krdma_open. */

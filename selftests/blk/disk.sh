@@ -91,6 +91,12 @@ keepalive = 7"
 is "with other blocks" "$(blockdev --getss "$device")" 4096
 is "and queues, one of them for polled requests" \
 	"$(find /sys/block/krdmab0/mq -mindepth 1 -maxdepth 1 -type d | wc -l)" $((queues + 1))
+krdma show --config >"$dir/conf"
+check "detach" krdma blk detach "$device"
+check "krdma apply attaches it" krdma apply --disks "$dir/conf"
+is "as it was" "$(krdma show --config)" "$(<"$dir/conf")"
+said=$(krdma apply --disks "$dir/conf" 2>&1)
+is "and does nothing the next time" "$?$said" 0
 check "mount" mount -o ro "$device" "$dir/mnt"
 check "the file is there" cmp "$dir/data" "$dir/mnt/one"
 is "and the others" "$(cat "$dir"/mnt/many/* | sort -n | md5sum)" "$(seq 0 99 | md5sum)"

@@ -114,6 +114,19 @@ check_here "a file is written with fsync" flushes dd if="$dir/data" of="$dir/mnt
 check "which flushes at least what it has" [ "$FLUSHED" -ge 3000000 ]
 check "umount" umount "$dir/mnt"
 check "fsck finds nothing" fsck.ext4 -fn "$device"
+check "detach" krdma blk detach "$device"
+one=$(krdma blk attach --shared nodeB/vol)
+device=$(krdma blk attach --shared nodeB/vol)
+check "two disks of it, shared" wait_for "$LIMIT" test -b "$one" -a -b "$device"
+check "both have flushed" sh -c "for i in $one $device; do
+	dd if=$dir/data of=\$i bs=4k count=1 conv=notrunc,fsync status=none || exit
+done"
+check "one is written to" dd if="$dir/data" of="$one" bs=4k count=1 oflag=direct conv=notrunc status=none
+check_here "the other is flushed" flushes write_at 0 1
+is "with what was written to the first" "$FLUSHED" "$(blockdev --getsize64 "$device")"
+check "detach both" sh -c "krdma blk detach $one && krdma blk detach $device"
+device=$(krdma blk attach nodeB/vol)
+check "the disk is there again" wait_for "$LIMIT" test -b "$device"
 
 # 3. Without a connection.
 is_flush() {

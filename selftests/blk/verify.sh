@@ -29,10 +29,12 @@ else
 fi
 load_killer
 load_blk
+# How long the peer's sessions may be without a connection is for this host to say.
+on -n B sh -c "echo 65535 >/sys/module/krdma_mover/parameters/resume"
 listen_on B
 export_on B scratch --size 64M
 remember_leftovers
-device=$(krdma blk attach --poll-queues 64 nodeB/scratch)
+device=$(krdma blk attach --poll-queues 64 --timeout 3 nodeB/scratch)
 wait_for "$LIMIT" test -b "$device"
 
 for what in "4k 1 randwrite 16" "4k 32 randwrite 16" "64k 4 write 16" "1M 2 randwrite 2" "512 64 randwrite 16" "12k 16 randwrite 16"; do
@@ -40,7 +42,13 @@ for what in "4k 1 randwrite 16" "4k 32 randwrite 16" "64k 4 write 16" "1M 2 rand
 	check "blocks of $bs, depth $depth, $rw" verified "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw" \
 		--verify_backlog="$backlog"
 done
-check "read and written" job both --bs=4k --iodepth=16 --rw=randrw
+requests() {
+	awk '{ print $1 + $5 }' "/sys/block/${device##*/}/stat"
+}
+before=$(requests) bells=$(counter A doorbells)
+check "read and written" job both --bs=4k --iodepth=16 --iodepth_batch_submit=16 --iodepth_batch_complete_min=16 --rw=randrw
+check "several requests have one doorbell" \
+	[ $(($(counter A doorbells) - bells)) -lt $((($(requests) - before) / 2)) ]
 is "it can be polled" "$(<"/sys/block/${device##*/}/queue/io_poll")" 1
 polled() {
 	verified "$@" --ioengine=io_uring --hipri=1
@@ -77,9 +85,21 @@ if [ "$(nproc)" -gt 1 ]; then
 else
 	skip "a processor goes offline meanwhile" "there is one"
 fi
+check "the disk is resuming" wait_for "$LIMIT" disk_is state resuming
+# Readahead fails fast, and the page is read once more without.
+failed=$(counter A transfers_failed)
+fails_fast() {
+	[ "$(counter A transfers_failed)" -gt "$failed" ]
+}
+dd if="$device" of=/dev/null bs=4k count=1 status=none &
+reader=$!
+background_pids+=("$reader")
+check "readahead does not wait for the session" wait_for "$LIMIT" fails_fast
 before=$(completed)
 mend_wire data0
 check "writes go on when the wire is mended" wait_for "$LIMIT" goes_on
+check_here "and a reader has what it waits for" wait "$reader"
+check "the disk is live" wait_for "$LIMIT" disk_is state live
 check_here "no block is wrong, and no request has failed" all_right
 [ ! -e "$cpu" ] || echo 1 >"$cpu"
 # Or the peer does not hear of the detach before the next attach.
@@ -88,6 +108,46 @@ has_connection() {
 }
 check "the session has its connection again" wait_for "$LIMIT" has_connection
 check "detach" krdma blk detach "$device"
+
+# Packets of more than 1 KiB do not arrive: a request is not given up for it.
+if [ "$LAB_RDMA" = rxe ] && on -n B tc qdisc add dev data0 ingress; then
+	device=$(krdma blk attach --keepalive 1 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+	# lose NUMBER VALUE MASK: UDP of such a length.
+	lose() {
+		on -n B tc filter add dev data0 parent ffff: pref "$1" protocol ip u32 \
+			match ip protocol 17 0xff match u16 "$2" "$3" at 2 action drop
+	}
+	losses=$(counter A channels_lost)
+	lost_often() {
+		[ $(($(counter A channels_lost) - losses)) -gt 6 ]
+	}
+	check "long packets are lost" eval "lose 1 0x0400 0xfc00 && lose 2 0x1000 0xf000"
+	dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none &
+	writer=$!
+	background_pids+=("$writer")
+	check "a write loses one connection after the other" wait_for "$LIMIT" lost_often
+	check "they are lost no more" on -n B tc qdisc del dev data0 ingress
+	check_here "the write succeeds" wait "$writer"
+	check "detach" krdma blk detach "$device"
+else
+	skip "long packets are lost" "arrivals can't be filtered, or it is iWARP"
+fi
+
+# The peer lets go of a disk that was detached while there was no connection, however long it may resume.
+device=$(krdma blk attach --resume always --keepalive 1 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+cut_wire data0
+check "the disk is resuming" wait_for "$LIMIT" disk_is state resuming
+one_session() {
+	[ "$(status A /sessions/#)" = 1 ]
+}
+check "there is no other session" wait_for "$LIMIT" one_session
+check "it is detached" krdma blk detach "$device"
+check_fails "its session stays" krdma monitor --until session-ended --timeout 15
+mend_wire data0
+has_grants() {
+	[ "$(status B /exports/0/grants)" = "$1" ]
+}
+check "the peer lets go of it" wait_for "$LIMIT" has_grants 0
 
 # Two paths: requests go on over one while the wire of the other is cut.
 if [ "$wires" = 2 ]; then

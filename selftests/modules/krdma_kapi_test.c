@@ -138,6 +138,8 @@ static struct krdma_region_handle *open_region(struct krdma_session_handle *s, c
 static void on_event(void *priv, enum krdma_event e)
 {
 	might_sleep();
+	if (e == KRDMA_EVENT_RESUMING || e == KRDMA_EVENT_RESUMED)
+		return;
 	event = e;
 	if (e == KRDMA_EVENT_REVOKED)
 		revoked++;

@@ -105,11 +105,13 @@ struct krdma_blk_detach {
 
 /**
  * enum krdma_blk_state - what has become of a disk
- * @KRDMA_BLK_LIVE: it is in use, or can be; its session may wait for a connection
+ * @KRDMA_BLK_LIVE: it is in use, or can be
  * @KRDMA_BLK_LOST: its session has ended; all requests fail until it is detached
  * @KRDMA_BLK_REVOKED: the peer has ended the export; likewise
  * @KRDMA_BLK_ATTACHING: KRDMA_BLK_ATTACH reads its partitions
  * @KRDMA_BLK_DETACHING: KRDMA_BLK_DETACH waits for its requests
+ * @KRDMA_BLK_RESUMING: the first connection of its session is lost: its requests go over other
+ *	paths, or wait
  */
 enum krdma_blk_state {
 	KRDMA_BLK_LIVE = 0,
@@ -117,6 +119,7 @@ enum krdma_blk_state {
 	KRDMA_BLK_REVOKED = 2,
 	KRDMA_BLK_ATTACHING = 3,
 	KRDMA_BLK_DETACHING = 4,
+	KRDMA_BLK_RESUMING = 5,
 };
 
 /**

@@ -351,7 +351,8 @@ static int detach_run(int argc, char **argv)
 
 static void blk_fill(struct json_object *object, const struct krdma_blk_info *info)
 {
-	static const char *const states[] = { "live", "lost", "revoked", "attaching", "detaching" };
+	static const char *const states[] = { "live",      "lost",      "revoked",
+					      "attaching", "detaching", "resuming" };
 	static const char *const flags[] = { "read-only", "fail-fast", "shared", "takeover",
 					     "not-held" };
 	char device[32], text[KRDMA_ADDR_TEXT];

@@ -96,6 +96,11 @@ static bool check_module(struct doctor *doctor)
 		found(doctor, "module", BAD,
 		      "modprobe krdma_mover; if there is no such module: README.md, \"On a real node\"",
 		      "krdma_mover is not loaded");
+		if (first_line("/sys/module/module/parameters/sig_enforce", text, sizeof(text)) &&
+		    *text == 'Y')
+			found(doctor, "signature", NOTE,
+			      "sign it: DKMS does, and 'mokutil --import' of its key has this host take it",
+			      "this kernel loads signed modules only");
 		return false;
 	}
 	first_line("/sys/module/krdma_mover/taint", taint, sizeof(taint));
@@ -159,7 +164,9 @@ static void check_pfc(struct doctor *doctor, const char *netdev)
 		pclose(pipe);
 	}
 	if (!*text)
-		found(doctor, "pfc", NOTE, NULL, "%s: priority flow control can't be read", netdev);
+		found(doctor, "pfc", NOTE,
+		      "the tool of the adapter's vendor, and the switch, know it",
+		      "%s: priority flow control can't be read", netdev);
 	else if (strstr(text, ":on"))
 		found(doctor, "pfc", FINE, NULL, "%s has priority flow control", netdev);
 	else
@@ -194,7 +201,8 @@ static void check_devices(struct doctor *doctor)
 	size_t i;
 
 	if (list_fetch(doctor->krdma, &list_devices, 0, root)) {
-		found(doctor, "rdma", BAD, NULL, "%s", krdma_error());
+		found(doctor, "rdma", BAD, "use a krdma command of the module's version", "%s",
+		      krdma_error());
 		json_object_put(root);
 		return;
 	}
@@ -261,7 +269,8 @@ static void check_cgroup(struct doctor *doctor)
 	if (!first_line(path, limit, sizeof(limit)) || !strcmp(limit, "max"))
 		found(doctor, "cgroup", FINE, NULL, "no limit of memory in this cgroup");
 	else
-		found(doctor, "cgroup", NOTE, NULL,
+		found(doctor, "cgroup", NOTE,
+		      "MemoryMax= of the unit or slice, if it is too little",
 		      "this cgroup has %s of memory, for what is exported as well",
 		      size_text(strtoull(limit, NULL, 10), size));
 }
@@ -346,8 +355,9 @@ static void check_firewall(struct doctor *doctor)
 	}
 	free(line);
 	if (!pipe || (pclose(pipe) && !any))
-		found(doctor, "firewall", NOTE, NULL,
-		      "its rules can't be read: as root, by nft or iptables-save");
+		found(doctor, "firewall", NOTE,
+		      "run krdma doctor as root, with nft or iptables-save",
+		      "its rules can't be read");
 	else if (drops && !rule && (doctor->roce || doctor->iwarp))
 		found(doctor, "firewall", NOTE,
 		      "if peers do not get through: accept udp dport 4791 (RoCE), tcp dport 7471 (iWARP)",
@@ -471,7 +481,8 @@ static void check_data(struct doctor *doctor, uint32_t session)
 			snprintf(name, sizeof(name), "%s", info->name);
 	}
 	if (krdma_iter_free(iter)) {
-		found(doctor, "exports", BAD, NULL, "%s", krdma_error());
+		found(doctor, "exports", BAD, "krdma status, and the kernel's log, at both ends",
+		      "%s", krdma_error());
 		return;
 	}
 	found(doctor, "exports", n ? FINE : NOTE, n ? NULL : "at the peer: krdma export",
@@ -480,7 +491,9 @@ static void check_data(struct doctor *doctor, uint32_t session)
 		return;
 	if (krdma_open_region(doctor->krdma, session, name, KRDMA_RIGHT_READ,
 			      timeout_to_ms(doctor->timeout_ns), &region)) {
-		found(doctor, "data", BAD, NULL, "'%s': %s", name, krdma_error());
+		found(doctor, "data", BAD,
+		      "at the peer: krdma status shows who has the export open", "'%s': %s", name,
+		      krdma_error());
 		return;
 	}
 	krdma_op_read(&op, region.id, 0, bytes, sizeof(bytes));

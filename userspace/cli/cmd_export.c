@@ -259,19 +259,6 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 		       0;
 }
 
-/* It is there, and out of reach. */
-static void warn_of_nobody(struct krdma *krdma)
-{
-	struct krdma_iter *iter;
-	bool listener;
-
-	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
-		return;
-	listener = krdma_iter_next(iter);
-	if (!krdma_iter_free(iter) && !listener)
-		tell("no peer can reach it yet: this host has no listener (krdma listen)");
-}
-
 static void print_published(const struct export_options *opts)
 {
 	const uint32_t shown = opts->rights | (opts->durable ? KRDMA_RIGHT_DURABLE : 0);

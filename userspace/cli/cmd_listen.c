@@ -91,6 +91,42 @@ static int show_listeners(struct krdma *krdma)
 	return DONE;
 }
 
+void warn_of_nobody(struct krdma *krdma)
+{
+	const struct krdma_listener_info *info;
+	struct krdma_iter *iter;
+	bool any = false, up = false;
+
+	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
+		return;
+	while ((info = krdma_iter_next(iter))) {
+		any = true;
+		up |= !(info->flags & (KRDMA_LISTENER_DOWN | KRDMA_LISTENER_CLOSED));
+	}
+	if (krdma_iter_free(iter) || up)
+		return;
+	tell(any ? "no peer can reach it yet: each listener of this host is closed, or waits for an "
+		   "RDMA device (krdma listen)" :
+		   "no peer can reach it yet: this host has no listener (krdma listen)");
+}
+
+/* It is there, and hears nobody. */
+static void warn_of_waiting(struct krdma *krdma, const struct krdma_sockaddr *addr)
+{
+	const struct krdma_listener_info *info;
+	struct krdma_iter *iter;
+	bool waits = false;
+
+	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
+		return;
+	while ((info = krdma_iter_next(iter)))
+		waits |= (info->flags & KRDMA_LISTENER_DOWN) &&
+			 !memcmp(&info->addr, addr, sizeof(*addr));
+	krdma_iter_free(iter);
+	if (waits)
+		tell("it waits for an RDMA device with that address (krdma devices)");
+}
+
 bool listener_ends_with_file(struct krdma *krdma, const struct krdma_sockaddr *addr)
 {
 	const struct krdma_listener_info *info;
@@ -124,6 +160,7 @@ static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 		return fail(
 			EINVAL,
 			"in this network namespace a listener ends with its command: use --wait");
+	warn_of_waiting(krdma, addr);
 	if (!opts->wait)
 		return DONE;
 	printf("listening on %s\n", krdma_format_addr(addr, text));

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "conf.h"
 
 /* Messages read at a time: all that the queue of an export has room for. */
 #define BATCH 256
@@ -269,6 +269,7 @@ static int recv_run(int argc, char **argv)
 	if (queue < 0) {
 		rc = fail_krdma();
 	} else {
+		warn_of_nobody(krdma);
 		if (json_asked)
 			tell("receiving as %s", opts.name);
 		else

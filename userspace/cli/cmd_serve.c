@@ -355,6 +355,7 @@ static int serve_run(int argc, char **argv)
 	if (publish(&s))
 		return FAILED;
 	print_published(&opts);
+	warn_of_nobody(s.share.krdma);
 	rc = finish_output(DONE);
 	sd_notify(0, "READY=1");
 	if (!rc)

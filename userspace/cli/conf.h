@@ -73,6 +73,8 @@ void conf_print_keys(const struct conf_kind *kind, int argc, char **argv);
 
 /* cmd_*.c */
 int listen_check(int argc, char **argv);
+/* What was published is out of reach: a notice. */
+void warn_of_nobody(struct krdma *krdma);
 /* As in a network namespace other than the first one: with the file that made it. */
 bool listener_ends_with_file(struct krdma *krdma, const struct krdma_sockaddr *addr);
 int export_check(int argc, char **argv);
