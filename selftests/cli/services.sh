@@ -252,6 +252,7 @@ said=$(sed '/^#DEBHELPER#/d' "$TOP/debian/krdma-mover-dkms.postinst" | sh -s con
 like "an update says what is in use" "$said" "version 0.1 stays loaded until"
 like "by whom" "$said" "used by process [0-9]+, krdma export --size 3M -- scratch"
 like "and by the other module" "$said" "used by the module krdma_blk"
+like "and with which objects" "$said" "exports: [1-9]"
 cp "$MODULE" "$modules"
 is "an update that changes nothing says nothing" \
 	"$(sed '/^#DEBHELPER#/d' "$TOP/debian/krdma-mover-dkms.postinst" | sh -s configure 2>&1)" ""
