@@ -201,7 +201,10 @@ static blk_status_t krdma_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->flags = io->op == KRDMA_OP_WRITE ? KRDMA_OPF_PLACED : 0;
 	io->offset = (u64)blk_rq_pos(rq) << SECTOR_SHIFT;
 	io->length = blk_rq_bytes(rq);
-	io->timeout = blk_noretry_request(rq) ? kd->fast_timeout : kd->timeout;
+	/* All of it: a read may have been merged with readahead. */
+	io->timeout = blk_noretry_request(rq) && !(rq->rq_flags & RQF_MIXED_MERGE) ?
+			      kd->fast_timeout :
+			      kd->timeout;
 	io->cpu = 1 + blk_mq_rq_cpu(rq);
 	blk_mq_start_request(rq);
 	spin_lock_bh(&q->lock);

@@ -148,6 +148,17 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 	krdma_tick_queue(&sess->tick, when);
 }
 
+/* One that nobody uses stays so that the peer lets go of what it had, but not for ever. */
+static bool krdma_session_given_up(const struct krdma_session *sess)
+{
+	unsigned long away = jiffies - sess->lost_at;
+
+	if (sess->resume_s != KRDMA_RESUME_ALWAYS)
+		return away >= sess->resume_s * HZ;
+	return !sess->inbound && !READ_ONCE(sess->users) &&
+	       min(away, jiffies - sess->idle_since) >= KRDMA_RESUME_MAX * HZ;
+}
+
 /* Its connection is lost: for too long? Not so long where others wait for what the peer has. */
 static void krdma_session_away_tick(struct krdma_session *sess)
 {
@@ -155,13 +166,8 @@ static void krdma_session_away_tick(struct krdma_session *sess)
 	bool wanted = READ_ONCE(sess->revoked) || READ_ONCE(sess->shed) ||
 		      !list_empty(&sess->reclaims);
 
-	/* One that nobody uses stays so that the peer lets go of what it had, but not for ever. */
-	bool always = sess->resume_s == KRDMA_RESUME_ALWAYS &&
-		      (sess->inbound || READ_ONCE(sess->users));
-
 	lockdep_assert_held(&sess->lock);
-	if (!always &&
-	    away >= msecs_to_jiffies(min_t(u32, sess->resume_s, KRDMA_RESUME_MAX) * MSEC_PER_SEC))
+	if (krdma_session_given_up(sess))
 		krdma_session_fail_locked(sess, -ECONNRESET, "its connection did not come back",
 					  KRDMA_BYE_LOST);
 	else if (READ_ONCE(sess->replaced) &&

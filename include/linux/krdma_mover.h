@@ -258,7 +258,7 @@ struct krdma_session_handle *krdma_connect(struct krdma_client *client,
  * @session: the session; NULL or an ERR_PTR is ignored
  *
  * Regions of the session stay. Without users a shared session lingers for 10 s; a private one
- * ends at once.
+ * ends at once. Without a connection, it waits for one until the peer has heard what was closed.
  *
  * Context: process, may sleep; waits for no peer.
  */
@@ -277,13 +277,13 @@ void krdma_disconnect(struct krdma_session_handle *session);
  * @timeout_ms: how long to wait, 0 for 10 s, or 40 s with KRDMA_OPEN_HELD or
  *	KRDMA_OPEN_TAKEOVER, times the parameter timeout_scale; as long again for the keys of
  *	each 32 segments that are held
- * @event: called when the region has ended; may be NULL
+ * @event: called when the region has ended, and when its connection is lost and back; may be NULL
  * @priv: for @event
  *
- * @event is called at most once, possibly before krdma_open() returns, never after
- * krdma_close(), and never because of krdma_close(). A work calls it; it may sleep, but must
- * not close this region, which would wait for itself. Operations under way end with an error,
- * before @event or after it.
+ * @event is called at most once with KRDMA_EVENT_REVOKED or KRDMA_EVENT_LOST, which is the last,
+ * possibly before krdma_open() returns, never after krdma_close(), and never because of
+ * krdma_close(). A work calls it; it may sleep, but must not close this region, which would wait
+ * for itself. Operations under way end with an error, before the last @event or after it.
  */
 struct krdma_open_param {
 	const char *name;

@@ -59,7 +59,7 @@ break_channel() {
 # shellcheck disable=SC2154 # the caller's
 job() {
 	fio --name="$1" --filename="$device" --direct=1 --ioengine=libaio --verify=crc32c --verify_fatal=1 \
-		--verify_backlog=16 --loops=1000000 --runtime="$FIO_SECONDS" --randrepeat=0 --output="$dir/$1" \
+		--verify_backlog=16 --loops=1000000 --runtime=$((FIO_SECONDS * TIME_FACTOR)) --randrepeat=0 --output="$dir/$1" \
 		"${@:2}" && return
 	cat "$dir/$1"
 	return 1

@@ -55,7 +55,9 @@ polled() {
 }
 check "polled, one at a time" polled polled --bs=4k --rw=randwrite
 check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randwrite
-[ "$(nproc)" = 1 ] || check "completions are found before their interrupt" [ "$(counter A polled)" -gt 0 ]
+# A slow kernel handles the interrupt before it comes to poll.
+[ "$(nproc)" = 1 ] || [ "$TIME_FACTOR" != 1 ] ||
+	check "completions are found before their interrupt" [ "$(counter A polled)" -gt 0 ]
 # The cache of the device is gone when it is closed.
 buffered() {
 	job buffered --direct=0 --ioengine=psync --bs=4k --size=2M --loops=1 --runtime=0 --rw=write --do_verify=0 \

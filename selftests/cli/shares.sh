@@ -98,11 +98,14 @@ check "and is there" on -n B test -f $dir/share/new/name
 
 check "a long file to standard output" sh -c 'krdma cp -q nodeB/share:tree/deep/er/long - | cmp - tree/deep/er/long'
 check "with its holes as zeroes" sh -c 'krdma cp -q nodeB/share:tree/sparse - | cmp - tree/sparse'
-is "get says how a file of a share is copied" "$(krdma get nodeB/share:new x 2>&1)" \
-	"krdma: get nodeB/share:new x: 10.77.0.2:7471 publishes nothing named 'share:new'; a file of a share is copied by \
-'krdma cp nodeB/share:new FILE'"
-is "and that a share is one" "$(krdma get nodeB/share x 2>&1)" \
-	"krdma: get nodeB/share x: it is a share: 'krdma cp nodeB/share:FILE FILE' copies a file of it"
+got() {
+	krdma get -q nodeB/share:tree/deep/er/long got && cmp got tree/deep/er/long && rm got
+}
+check "get of a share's file has its length" got
+check "put of one" krdma put -q --durable tree/deep/er/long nodeB/share:put
+is "is there" "$(on -n B sha256sum <tree/deep/er/long - | cut -c 1-64)" "$(on -n B sha256sum $dir/share/put | cut -c 1-64)"
+is "get says that a share is one" "$(krdma get nodeB/share x 2>&1)" \
+	"krdma: get nodeB/share x: it is a share: 'nodeB/share:PATH' is a file of it"
 
 # ------------------------------------------------------------ a client in its session
 

@@ -162,6 +162,8 @@ static void on_event(void *priv, enum krdma_event event)
 	might_sleep();
 	if (READ_ONCE(region->closed))
 		fail("an event of a region that is closed");
+	if (event == KRDMA_EVENT_RESUMING || event == KRDMA_EVENT_RESUMED)
+		return;
 	if (atomic_inc_return(&region->events) > 1)
 		fail("a second event of a region");
 }

@@ -19,7 +19,7 @@ struct apply {
 	bool dry_run;
 	bool disks;
 	bool others;
-	bool by_unit; /* krdma.service, before file systems of the network are mounted */
+	bool no_wait; /* for exports of files */
 	struct json_object *changes;
 	bool failed;
 	bool reload; /* systemd has to read its units anew */
@@ -424,7 +424,7 @@ static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct 
 	 * A peer may be away for long: the unit tries again by itself. At boot, a directory or a file
 	 * may be on a file system that is mounted after krdma.service.
 	 */
-	if (systemctl(kind->kind == &conf_export && !(apply->by_unit && s->path) ? "--quiet" :
+	if (systemctl(kind->kind == &conf_export && !(apply->no_wait && s->path) ? "--quiet" :
 										   "--no-block",
 		      "restart", unit))
 		return fail(EIO, "%s does not start: see 'journalctl -u %s'", unit, unit);
@@ -540,7 +540,8 @@ static int apply_all(struct apply *apply, const char *path)
 
 enum {
 	OPT_DISKS = OPT_LONG_ONLY,
-	OPT_NO_DISKS
+	OPT_NO_DISKS,
+	OPT_NO_WAIT
 };
 
 static int apply_run(int argc, char **argv)
@@ -550,6 +551,7 @@ static int apply_run(int argc, char **argv)
 		{ "check", no_argument, NULL, 'c' },
 		{ "disks", no_argument, NULL, OPT_DISKS },
 		{ "no-disks", no_argument, NULL, OPT_NO_DISKS },
+		{ "no-wait", no_argument, NULL, OPT_NO_WAIT },
 		COMMON_LONG,
 	};
 	struct apply apply = { .disks = true, .others = true };
@@ -570,7 +572,10 @@ static int apply_run(int argc, char **argv)
 		if (c == OPT_DISKS || c == OPT_NO_DISKS) {
 			apply.disks = c == OPT_DISKS;
 			apply.others = !apply.disks;
-			apply.by_unit = true;
+			continue;
+		}
+		if (c == OPT_NO_WAIT) {
+			apply.no_wait = true;
 			continue;
 		}
 		rc = common_option(&cmd_apply, argv, c);
@@ -612,6 +617,7 @@ const struct command cmd_apply = {
 		"is wrong, nothing is changed. Disks that are not in the file stay.\n\n"
 		"  -c, --check       only look for wrong lines; needs no module\n"
 		"  --disks           only disks; --no-disks: all but disks\n"
+		"  --no-wait         do not wait for exports of files, whose file systems may be mounted later\n"
 		"  -n, --dry-run     only say what would be changed\n",
 	.run = apply_run,
 };

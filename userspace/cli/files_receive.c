@@ -221,8 +221,8 @@ int receive_parent(struct unpack *u)
 
 /* ---- Short files, links, directories ---- */
 
-/* Pages of zeroes are left out. Return: 0 or an errno. */
-static int write_sparse(int fd, const char *data, uint32_t length)
+/* Pages of zeroes are left out. @holes: out: are there any? Return: 0 or an errno. */
+static int write_sparse(int fd, const char *data, uint32_t length, bool *holes)
 {
 	static const char zeroes[PAGE];
 	uint32_t at, n;
@@ -232,6 +232,8 @@ static int write_sparse(int fd, const char *data, uint32_t length)
 		n = length - at < PAGE ? length - at : PAGE;
 		if (memcmp(data + at, zeroes, n) != 0)
 			error = files_write(fd, data + at, n, at);
+		else
+			*holes = true;
 	}
 	return error;
 }
@@ -241,6 +243,7 @@ static int unpack_short(struct unpack *u)
 	const struct files_record *record = &u->reader.record;
 	const int dir = receive_parent(u);
 	char temp[FILES_TEMP];
+	bool holes = false;
 	int fd, error;
 
 	if (record->data_length != record->size)
@@ -253,14 +256,14 @@ static int unpack_short(struct unpack *u)
 	/* It may be left of an attempt before. */
 	error = ftruncate(fd, 0) ? errno : 0;
 	if (!error && record->flags & FILES_SPARSE)
-		error = write_sparse(fd, u->reader.data, record->data_length);
+		error = write_sparse(fd, u->reader.data, record->data_length, &holes);
 	else if (!error)
 		error = files_write(fd, u->reader.data, record->data_length, 0);
 	if (!error && record->flags & FILES_SPARSE && ftruncate(fd, (off_t)record->size))
 		error = errno;
 	if (!error)
 		error = files_temp_finish(u->receiver, fd, dir, temp, u->name, record->mode,
-					  receive_time(record), record->flags & FILES_SPARSE);
+					  receive_time(record), holes);
 	if (error) {
 		files_temp_remove(fd, dir, temp);
 		receive_complain(u, 0, error, "can't be written", u->path);

@@ -111,16 +111,24 @@ int files_temp_finish(const struct files_receiver *r, int fd, int dir, const cha
 	struct stat st;
 	int copy, error;
 
+	if (futimens(fd, times))
+		return errno;
 	/*
 	 * After a crash, a file that was resized before it was written has its length, and zeroes: the
-	 * same command would not copy it again.
+	 * same command would not copy it again. Some file systems tell only when a file is closed that
+	 * bytes could not be written; the lock stays.
 	 */
-	if (futimens(fd, times) || ((resized || r->flags & FILES_SYNC) && fdatasync(fd)))
-		return errno;
-	/* Some file systems tell only here that bytes could not be written. The lock stays. */
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy < 0 || close(copy))
+	if (copy < 0)
 		return errno;
+	error = (resized || r->flags & FILES_SYNC) && fdatasync(fd) ? errno : 0;
+	if (close(copy) && !error)
+		error = errno;
+	/* What did not reach the disk is not to be taken for written when the copy goes on. */
+	if (error && ftruncate(fd, 0))
+		files_temp_remove(fd, dir, temp);
+	if (error)
+		return error;
 	if (!has_name(fd, dir, temp, &st))
 		return EBUSY;
 	if (!may_replace(dir, name))

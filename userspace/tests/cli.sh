@@ -725,6 +725,14 @@ RequiresMountsFor="/g"' ] && [ "$(head -n 1 systemd.log)" = '--quiet daemon-relo
 		applied 'krdma-export@g.service' '[export g]' 'size = 1M' && [ ! -e $drop_in ]
 }
 check "and the file of an export, as long as it has one" file_drop_in
+# At boot its file system may be mounted after what waits for this.
+no_wait()
+{
+	printf '[export h]\nfile = /h\nread-only\n' > root/etc/krdma/krdma.conf && : > systemd.log
+	PATH=$PWD/bin:$PATH KRDMA_FAKE_ROOT=$PWD/root run 0 apply --no-disks --no-wait &&
+		grep -qx -- '--no-block restart krdma-export@h.service' systemd.log
+}
+check "apply --no-wait does not wait for the export of a file" no_wait
 same_again()
 {
 	applied '' '[share c]' 'directory = /srv/a "b" 50%' '[share d]' 'directory = /d' \

@@ -145,6 +145,17 @@ static bool sends(uint64_t bytes)
 	return shell("cmp long dest/long && [ $(ls -A dest | wc -l) = 1 ]");
 }
 
+/* In the place of libc's. */
+static bool disk_fails;
+
+int fdatasync(int fd)
+{
+	if (!disk_fails)
+		return (int)syscall(SYS_fdatasync, fd);
+	errno = EIO;
+	return -1;
+}
+
 /* As if a copy had ended after some bytes. */
 static void interrupt(unsigned int bytes)
 {
@@ -180,6 +191,12 @@ static void test_resume(void)
 	check(shell("[ $(stat -c %a dest/.krdma-*) = 600 ]"), "where nobody else may use it");
 	shell("rmdir dest/long");
 	check(sends(0), "and it is gone on with when the directory is gone");
+	shell("rm -r dest; mkdir dest");
+	disk_fails = true;
+	complaints = 0;
+	check(!sends(LONG) && complaints == 1, "what does not reach the disk is not copied");
+	disk_fails = false;
+	check(sends(LONG), "and none of it is taken for written");
 }
 
 /* What can't be read is reported, wherever the chunk ends, and has no name at the receiver. */
