@@ -103,7 +103,7 @@ got() {
 }
 check "get of a share's file has its length" got
 check "put of one" krdma put -q --durable tree/deep/er/long nodeB/share:put
-is "is there" "$(on -n B sha256sum <tree/deep/er/long - | cut -c 1-64)" "$(on -n B sha256sum $dir/share/put | cut -c 1-64)"
+is "is there" "$(on -n B sha256sum $dir/share/put | cut -c 1-64)" "$(sha256sum <tree/deep/er/long | cut -c 1-64)"
 is "get says that a share is one" "$(krdma get nodeB/share x 2>&1)" \
 	"krdma: get nodeB/share x: it is a share: 'nodeB/share:PATH' is a file of it"
 
