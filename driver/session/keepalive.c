@@ -148,7 +148,7 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 	krdma_tick_queue(&sess->tick, when);
 }
 
-/* One that nobody uses stays so that the peer lets go of what it had, but not for ever. */
+/* An unused session waits so that the peer learns what was closed, but not for ever. */
 static bool krdma_session_given_up(const struct krdma_session *sess)
 {
 	unsigned long away = jiffies - sess->lost_at;
