@@ -464,8 +464,8 @@ static void krdma_region_keys_came(struct krdma_region *region, struct krdma_cha
 			krdma_region_want(region);
 		goto out;
 	}
-	reroute = ch->first &&
-		  (err == -EAGAIN || (unfit && READ_ONCE(ch->first->path)->index != segs->path));
+	reroute = err == -EAGAIN ||
+		  (ch->first && unfit && READ_ONCE(ch->first->path)->index != segs->path);
 	list_for_each_entry_safe(x, next, waiters, node) {
 		u64 first = krdma_segment_of(krdma_transfer_at(x), region->segment_shift);
 
@@ -475,7 +475,7 @@ static void krdma_region_keys_came(struct krdma_region *region, struct krdma_cha
 		if (reroute)
 			krdma_transfer_reroute(x);
 		/* The target's error is about the first; the others request again. */
-		else if (!err || err == -EAGAIN || !segs->needed || first != segs->first)
+		else if (!err || !segs->needed || first != segs->first)
 			krdma_transfer_advance(x, 0);
 		else if (msg)
 			krdma_transfer_end(x, err);

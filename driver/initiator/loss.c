@@ -90,10 +90,10 @@ bool krdma_transfer_lingers(struct krdma_transfer *x)
 /* Back to the last byte that has completed without a gap. Return: false if it has ended */
 static bool krdma_transfer_rewind(struct krdma_transfer *x)
 {
-	/* Perhaps the path does not bear what it does. A kernel user has its deadline for that. */
+	/* Perhaps the path does not bear what it does. A kernel user waits for longer. */
 	x->repeats = x->moved == x->repeated_at ? min(x->repeats + 1, U8_MAX) : 1;
 	x->repeated_at = x->moved;
-	if (x->repeats > KRDMA_REPEATS_MAX && x->pid) {
+	if (x->repeats > (x->pid ? KRDMA_REPEATS_MAX : KRDMA_REPEATS_KERNEL_MAX)) {
 		krdma_transfer_end(x, -ECONNRESET);
 		return false;
 	}
@@ -447,7 +447,7 @@ void krdma_transfers_fenced(struct krdma_channel *ch, u32 connection)
 
 /**
  * krdma_transfer_reroute - the target has lost the path of a transfer that lacks a key for it
- * @x: transfer of a channel for data
+ * @x: transfer
  *
  * Context: channel->lock held.
  */
@@ -456,7 +456,7 @@ void krdma_transfer_reroute(struct krdma_transfer *x)
 	struct krdma_channel *ch = x->ch;
 
 	/* This host will notice the loss, too: until then it asks again now and then. */
-	if (x->nwrs || x->posted != x->moved) {
+	if (!ch->first || x->nwrs || x->posted != x->moved) {
 		list_move_tail(&x->node, &ch->unmapped);
 		krdma_channel_tick_by(ch, ktime_add_ms(ktime_get(), KRDMA_AWAY_MS));
 		return;

@@ -240,6 +240,8 @@ static void krdma_region_unlist(struct krdma_region *region)
 	if (listed) {
 		list_del_init(&region->node);
 		sess->nregions--;
+		if (sess->private && !READ_ONCE(sess->users))
+			krdma_session_tick_by(sess, ktime_get());
 	}
 	spin_unlock_bh(&sess->lock);
 	/* krdma_region_closed_wait() */

@@ -201,6 +201,9 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
  */
 void krdma_transfer_end(struct krdma_transfer *x, int err)
 {
+	/* That says that nothing of it was sent. */
+	if (err == -ENOTCONN && (x->moved || x->repeats || x->send))
+		err = -ECONNRESET;
 	if (!x->status)
 		x->status = err;
 	krdma_transfer_advance(x, 0);

@@ -94,9 +94,9 @@ static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_even
 		ch->ops->established(ch);
 		return;
 	}
-	/* Without READs either way nothing can be moved or confirmed (iWARP negotiates). */
-	usable = param->private_data &&
-		 (!ch->iwarp || (param->initiator_depth && param->responder_resources));
+	/* Without READs nothing can be moved or confirmed, on iWARP either way. */
+	usable = param->private_data && param->initiator_depth &&
+		 (!ch->iwarp || param->responder_resources);
 	if (usable && krdma_conn_endless(param))
 		why = "the peer asks for retries without an end";
 	else if (usable)

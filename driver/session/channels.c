@@ -343,6 +343,25 @@ static void krdma_path_adopt(struct krdma_channel *ch, u8 epoch)
 	spin_unlock_bh(&ch->sess->lock);
 }
 
+/*
+ * Does the peer know the session no more? Its module was loaded anew, or the time is over there: so
+ * are its grants. Each path has to say so: an allow-list may refuse one. A path that was never up may
+ * lead elsewhere.
+ */
+static bool krdma_session_unknown(struct krdma_session *sess)
+{
+	struct krdma_channel *first = sess->ch;
+	u32 i;
+
+	if (first->rejected != KRDMA_WIRE_REASON_NOT_ADMITTED || !first->path->epoch)
+		return false;
+	first->path->unknown = first->connections;
+	for (i = 0; i < sess->npaths; i++)
+		if (sess->paths[i].epoch && sess->paths[i].unknown != first->connections)
+			return false;
+	return true;
+}
+
 /* Return: false if it has to be tried again */
 static bool krdma_channel_connect(struct krdma_channel *ch)
 {
@@ -360,11 +379,7 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 	if (rc && READ_ONCE(sess->state) == KRDMA_SESSION_UP)
 		pr_info_ratelimited("krdma_mover: session %llu has no channel %u: %s (%pe)\n",
 				    ch->serial, ch->index, ch->cause ?: "it ended", ERR_PTR(rc));
-	/*
-	 * Its module was loaded anew, or the time is over there: so are its grants. A path that was
-	 * never up may lead elsewhere, or not be admitted.
-	 */
-	if (rc && !ch->first && ch->path->epoch && ch->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
+	if (rc && !ch->first && krdma_session_unknown(sess))
 		krdma_session_fail(sess, -ESTALE, "the peer does not know it any more",
 				   KRDMA_BYE_ENDED);
 	if (rc) {

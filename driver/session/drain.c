@@ -92,6 +92,9 @@ void krdma_session_notice(struct krdma_session *sess)
 	/* RFC 5044: not before the peer has spoken. */
 	wanted &= !sess->ch->iwarp || READ_ONCE(sess->ch->heard);
 	sess->noticed |= wanted;
+	/* The initiator takes no more. */
+	wanted = wanted && sess->notices < KRDMA_NOTICES_MAX;
+	sess->notices += wanted;
 	left_ms = ktime_ms_delta(sess->drain_until, ktime_get());
 	bye = sess->drain_bye;
 	spin_unlock_bh(&sess->lock);
@@ -99,6 +102,7 @@ void krdma_session_notice(struct krdma_session *sess)
 		return;
 	spin_lock_bh(&sess->lock);
 	sess->noticed = false;
+	sess->notices--;
 	spin_unlock_bh(&sess->lock);
 }
 

@@ -148,15 +148,27 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 	krdma_tick_queue(&sess->tick, when);
 }
 
-/* An unused session waits so that the peer learns what was closed, but not for ever. */
-static bool krdma_session_given_up(const struct krdma_session *sess)
+/**
+ * krdma_session_retire - end a session that has no user for too long
+ * @sess: session
+ *
+ * A shared one lingers. The peer keeps what it does not know to be closed, so the session stays
+ * until it has replied, but not for longer than a session resumes.
+ *
+ * Context: process, krdma_sessions_lock held.
+ */
+void krdma_session_retire(struct krdma_session *sess)
 {
-	unsigned long away = jiffies - sess->lost_at;
+	unsigned long longest = min_t(u32, READ_ONCE(sess->resume_s), KRDMA_RESUME_MAX) * HZ;
+	unsigned long idle = jiffies - sess->idle_since;
 
-	if (sess->resume_s != KRDMA_RESUME_ALWAYS)
-		return away >= sess->resume_s * HZ;
-	return !sess->inbound && !READ_ONCE(sess->users) &&
-	       min(away, jiffies - sess->idle_since) >= KRDMA_RESUME_MAX * HZ;
+	lockdep_assert_held(&krdma_sessions_lock);
+	if (sess->inbound || sess->users ||
+	    idle < msecs_to_jiffies(sess->private ? 0 : KRDMA_LINGER_MS))
+		return;
+	if (idle < longest && (READ_ONCE(sess->nregions) || !list_empty(&sess->rpcs)))
+		return;
+	krdma_session_fail(sess, -ENOTCONN, "it was not used any more", KRDMA_WIRE_REASON_NONE);
 }
 
 /* Its connection is lost: for too long? Not so long where others wait for what the peer has. */
@@ -167,7 +179,7 @@ static void krdma_session_away_tick(struct krdma_session *sess)
 		      !list_empty(&sess->reclaims);
 
 	lockdep_assert_held(&sess->lock);
-	if (krdma_session_given_up(sess))
+	if (sess->resume_s != KRDMA_RESUME_ALWAYS && away >= sess->resume_s * HZ)
 		krdma_session_fail_locked(sess, -ECONNRESET, "its connection did not come back",
 					  KRDMA_BYE_LOST);
 	else if (READ_ONCE(sess->replaced) &&
@@ -188,11 +200,7 @@ static void krdma_session_tick(struct work_struct *work)
 
 	if (!sess->inbound) {
 		mutex_lock(&krdma_sessions_lock);
-		/* What it has closed, the peer keeps until it hears of that. */
-		if (!sess->users && !READ_ONCE(sess->nregions) &&
-		    time_after_eq(jiffies, sess->idle_since + msecs_to_jiffies(KRDMA_LINGER_MS)))
-			krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
-					   KRDMA_WIRE_REASON_NONE);
+		krdma_session_retire(sess);
 		mutex_unlock(&krdma_sessions_lock);
 	}
 

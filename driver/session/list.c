@@ -256,12 +256,16 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 	if (options->flags & KRDMA_CONNECT_PRIVATE)
 		return NULL;
 	list_for_each_entry(sess, &krdma_sessions, node) {
-		/* One for messages serves those as well who want none. */
+		/*
+		 * One for messages serves those as well who want none. One that nobody uses may
+		 * wait for a connection that it never gets.
+		 */
 		if (sess->inbound || sess->private || sess->net != net || !uid_eq(sess->uid, uid) ||
 		    !krdma_connect_alike(&sess->options, options) ||
 		    READ_ONCE(sess->state) > KRDMA_SESSION_UP || READ_ONCE(sess->drains) ||
 		    (READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP &&
 		     !READ_ONCE(sess->ch->resumes)) ||
+		    (!sess->users && READ_ONCE(sess->resuming)) ||
 		    ((options->flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||
 		    !krdma_session_goes(sess, routes, n))
 			continue;
@@ -462,7 +466,7 @@ void krdma_session_join(struct krdma_session *sess)
 
 /**
  * krdma_session_leave - a handle of the session ends
- * @sess: session; lingers idle with the last, a private one ends if it has its connection
+ * @sess: session; lingers with the last, a private one ends when the peer knows what was closed
  *
  * Context: process. The handle's reference is put.
  */
@@ -471,9 +475,7 @@ void krdma_session_leave(struct krdma_session *sess)
 	mutex_lock(&krdma_sessions_lock);
 	if (!--sess->users) {
 		sess->idle_since = jiffies;
-		if (sess->private && !READ_ONCE(sess->resuming))
-			krdma_session_fail(sess, -ENOTCONN, "it was not used any more",
-					   KRDMA_WIRE_REASON_NONE);
+		krdma_session_retire(sess);
 		spin_lock_bh(&sess->lock);
 		krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_LINGER_MS));
 		spin_unlock_bh(&sess->lock);

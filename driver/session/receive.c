@@ -16,8 +16,6 @@
 #include "session/session.h"
 #include "trace.h"
 
-/* More than any target gives: each with less time than the one before. */
-#define KRDMA_NOTICES_MAX 64
 /* What is handled at a time. */
 #define KRDMA_RX_MANY 16
 

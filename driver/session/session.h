@@ -47,12 +47,11 @@ static_assert(KRDMA_PATHS_MAX == KRDMA_WIRE_PATHS_MAX);
  * Times, milliseconds. REQUEST, SERVICE, FENCE and CONNECT are for peers, and longer by the
  * timeout_scale of the session or channel.
  */
-#define KRDMA_REQUEST_MS 10000
-#define KRDMA_SERVICE_MS 30000
-#define KRDMA_FENCE_MS   60000 /* the target's device may be slow */
-#define KRDMA_LINGER_MS  10000
-/* The session's tick comes at least so often. */
-#define KRDMA_SESSION_TICK_MS 2000
+#define KRDMA_REQUEST_MS      10000
+#define KRDMA_SERVICE_MS      30000
+#define KRDMA_FENCE_MS        60000 /* the target's device may be slow */
+#define KRDMA_LINGER_MS       10000
+#define KRDMA_SESSION_TICK_MS 2000 /* it comes at least so often */
 #define KRDMA_CONNECT_MS      10000
 #define KRDMA_BYE_MS          1000
 #define KRDMA_FOREVER_MS      0x7fffffffU
@@ -150,7 +149,7 @@ struct krdma_session {
 	int drain_bye;          /* the same as a reason for the peer */
 	ktime_t drain_until;    /* it ends by then in any case */
 	bool noticed;           /* inbound: the peer was told of that */
-	u8 notices;             /* outbound: how often it has told */
+	u8 notices;             /* how often the target has told */
 	bool cut;               /* something was under way when it ended by that */
 	int err;                /* what ended it */
 	const char *cause;      /* the same as a phrase */
@@ -335,6 +334,7 @@ u32 krdma_session_resume_wanted(const struct krdma_session *sess);
 int krdma_connect_options_check(const struct krdma_connect_options *options,
 				struct krdma_error *error);
 void krdma_session_tick_by(struct krdma_session *sess, ktime_t when);
+void krdma_session_retire(struct krdma_session *sess);
 
 /* drain.c: the end of those that are to finish what is under way */
 void krdma_session_drain(struct krdma_session *sess, u32 timeout_ms, const char *cause, int bye);

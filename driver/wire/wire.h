@@ -273,6 +273,9 @@ struct krdma_wire_bye {
 
 static_assert(sizeof(struct krdma_wire_bye) == 24);
 
+/* Those with a time in ->notice, in a session. */
+#define KRDMA_NOTICES_MAX 64
+
 /*
  * DIGEST: CRC32C (Castagnoli, reflected) of a range. The value is the register of the
  * CRC, neither set nor inverted: a longer range takes several requests, each with the

@@ -177,8 +177,8 @@ struct krdma_limits {
 /**
  * krdma_client_create - become a user of krdma_mover
  * @net: network namespace of the client's objects, held by the caller; NULL for
- *	init_net. The client and its sessions hold it as well; a shared session lingers for
- *	10 s without a user
+ *	init_net. The client and its sessions hold it as well, for as long as those stay
+ *	without a user: krdma_disconnect()
  *
  * A client acts as root. krdma_mover can't be unloaded while a client exists.
  *
@@ -258,7 +258,8 @@ struct krdma_session_handle *krdma_connect(struct krdma_client *client,
  * @session: the session; NULL or an ERR_PTR is ignored
  *
  * Regions of the session stay. Without users a shared session lingers for 10 s; a private one
- * ends at once. Without a connection, it waits for one until the peer has heard what was closed.
+ * ends at once. Either stays until the peer has replied to the close of each region, for as long as
+ * it resumes, and an hour at most.
  *
  * Context: process, may sleep; waits for no peer.
  */

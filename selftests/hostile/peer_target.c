@@ -158,7 +158,7 @@ static const char *greet(struct served *s)
 	}
 	if (is->how >= RESUME) {
 		put_bytes(c->hello + 40, 8, 0x5ec7e7);
-		put_bytes(c->hello + 50, 2, 60);
+		put_bytes(c->hello + 50, 2, 30);
 	}
 	/* Whoever wants to send messages may. */
 	if (s->request[8] & 1) {
