@@ -86,16 +86,39 @@ filtered() {
 chain='	chain input {
 		type filter hook input priority filter; policy drop;'
 check "a packet filter in the way" filtered "$chain" '^note firewall what comes in is dropped.* -> if peers'
-check "one with a rule" filtered "$chain
+rules='
 		udp dport 4791 accept
-		tcp dport 7471 accept" '^ok firewall a rule names the port'
+		tcp dport 7471 accept'
+check "one with a rule" filtered "$chain$rules" '^ok firewall rules accept the ports'
+check "one with a rule that drops" filtered "$chain${rules//accept/drop}" '^note firewall what comes in is dropped'
+check "one with a rule for what goes out" filtered "$chain
+	}
+	chain output {
+		type filter hook output priority filter; policy accept;$rules" '^note firewall what comes in is dropped'
+check "one that rejects some" filtered "${chain/policy drop/policy accept}
+		reject with icmpx admin-prohibited" '^note firewall some packets are dropped or rejected'
+check "one that drops nothing" filtered "${chain/policy drop/policy accept}" '^ok firewall no rule drops'
 
 chmod 666 /dev/krdma_mover
 said=$(setpriv --reuid 4711 --regid 4711 --clear-groups sh -c 'ulimit -l 64 && krdma doctor' | sed -z 's/\n *-> / -> /g; s/  */ /g')
 like "too little memory may be locked" "$said" 'bad memlock RLIMIT_MEMLOCK is 64.0 KiB, a segment has '
+said=$(setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock sh -c 'ulimit -l 64 && krdma doctor' | sed -z 's/\n *-> / -> /g; s/  */ /g')
+like "even by root" "$said" 'bad memlock RLIMIT_MEMLOCK is 64.0 KiB, a segment has '
 chmod 600 /dev/krdma_mover
 said=$(setpriv --reuid 4711 --regid 4711 --clear-groups krdma doctor | sed -z 's/\n *-> / -> /g; s/  */ /g')
 like "a device that is not the user's" "$said" 'bad device .*Permission denied -> become a member of the group krdma'
+
+slice=/sys/fs/cgroup/doctor
+if grep -qs memory /sys/fs/cgroup/cgroup.controllers; then
+	at_end rmdir $slice/inner $slice
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+	mkdir -p $slice/inner
+	echo 1G >$slice/memory.max
+	said=$(echo "$BASHPID" >$slice/inner/cgroup.procs && krdma doctor | sed 's/  */ /g')
+	like "memory that a slice above limits" "$said" 'note cgroup this cgroup has 1.0 GiB of memory'
+else
+	skip "memory that a slice above limits" "there is no cgroup with memory"
+fi
 
 on -n B rdma link del "$LAB_RDMA_DEV"
 check "no RDMA device" doctor 3 B 'bad rdma there is no RDMA device .* -> '

@@ -60,6 +60,11 @@ extern const struct command cmd_apply, cmd_atomic, cmd_bench, cmd_blk, cmd_conne
 	cmd_help, cmd_listen, cmd_ls, cmd_metrics, cmd_monitor, cmd_ping, cmd_put, cmd_recv,
 	cmd_send, cmd_serve, cmd_show, cmd_status, cmd_top, cmd_version;
 
+/* cmd_export.c */
+
+/* Does RLIMIT_MEMLOCK bind this process? With CAP_IPC_LOCK there is no limit. */
+bool memlock_counts(void);
+
 /* main.c */
 extern const struct command *const commands[]; /* NULL ends it */
 const struct command *command_find(const char *name);

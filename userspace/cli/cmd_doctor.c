@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* krdma doctor: what this host, and a peer, need for RDMA, step by step, and how to get it. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netdb.h>
+#include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,15 +178,58 @@ static void check_pfc(struct doctor *doctor, const char *netdev)
 		      "%s has no priority flow control", netdev);
 }
 
+/*
+ * Has the port this network device? One of IPoIB has the GID, in the last 16 of the 20 bytes of its
+ * hardware address; struct sockaddr_ll declares 8.
+ */
+static bool has_netdev(struct json_object *row, const struct ifaddrs *all, const char *name)
+{
+	const size_t at = offsetof(struct sockaddr_ll, sll_addr) + 4;
+	char gid[INET6_ADDRSTRLEN];
+
+	if (strcmp(row_text(row, "type"), "infiniband") != 0)
+		return !strcmp(row_text(row, "netdev"), name);
+	for (; all; all = all->ifa_next) {
+		const struct sockaddr_ll *link = (const void *)all->ifa_addr;
+
+		if (!strcmp(all->ifa_name, name) && link && link->sll_family == AF_PACKET &&
+		    link->sll_hatype == ARPHRD_INFINIBAND) {
+			inet_ntop(AF_INET6, (const char *)link + at, gid, sizeof(gid));
+			return !strcmp(gid, row_text(row, "gid"));
+		}
+	}
+	return false;
+}
+
+/* Has a network device of the port the address? @address: NULL for any */
+static bool port_has(struct json_object *row, const char *address)
+{
+	char text[INET6_ADDRSTRLEN + IF_NAMESIZE];
+	struct ifaddrs *all, *one;
+	bool has = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (one = all; one && !has; one = one->ifa_next) {
+		const sa_family_t family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+
+		has = (family == AF_INET || family == AF_INET6) &&
+		      !getnameinfo(one->ifa_addr,
+				   family == AF_INET ? sizeof(struct sockaddr_in) :
+						       sizeof(struct sockaddr_in6),
+				   text, sizeof(text), NULL, 0, NI_NUMERICHOST) &&
+		      (!address || !strcmp(text, address)) && has_netdev(row, all, one->ifa_name);
+	}
+	freeifaddrs(all);
+	return has;
+}
+
 /* What is on a usable port. */
 static void check_port(struct doctor *doctor, struct json_object *row)
 {
 	const char *netdev = row_text(row, "netdev"), *type = row_text(row, "type");
 
 	doctor->usable++;
-	doctor->segment_bytes =
-		json_object_get_uint64(json_object_object_get(row, "segment_pages")) *
-		(uint64_t)sysconf(_SC_PAGESIZE);
 	found(doctor, "rdma", FINE, NULL, "%s on %s: %s", row_text(row, "device"),
 	      *netdev ? netdev : "-", type);
 	doctor->iwarp |= !strcmp(type, "iwarp");
@@ -197,7 +243,9 @@ static void check_port(struct doctor *doctor, struct json_object *row)
 static void check_devices(struct doctor *doctor)
 {
 	struct json_object *root = json_object_new_object(), *rows, *row, *last = NULL;
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	bool addressed = false;
+	uint64_t segment;
 	size_t i;
 
 	if (list_fetch(doctor->krdma, &list_devices, 0, root)) {
@@ -211,8 +259,12 @@ static void check_devices(struct doctor *doctor)
 		const bool usable = !strcmp(
 			row_text(row = json_object_array_get_idx(rows, i), "usable"), "yes");
 
-		addressed |= usable && (*row_text(row, "address") ||
-					!strcmp(row_text(row, "type"), "infiniband"));
+		addressed |= usable && port_has(row, NULL);
+		/* The module's, too, is the largest of all devices. */
+		segment =
+			page * json_object_get_uint64(json_object_object_get(row, "segment_pages"));
+		if (segment > doctor->segment_bytes)
+			doctor->segment_bytes = segment;
 		/* A row for each GID. */
 		if (last && !strcmp(row_text(last, "device"), row_text(row, "device")) &&
 		    !strcmp(row_text(last, "port"), row_text(row, "port")))
@@ -232,7 +284,8 @@ static void check_devices(struct doctor *doctor)
 	else if (!doctor->usable)
 		found(doctor, "rdma", BAD, "see the notes above", "no RDMA device can be used");
 	else if (!addressed)
-		found(doctor, "address", BAD, "ip address add ADDRESS/PREFIX dev NETDEV",
+		found(doctor, "address", BAD,
+		      "ip address add ADDRESS/PREFIX dev NETDEV (on InfiniBand, of ib_ipoib)",
 		      "no usable device has an IP address");
 	else
 		found(doctor, "address", FINE, NULL, "a usable device has an IP address");
@@ -246,7 +299,7 @@ static void check_memlock(struct doctor *doctor)
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
 		return;
-	if (!geteuid() || limit.rlim_cur == RLIM_INFINITY)
+	if (limit.rlim_cur == RLIM_INFINITY || !memlock_counts())
 		found(doctor, "memlock", FINE, NULL, "memory may be locked without limit");
 	else if (limit.rlim_cur < doctor->segment_bytes)
 		found(doctor, "memlock", BAD,
@@ -258,21 +311,45 @@ static void check_memlock(struct doctor *doctor)
 		      size_text(limit.rlim_cur, size));
 }
 
-/* memory.max of the cgroup: pinned memory counts, and can't be reclaimed. */
+/*
+ * The least memory.max of the cgroup and of those above: pinned memory counts, and can't be
+ * reclaimed. The root has no such file, nor have cgroups without the controller.
+ */
 static void check_cgroup(struct doctor *doctor)
 {
-	char line[512], path[640], limit[64], size[SIZE_TEXT];
+	char line[512], path[640], limit[64], size[SIZE_TEXT], *end;
+	uint64_t least = UINT64_MAX, max;
+	bool unread;
 
-	if (!first_line("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3) != 0)
+	if (!first_line("/proc/self/cgroup", line, sizeof(line)))
 		return;
-	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
-	if (!first_line(path, limit, sizeof(limit)) || !strcmp(limit, "max"))
-		found(doctor, "cgroup", FINE, NULL, "no limit of memory in this cgroup");
-	else
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.procs", line + 3);
+	/* Version 1; not mounted; a namespace: of those above its root nothing is seen. */
+	unread = strncmp(line, "0::", 3) != 0 || access(path, F_OK) ||
+		 !access("/sys/fs/cgroup/cgroup.type", F_OK);
+	for (end = line + strlen(line); end; end = strrchr(line + 3, '/')) {
+		*end = '\0';
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
+		if (!first_line(path, limit, sizeof(limit))) {
+			unread |= !access(path, F_OK);
+		} else if (strcmp(limit, "max") != 0) {
+			max = strtoull(limit, NULL, 10);
+			if (max < least)
+				least = max;
+		}
+	}
+	if (least != UINT64_MAX)
 		found(doctor, "cgroup", NOTE,
 		      "MemoryMax= of the unit or slice, if it is too little",
 		      "this cgroup has %s of memory, for what is exported as well",
-		      size_text(strtoull(limit, NULL, 10), size));
+		      size_text(least, size));
+	else if (unread)
+		found(doctor, "cgroup", NOTE,
+		      "MemoryMax= of the unit and its slices, or what limits the container",
+		      "a limit of memory may be there that can't be read");
+	else
+		found(doctor, "cgroup", FINE, NULL,
+		      "no limit of memory in this cgroup, or above it");
 }
 
 /* Number of exports of this host that the caller sees. */
@@ -327,44 +404,85 @@ static void check_listeners(struct doctor *doctor)
 		      "there is no listener: this host can connect, and nobody to it");
 }
 
-/* A rule for the port? "udp dport 4791", "-p udp --dport 4791". */
-static bool names_port(const char *line, const char *port)
+/* A rule that accepts the port? "udp dport { 22, 4791 } accept", "-p udp --dport 4791 -j ACCEPT" */
+static bool accepts(const char *line, const char *protocol, unsigned long port)
 {
-	const char *at = strstr(line, "dport");
+	const char *at = strstr(line, "dport"), *verdict = strcasestr(line, " accept");
+	char *rest;
 
-	return at && strstr(at, port);
+	if (!at || !verdict || !strstr(line, protocol) || strchr(line, '!') ||
+	    (verdict[7] != '\n' && strncmp(verdict + 7, " comment", 8) != 0))
+		return false;
+	at += strcspn(at, " ");
+	while (isdigit((unsigned char)*(at += strspn(at, "{} ,-:")))) {
+		if (strtoul(at, &rest, 10) == port)
+			return true;
+		at = rest;
+	}
+	return false;
 }
 
 /*
- * Does a packet filter drop what no rule lets in, and has no rule for this? A hint: an adapter's packets
- * may pass it by, and rules may say the same in other ways.
+ * Does a packet filter drop what no rule lets in, and has no rule for this? A hint: an adapter's
+ * packets may pass it by, and rules may say the same in other ways. Nor is it known which packets are
+ * those that a rule drops.
  */
 static void check_firewall(struct doctor *doctor)
 {
-	FILE *pipe = popen("nft list ruleset 2>/dev/null; iptables-save 2>/dev/null", "re");
-	bool drops = false, rule = false, any = false;
+	enum {
+		ROCE = 1,
+		IWARP = 2
+	};
+	static const char fix[] =
+		"if peers do not get through: accept udp dport 4791 (RoCE), tcp dport 7471 (iWARP)";
+	const unsigned int ports = (doctor->roce ? ROCE : 0) | (doctor->iwarp ? IWARP : 0);
+	bool any = false, drops = false, unsure = false;
+	unsigned int left = 0, shut = 0; /* ports that are not accepted: by this chain, by any */
 	char *line = NULL;
 	size_t size = 0;
+	FILE *pipe;
 
+	/* InfiniBand does not go through it. */
+	if (!ports)
+		return;
+	pipe = popen("(nft list ruleset; iptables-save; ip6tables-save) 2>/dev/null", "re");
 	while (pipe && getline(&line, &size, pipe) >= 0) {
+		const bool drop = strcasestr(line, "drop") || strcasestr(line, "reject");
+
 		any = true;
-		drops |= (strstr(line, "hook input") && strstr(line, "policy drop")) ||
-			 !strncmp(line, ":INPUT DROP", 11);
-		rule |= (doctor->roce && names_port(line, "4791")) ||
-			(doctor->iwarp && names_port(line, "7471"));
+		if (strstr(line, "hook input") || !strncmp(line, ":INPUT ", 7) ||
+		    line[strspn(line, "\t ")] == '}') {
+			/* A chain begins or ends. */
+			shut |= left;
+			left = drop ? ports : 0;
+			drops |= drop;
+			continue;
+		}
+		unsure |= drop;
+		if (*line == '-' && strncmp(line, "-A INPUT ", 9) != 0)
+			continue;
+		if (accepts(line, "udp", 4791))
+			left &= ~ROCE;
+		if (accepts(line, "tcp", 7471))
+			left &= ~IWARP;
 	}
 	free(line);
+	shut |= left;
 	if (!pipe || (pclose(pipe) && !any))
 		found(doctor, "firewall", NOTE,
 		      "run krdma doctor as root, with nft or iptables-save",
 		      "its rules can't be read");
-	else if (drops && !rule && (doctor->roce || doctor->iwarp))
-		found(doctor, "firewall", NOTE,
-		      "if peers do not get through: accept udp dport 4791 (RoCE), tcp dport 7471 (iWARP)",
-		      "what comes in is dropped, and no rule names the port of RoCE or iWARP");
+	else if (shut)
+		found(doctor, "firewall", NOTE, fix,
+		      "what comes in is dropped, and no rule accepts %s",
+		      shut & ROCE ? "UDP port 4791 (RoCE)" : "TCP port 7471 (iWARP)");
+	else if (unsure)
+		found(doctor, "firewall", NOTE, fix,
+		      "some packets are dropped or rejected: see nft list ruleset, iptables-save");
 	else
 		found(doctor, "firewall", FINE, NULL, "%s",
-		      drops && rule ? "a rule names the port" : "no chain drops all that comes in");
+		      drops ? "rules accept the ports of RDMA" :
+			      "no rule drops or rejects packets");
 }
 
 /* ---- a peer ---- */
@@ -394,35 +512,18 @@ static bool local_address(const struct krdma_sockaddr *peer, char *text, socklen
 	return ok;
 }
 
-/* Has a network device with an RDMA device the address? */
+/* Has an RDMA device the address? */
 static bool device_has(struct krdma *krdma, const char *address)
 {
 	struct json_object *root = json_object_new_object(), *rows;
-	char text[INET6_ADDRSTRLEN + IF_NAMESIZE];
-	struct ifaddrs *all = NULL, *one;
 	bool has = false;
 	size_t i;
 
-	if (list_fetch(krdma, &list_devices, 0, root) || getifaddrs(&all)) {
-		json_object_put(root);
-		return false;
-	}
-	rows = json_object_object_get(root, list_devices.key);
-	for (one = all; one; one = one->ifa_next) {
-		const sa_family_t family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
-
-		if ((family != AF_INET && family != AF_INET6) ||
-		    getnameinfo(one->ifa_addr,
-				family == AF_INET ? sizeof(struct sockaddr_in) :
-						    sizeof(struct sockaddr_in6),
-				text, sizeof(text), NULL, 0, NI_NUMERICHOST) ||
-		    strcmp(text, address) != 0)
-			continue;
+	if (!list_fetch(krdma, &list_devices, 0, root)) {
+		rows = json_object_object_get(root, list_devices.key);
 		for (i = 0; i < json_object_array_length(rows); i++)
-			has |= !strcmp(one->ifa_name,
-				       row_text(json_object_array_get_idx(rows, i), "netdev"));
+			has |= port_has(json_object_array_get_idx(rows, i), address);
 	}
-	freeifaddrs(all);
 	json_object_put(root);
 	return has;
 }
