@@ -235,6 +235,24 @@ static void job_options(struct cp_job *job, const struct cp_options *opts, bool 
 						 (unsigned int)processors;
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* Two sources of one name: which of them would stay is chance. Directories are merged. */
+static bool same_name(const struct cp_options *opts, const char *a, const char *b, bool remote)
+{
+	char *one = top_of(a), *other = top_of(b);
+	bool same = one && other && *one && !strcmp(one, other);
+
+	free(one);
+	free(other);
+	return same && !(opts->recursive && (remote || (is_directory(a) && is_directory(b))));
+}
+
 static bool ends_with_slash(const char *path)
 {
 	return *path && path[strlen(path) - 1] == '/';
@@ -273,7 +291,7 @@ static int push(const struct cp_options *opts, char **sources, size_t count, str
 	static struct files_operand operands[OPERANDS_MAX];
 	struct copy c = { .opts = opts, .jobs = jobs, .count = dests, .began_ns = now_ns() };
 	bool into = count > 1;
-	size_t i;
+	size_t i, other;
 	int rc;
 
 	for (i = 0; i < count; i++) {
@@ -285,6 +303,10 @@ static int push(const struct cp_options *opts, char **sources, size_t count, str
 		if (!operands[i].top)
 			return fail(ENOMEM, "no memory");
 		into |= !*operands[i].top;
+		for (other = 0; other < i; other++)
+			if (same_name(opts, sources[other], sources[i], false))
+				return usage_error("'%s' and '%s' have one name at the destination",
+						   sources[other], sources[i]);
 		if (opts->progress)
 			nftw(sources[i], add_size, 16, FTW_PHYS);
 	}
@@ -315,10 +337,16 @@ static int pull(const struct cp_options *opts, struct cp_job *jobs, size_t count
 	struct copy c = { .opts = opts, .jobs = jobs, .count = count, .began_ns = now_ns() };
 	bool into = count > 1 || ends_with_slash(to);
 	char *tops[OPERANDS_MAX];
-	size_t i;
+	size_t i, other;
 	int rc;
 
 	for (i = 0; i < count; i++) {
+		for (other = 0; other < i; other++)
+			if (same_name(opts, jobs[other].path, jobs[i].path, true))
+				return usage_error(
+					"%s:%s and %s:%s have one name at the destination",
+					jobs[other].text, jobs[other].path, jobs[i].text,
+					jobs[i].path);
 		tops[i] = top_of(jobs[i].path);
 		if (!tops[i])
 			return fail(ENOMEM, "no memory");

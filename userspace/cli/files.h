@@ -24,6 +24,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-en
 #define FILES_BLOCK (1U << 20)
 /* Most bytes of a chunk, or of a reply: a block, and room for names. */
 #define FILES_CHUNK (FILES_BLOCK + (64U << 10))
+/* Digests in one reply: a disk takes a while for the blocks, in which no reply comes. */
+#define FILES_HAVE_MAX 512
 /* More files are left to the next chunk, so that several threads have something to do. */
 #define FILES_PER_CHUNK 64
 /* Bytes of a path, of one of its names, and names in it. */
@@ -32,12 +34,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-en
 #define FILES_DEPTH_MAX 100
 /* Long files that are open at the receiver at a time, and errors in one reply. */
 #define FILES_OPEN_MAX   64
-#define FILES_ERRORS_MAX 16
+#define FILES_ERRORS_MAX FILES_PER_CHUNK
 #define FILES_TEXT_MAX   512
 /* What is carried of a mode: a peer gives no file another user's rights. */
 #define FILES_MODE 0777
 
-#define FILES_MAGIC 0x31736c66U
+#define FILES_MAGIC 0x32736c66U
 
 /**
  * struct files_chunk - the head of a chunk, and of a reply
@@ -63,9 +65,11 @@ enum files_type {
 	FILES_CLOSE = 9,    /* @size: sum of the bytes of all DATA, ZERO and SAME */
 	FILES_GIVE_UP = 10, /* of an open file, which can't be read any more */
 	FILES_ERROR = 11,   /* data: text; @mode: errno */
-	FILES_HAVE = 12,    /* reply to OPEN; data: digests of the receiver's blocks */
-	FILES_LIST = 14,    /* reply to DIR with FILES_ASK; data: what is there */
-	FILES_BEGIN = 13    /* what to copy, or where to; share.h */
+	FILES_HAVE = 12,  /* reply to OPEN and MORE; data: digests of the receiver's next blocks */
+	FILES_BEGIN = 13, /* what to copy, or where to; share.h */
+	FILES_LIST = 14,  /* reply to DIR with FILES_ASK; data: what is there */
+	FILES_MORE = 15,  /* of an open file: HAVE was full, what is behind it? */
+	FILES_DONE = 16   /* in a reply: files (@id), bytes (@size), bytes that came (@offset) */
 };
 
 /* FILES_FILE: zeroes become holes. */
@@ -176,10 +180,16 @@ void files_temp_of(uint64_t number, char temp[FILES_TEMP]);
 int files_open_at(int dir, const char *path, int flags, uint64_t resolve);
 /* The same of a path without symbolic links, and not out of @dir. */
 int files_open_inside(int dir, const char *path, int flags);
-/* The directory of the last name, made if it is not there. Return: a descriptor, or -1. */
-int files_open_parent(int dir, const char *path);
-/* Digests of blocks of a file, one number each. Return: 0 or an errno; ECANCELED if @stopped. */
-int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks,
+/*
+ * The directory of the last name, made if it is not there; @sync: on the disk, too. Return: a descriptor,
+ * or -1.
+ */
+int files_open_parent(int dir, const char *path, bool sync);
+/*
+ * Digests of blocks of a file from the block @first, one number each. Return: 0 or an errno; ECANCELED if
+ * @stopped.
+ */
+int files_digests(int fd, uint64_t size, uint64_t first, uint64_t *digests, size_t blocks,
 		  const atomic_bool *stopped);
 uint64_t files_digest(const void *bytes, size_t length);
 /* The first byte at or behind @offset that is no hole; @size if there is none. */
@@ -214,7 +224,7 @@ bool files_list_has(const struct files_list *list, const char *name, const struc
 /* files_send.c */
 
 /**
- * struct files_counts - what a transfer has done
+ * struct files_counts - what a transfer has done, at the receiver
  * @files: files, symbolic links and directories
  * @bytes: bytes of files that are there now
  * @sent: of these, bytes that travelled

@@ -11,10 +11,8 @@
 
 #define LENGTH_MAX INT64_MAX
 #define NOT_YET    UINT64_MAX
-/* They leave room in the reply for errors. */
-#define DIGESTS_MAX (FILES_BLOCK / sizeof(uint64_t))
-/* Of all files that are open, a peer has so many digests kept. */
-#define KEPT_MAX (2 * DIGESTS_MAX)
+/* Of all files that are open, a peer has so many digests kept, those of 2 TiB. */
+#define KEPT_MAX (1U << 21)
 
 void receive_close_file(struct files_receiver *r, struct open_file *f)
 {
@@ -76,15 +74,16 @@ static bool range_take(struct files_receiver *r, struct open_file *f,
 {
 	bool good = record->offset <= f->size && size <= f->size - record->offset;
 
-	/* What takes no bytes of a chunk takes time here: it is within one block that is compared. */
 	if (record->type != FILES_DATA)
-		good = good && record->offset / FILES_BLOCK < f->blocks &&
-		       size <= FILES_BLOCK - record->offset % FILES_BLOCK;
+		good = good && size <= FILES_BLOCK - record->offset % FILES_BLOCK;
 	/* A digest is that of a block. */
 	if (record->type == FILES_SAME)
 		good = good && record->offset % FILES_BLOCK == 0 &&
 		       (size == FILES_BLOCK || size == f->size - record->offset);
 	pthread_mutex_lock(&r->lock);
+	/* What takes no bytes of a chunk takes time here: it is within one block that is compared. */
+	if (record->type != FILES_DATA)
+		good = good && record->offset / FILES_BLOCK < f->blocks;
 	good = good && size <= f->size - f->counted;
 	if (good)
 		f->counted += size;
@@ -115,7 +114,7 @@ static void file_put(struct unpack *u, struct open_file *f, bool failed)
 		if (error)
 			receive_complain(u, 0, error, "can't be written", f->name);
 		else
-			receive_count(r, 1, 0, 0);
+			receive_count(u, 1, 0, 0);
 	}
 	pthread_mutex_lock(&r->lock);
 	receive_close_file(r, f);
@@ -126,32 +125,29 @@ static void file_put(struct unpack *u, struct open_file *f, bool failed)
  * Room for digests of a file, which are kept if they are those of its basis: blocks that there is
  * no room for are sent. Return: blocks.
  */
-static size_t file_room(struct files_receiver *r, struct open_file *f, size_t blocks)
+static uint64_t file_room(struct files_receiver *r, struct open_file *f, uint64_t blocks)
 {
-	if (blocks > DIGESTS_MAX)
-		blocks = DIGESTS_MAX;
 	if (f->basis < 0)
 		return blocks;
 	pthread_mutex_lock(&r->lock);
 	if (blocks > KEPT_MAX - r->kept)
 		blocks = KEPT_MAX - r->kept;
-	f->kept = blocks;
-	r->kept += blocks;
+	f->kept = (size_t)blocks;
+	r->kept += f->kept;
 	pthread_mutex_unlock(&r->lock);
 	return blocks;
 }
 
 /*
  * What the file has of bytes: the temporary file that an attempt before has left, or else the file
- * that is there. @digests: out: allocated, if there are any. Return: 0 or an errno.
+ * that is there. Return: 0 or an errno.
  */
-static int file_have(struct files_receiver *r, struct open_file *f, uint64_t **digests)
+static int file_have(struct files_receiver *r, struct open_file *f)
 {
 	struct stat st;
 	uint64_t have;
 	int from = f->fd;
 
-	*digests = NULL;
 	if (fstat(f->fd, &st))
 		return errno;
 	if (!st.st_size) {
@@ -165,29 +161,54 @@ static int file_have(struct files_receiver *r, struct open_file *f, uint64_t **d
 	}
 	have = (uint64_t)st.st_size < f->size ? (uint64_t)st.st_size : f->size;
 	if (from >= 0)
-		f->blocks = file_room(r, f, (size_t)((have + FILES_BLOCK - 1) / FILES_BLOCK));
+		f->comparable = file_room(r, f, (have + FILES_BLOCK - 1) / FILES_BLOCK);
 	/* What is not compared must be zero where nothing is sent. */
-	if (have > (uint64_t)f->blocks * FILES_BLOCK)
-		have = (uint64_t)f->blocks * FILES_BLOCK;
+	if (have > f->comparable * FILES_BLOCK)
+		have = f->comparable * FILES_BLOCK;
 	if (f->basis < 0 && have && have < (uint64_t)st.st_size && ftruncate(f->fd, (off_t)have))
 		return errno;
 	if (ftruncate(f->fd, (off_t)f->size))
 		return errno;
-	if (!f->blocks)
+	if (f->basis < 0 || !f->comparable)
 		return 0;
-	*digests = malloc(f->blocks * sizeof(**digests));
-	return *digests ? files_digests(from, f->size, *digests, f->blocks, &r->stopped) : ENOMEM;
+	f->digests = malloc(f->comparable * sizeof(*f->digests));
+	return f->digests ? 0 : ENOMEM;
+}
+
+/* Reply with the digests of the next blocks, perhaps none. Return: 0 or an errno. */
+static int tell_digests(struct unpack *u, struct open_file *f)
+{
+	struct files_record have = { .type = FILES_HAVE, .id = f->id };
+	struct files_receiver *r = u->receiver;
+	const int from = f->basis < 0 ? f->fd : f->basis;
+	uint64_t *digests, left = f->comparable - f->blocks;
+	const size_t n = left < FILES_HAVE_MAX ? (size_t)left : FILES_HAVE_MAX;
+	char *to;
+	int error;
+
+	u->last = n > 0;
+	digests = f->digests ? f->digests + f->blocks : malloc(n * sizeof(*digests) + 1);
+	error = digests ? files_digests(from, f->size, f->blocks, digests, n, &r->stopped) : ENOMEM;
+	if (!error) {
+		have.data_length = (uint32_t)(n * sizeof(*digests));
+		to = files_chunk_add(&u->reply, &have, "");
+		if (to && n)
+			memcpy(to, digests, have.data_length);
+		pthread_mutex_lock(&r->lock);
+		f->blocks += n;
+		pthread_mutex_unlock(&r->lock);
+	}
+	if (!f->digests)
+		free(digests);
+	return error;
 }
 
 int receive_open(struct unpack *u)
 {
 	const struct files_record *record = &u->reader.record;
-	struct files_record have = { .type = FILES_HAVE, .id = record->id };
 	const int dir = receive_parent(u);
 	struct files_receiver *r = u->receiver;
-	uint64_t *digests = NULL;
 	struct open_file *f;
-	char *to;
 	int error;
 
 	if (!record->id || record->size > LENGTH_MAX)
@@ -201,28 +222,48 @@ int receive_open(struct unpack *u)
 	strcpy(f->name, u->name);
 	f->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 0);
 	f->fd = f->dir < 0 ? -1 : files_temp_open(f->dir, f->name, f->temp);
-	error = f->fd < 0 ? errno : file_have(r, f, &digests);
-	u->last = f->blocks;
+	error = f->fd < 0 ? errno : file_have(r, f);
+	if (!error)
+		error = tell_digests(u, f);
 	if (error) {
 		receive_complain(u, record->id, error, "can't be made", u->path);
 		pthread_mutex_lock(&r->lock);
 		receive_close_file(r, f);
 		pthread_mutex_unlock(&r->lock);
 	} else {
-		have.data_length = (uint32_t)(f->blocks * sizeof(*digests));
-		to = files_chunk_add(&u->reply, &have, "");
-		if (to && digests)
-			memcpy(to, digests, have.data_length);
-		if (f->basis >= 0) {
-			f->digests = digests;
-			digests = NULL;
-		}
 		pthread_mutex_lock(&r->lock);
 		f->usable = true;
 		pthread_mutex_unlock(&r->lock);
 	}
-	free(digests);
 	return 0;
+}
+
+/* What is behind the digests that the sender has. */
+int receive_more(struct unpack *u)
+{
+	const uint32_t id = u->reader.record.id;
+	struct open_file *f = file_get(u->receiver, id);
+	struct files_receiver *r = u->receiver;
+	bool twice;
+	int error;
+
+	if (!f)
+		return EPROTO;
+	pthread_mutex_lock(&r->lock);
+	twice = f->asked;
+	f->asked = true;
+	pthread_mutex_unlock(&r->lock);
+	error = twice ? EPROTO : tell_digests(u, f);
+	if (error && !twice)
+		receive_complain(u, id, error, "can't be compared", f->name);
+	pthread_mutex_lock(&r->lock);
+	f->asked = twice;
+	/* The sender ends it as well. */
+	if (error)
+		f->expected = 0;
+	pthread_mutex_unlock(&r->lock);
+	file_put(u, f, error != 0);
+	return twice ? EPROTO : 0;
 }
 
 /*
@@ -309,7 +350,7 @@ int receive_range(struct unpack *u)
 	if (error)
 		receive_complain(u, 0, error, "can't be written", f->name);
 	if (!f->failed && !error)
-		receive_count(u->receiver, 0, record->type == FILES_ZERO ? 0 : size,
+		receive_count(u, 0, record->type == FILES_ZERO ? 0 : size,
 			      record->type == FILES_DATA ? size : 0);
 	file_put(u, f, error != 0);
 	return 0;
@@ -319,6 +360,7 @@ int receive_close(struct unpack *u)
 {
 	struct open_file *f = file_get(u->receiver, u->reader.record.id);
 	const bool give_up = u->reader.record.type == FILES_GIVE_UP;
+	bool whole;
 
 	if (!f)
 		return 0;
@@ -330,10 +372,12 @@ int receive_close(struct unpack *u)
 	if (give_up && !f->failed && u->report)
 		receive_complain(u, 0, EIO, "is not copied: the sender gives up", f->name);
 	pthread_mutex_lock(&u->receiver->lock);
+	/* What it did not ask for may be anything where it has a hole. */
+	whole = give_up || f->blocks == f->comparable;
 	f->expected = u->reader.record.size;
 	pthread_mutex_unlock(&u->receiver->lock);
-	file_put(u, f, give_up);
-	return 0;
+	file_put(u, f, give_up || !whole);
+	return whole ? 0 : EPROTO;
 }
 
 void files_receiver_end(struct files_receiver *r,

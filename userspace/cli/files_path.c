@@ -93,7 +93,7 @@ int files_open_inside(int dir, const char *path, int flags)
 }
 
 /* Make each directory of the path that is not there, for its owner alone: FILES_DIR_END has the mode. */
-static int make_directories(int dir, const char *path)
+static int make_directories(int dir, const char *path, bool sync)
 {
 	char copy[FILES_PATH_MAX + 1], *slash;
 
@@ -106,10 +106,14 @@ static int make_directories(int dir, const char *path)
 		name = strrchr(copy, '/');
 		if (name)
 			*name = '\0';
-		parent = name ? files_open_inside(dir, copy, O_PATH | O_DIRECTORY) : dir;
+		parent = name ? files_open_inside(dir, copy,
+						  (sync ? O_RDONLY : O_PATH) | O_DIRECTORY) :
+				dir;
 		rc = parent < 0 ? -1 : mkdirat(parent, name ? name + 1 : copy, 0700);
 		if (rc && errno == EEXIST)
 			rc = 0;
+		else if (!rc && sync)
+			rc = fsync(parent);
 		if (name) {
 			*name = '/';
 			if (parent >= 0)
@@ -122,7 +126,7 @@ static int make_directories(int dir, const char *path)
 	return 0;
 }
 
-int files_open_parent(int dir, const char *path)
+int files_open_parent(int dir, const char *path, bool sync)
 {
 	char parent[FILES_PATH_MAX + 1];
 	const char *slash = strrchr(path, '/');
@@ -134,7 +138,7 @@ int files_open_parent(int dir, const char *path)
 	fd = files_open_inside(dir, parent, O_PATH | O_DIRECTORY);
 	if (fd >= 0 || errno != ENOENT)
 		return fd;
-	if (make_directories(dir, path))
+	if (make_directories(dir, path, sync))
 		return -1;
 	return files_open_inside(dir, parent, O_PATH | O_DIRECTORY);
 }
@@ -204,7 +208,7 @@ int files_write(int fd, const char *from, size_t length, uint64_t offset)
 	return 0;
 }
 
-int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks,
+int files_digests(int fd, uint64_t size, uint64_t first, uint64_t *digests, size_t blocks,
 		  const atomic_bool *stopped)
 {
 	char *block = calloc(1, FILES_BLOCK);
@@ -220,7 +224,7 @@ int files_digests(int fd, uint64_t size, uint64_t *digests, size_t blocks,
 			error = ECANCELED;
 			break;
 		}
-		from = (uint64_t)i * FILES_BLOCK;
+		from = (first + i) * FILES_BLOCK;
 		length = size - from < FILES_BLOCK ? size - from : FILES_BLOCK;
 		if (data <= from)
 			data = files_next_data(fd, from, size);

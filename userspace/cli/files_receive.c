@@ -12,8 +12,9 @@
 
 #define PAGE 4096
 
-static int base_open(int dir, const char *path, uint64_t resolve, bool into, char *top)
+static int base_open(int dir, const char *path, uint64_t resolve, unsigned int flags, char *top)
 {
+	const bool into = flags & FILES_INTO, sync = flags & FILES_SYNC;
 	char parent[FILES_PATH_MAX + 1];
 	const char *name, *slash;
 	size_t length = strlen(path);
@@ -51,15 +52,13 @@ static int base_open(int dir, const char *path, uint64_t resolve, bool into, cha
 	}
 	if (fd < 0 || !into)
 		return fd;
-	if (!mkdirat(fd, top, 0777)) {
-		dir = fd;
-		fd = files_open_inside(dir, top, O_RDONLY | O_DIRECTORY);
-		close(dir);
-		*top = '\0';
-		return fd;
-	}
-	close(fd);
-	return -1;
+	dir = fd;
+	fd = mkdirat(dir, top, 0777) || (sync && fsync(dir)) ?
+		     -1 :
+		     files_open_inside(dir, top, O_RDONLY | O_DIRECTORY);
+	close(dir);
+	*top = '\0';
+	return fd;
 }
 
 struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t resolve,
@@ -71,9 +70,7 @@ struct files_receiver *files_receiver_new(int dir, const char *path, uint64_t re
 		return NULL;
 	r->flags = flags;
 	r->expected = expected ? strdup(expected) : NULL;
-	r->base = expected && !r->expected ?
-			  -1 :
-			  base_open(dir, path, resolve, flags & FILES_INTO, r->top);
+	r->base = expected && !r->expected ? -1 : base_open(dir, path, resolve, flags, r->top);
 	if (r->base < 0) {
 		free(r->expected);
 		free(r);
@@ -115,8 +112,13 @@ struct files_counts files_receiver_counts(struct files_receiver *r)
 	return counts;
 }
 
-void receive_count(struct files_receiver *r, uint64_t files, uint64_t bytes, uint64_t sent)
+void receive_count(struct unpack *u, uint64_t files, uint64_t bytes, uint64_t sent)
 {
+	struct files_receiver *r = u->receiver;
+
+	u->counts.files += files;
+	u->counts.bytes += bytes;
+	u->counts.sent += sent;
 	pthread_mutex_lock(&r->lock);
 	r->counts.files += files;
 	r->counts.bytes += bytes;
@@ -213,7 +215,7 @@ int receive_parent(struct unpack *u)
 		return u->parent;
 	if (u->parent >= 0)
 		close(u->parent);
-	u->parent = files_open_parent(u->receiver->base, u->path);
+	u->parent = files_open_parent(u->receiver->base, u->path, u->receiver->flags & FILES_SYNC);
 	memcpy(u->parent_path, u->path, length);
 	u->parent_path[length] = '\0';
 	return u->parent;
@@ -268,7 +270,7 @@ static int unpack_short(struct unpack *u)
 		files_temp_remove(fd, dir, temp);
 		receive_complain(u, 0, error, "can't be written", u->path);
 	} else {
-		receive_count(u->receiver, 1, record->size, record->data_length);
+		receive_count(u, 1, record->size, record->data_length);
 	}
 	close(fd);
 	return 0;
@@ -292,7 +294,7 @@ static int unpack_link(struct unpack *u)
 	if (error)
 		receive_complain(u, 0, error, "can't be made", u->path);
 	else
-		receive_count(u->receiver, 1, 0, 0);
+		receive_count(u, 1, 0, 0);
 	return 0;
 }
 
@@ -345,7 +347,7 @@ static int unpack_directory(struct unpack *u)
 		receive_complain(u, record->flags & FILES_ASK ? record->id : 0, error,
 				 "can't be made", *u->path ? u->path : ".");
 	else
-		receive_count(u->receiver, *u->path != 0, 0, 0);
+		receive_count(u, *u->path != 0, 0, 0);
 	return 0;
 }
 
@@ -407,6 +409,8 @@ static int unpack_record(struct unpack *u)
 		if (u->receiver->base < 0)
 			return receive_stream(u);
 		return receive_range(u);
+	case FILES_MORE:
+		return u->receiver->base < 0 ? EPROTO : receive_more(u);
 	case FILES_CLOSE:
 	case FILES_GIVE_UP:
 		if (u->receiver->base < 0)
@@ -416,6 +420,20 @@ static int unpack_record(struct unpack *u)
 		return unpack_error(u);
 	}
 	return EPROTO;
+}
+
+/* There is room, as for errors. */
+static void tell_done(struct unpack *u)
+{
+	const struct files_record done = {
+		.type = FILES_DONE,
+		.id = (uint32_t)u->counts.files,
+		.size = u->counts.bytes,
+		.offset = u->counts.sent,
+	};
+
+	if (done.id || done.size)
+		files_chunk_add(&u->reply, &done, "");
 }
 
 int files_receiver_chunk(struct files_receiver *r, const char *chunk, uint32_t length, char *reply,
@@ -440,6 +458,8 @@ int files_receiver_chunk(struct files_receiver *r, const char *chunk, uint32_t l
 		rc = EPROTO;
 	if (!rc)
 		rc = r->stopped ? ECANCELED : r->full;
+	if (!rc && !report)
+		tell_done(u);
 	if (!rc)
 		*reply_length = files_chunk_end(&u->reply);
 	if (u->parent >= 0)

@@ -13,11 +13,13 @@ struct open_file {
 	int fd, dir;
 	int basis; /* what is there under the name; -1: the temporary file has its bytes itself */
 	bool failed;
+	bool asked; /* for digests, which are being made */
 	unsigned int users;
 	uint64_t size, counted, expected;
-	size_t blocks;     /* that the sender has digests of */
-	uint64_t *digests; /* of the basis, which others may change; NULL: there is none */
-	size_t kept;       /* room for them, of the receiver's */
+	uint64_t blocks;     /* that the sender has digests of; the lock protects it */
+	uint64_t comparable; /* blocks that it gets digests of, if it asks */
+	uint64_t *digests;   /* of the basis, which others may change; NULL: there is none */
+	size_t kept;         /* room for them, of the receiver's */
 	struct timespec mtime;
 	mode_t mode;
 	char name[FILES_NAME_MAX + 1];
@@ -57,6 +59,7 @@ struct unpack {
 	/* What costs much: a sender waits for the reply, so nothing is behind it in its chunk. */
 	bool last;
 	unsigned int errors;
+	struct files_counts counts;
 	void (*report)(void *arg, int error, const char *text);
 	void *arg;
 	/* The directory of the last file. */
@@ -66,7 +69,7 @@ struct unpack {
 
 /* files_receive.c */
 
-void receive_count(struct files_receiver *r, uint64_t files, uint64_t bytes, uint64_t sent);
+void receive_count(struct unpack *u, uint64_t files, uint64_t bytes, uint64_t sent);
 /* Report an error of a file; @id: of one that is not open for it, or 0. */
 void receive_complain(struct unpack *u, uint32_t id, int error, const char *what, const char *path);
 /* The directory of the path. Return: a descriptor that stays this unpack's, or -1. */
@@ -81,6 +84,7 @@ static inline struct timespec receive_time(const struct files_record *record)
 
 /* Return: 0 or EPROTO. */
 int receive_open(struct unpack *u);
+int receive_more(struct unpack *u);
 int receive_range(struct unpack *u);
 int receive_close(struct unpack *u);
 /* With the lock held, if others may use the receiver. */

@@ -23,6 +23,7 @@ struct level {
 	DIR *dir;
 	size_t path_length; /* of its own path */
 	bool fresh;         /* the receiver has just made it */
+	bool visited;       /* it is the first of those that were sent */
 	uint32_t asked;     /* what the receiver has in it; 0: nothing was asked, or is answered */
 	struct files_list *list;
 	uint32_t list_bytes;
@@ -42,8 +43,9 @@ struct long_file {
 	uint32_t id;
 	struct stat st;
 	uint64_t size, at, counted;
-	uint64_t *digests;
-	size_t blocks; /* digests that the receiver has replied with */
+	uint64_t *digests; /* of the blocks from @first to @blocks */
+	uint64_t first, blocks;
+	bool more; /* the receiver may have digests of further blocks */
 	char path[FILES_PATH_MAX + 1];
 };
 
@@ -220,8 +222,6 @@ static bool file_skip(struct files_sender *s, enum files_type type, uint64_t siz
 		return false;
 	f->counted += size;
 	f->at += size;
-	if (type == FILES_SAME)
-		s->counts.bytes += size;
 	return true;
 }
 
@@ -248,8 +248,6 @@ static bool file_data(struct files_sender *s, uint64_t end, int *error)
 	}
 	f->at += record.data_length;
 	f->counted += record.data_length;
-	s->counts.bytes += record.data_length;
-	s->counts.sent += record.data_length;
 	return true;
 }
 
@@ -270,7 +268,7 @@ static bool block_same(struct files_sender *s, uint64_t length, int *error)
 	*error = files_read_all(f->fd, block, &left, f->at);
 	digest = files_digest(block, length);
 	free(block);
-	return !*error && digest == f->digests[f->at / FILES_BLOCK];
+	return !*error && digest == f->digests[f->at / FILES_BLOCK - f->first];
 }
 
 /* The next range of the file, or the rest of a block. Return: false if the chunk is full. */
@@ -298,6 +296,11 @@ static bool file_range(struct files_sender *s, int *error)
 	return file_data(s, data < end ? data : end, error);
 }
 
+static bool must_ask(const struct long_file *f)
+{
+	return f->more && f->at < f->size && f->at / FILES_BLOCK == f->blocks;
+}
+
 /* Return: false to end the chunk here. */
 static bool file_pack(struct files_sender *s)
 {
@@ -313,8 +316,14 @@ static bool file_pack(struct files_sender *s)
 		f->asked = files_chunk_add(&s->writer, &record, f->path);
 		return false;
 	}
+	if (must_ask(f)) {
+		record = range_of(f, FILES_MORE, 0);
+		if (files_chunk_add(&s->writer, &record, ""))
+			f->known = f->more = false;
+		return false;
+	}
 	for (n = 0; f->at < f->size && n < RANGES_PER_CHUNK; n++)
-		if (!file_range(s, &error))
+		if (must_ask(f) || !file_range(s, &error))
 			break;
 	if (!error && f->at < f->size)
 		return false;
@@ -327,7 +336,6 @@ static bool file_pack(struct files_sender *s)
 		complain(s, EBUSY, "%s has changed while it was read", f->path);
 	else if (error)
 		complain(s, error, "%s can't be read: %s", f->path, strerror(error));
-	s->counts.files += !error;
 	file_end(s);
 	return true;
 }
@@ -363,10 +371,6 @@ static bool pack_short(struct files_sender *s)
 		complain(s, EBUSY, "%s has changed while it was read", s->path);
 	} else if (error) {
 		complain(s, error, "%s can't be read: %s", s->path, strerror(error));
-	} else {
-		s->counts.files++;
-		s->counts.bytes += record.size;
-		s->counts.sent += record.size;
 	}
 	close(s->entry);
 	s->entry = -1;
@@ -390,7 +394,6 @@ static bool pack_link(struct files_sender *s, int dir, const char *name)
 	if (!to)
 		return false;
 	memcpy(to, target, (size_t)length);
-	s->counts.files++;
 	return true;
 }
 
@@ -422,12 +425,12 @@ static bool pack_directory(struct files_sender *s, int fd)
 	s->ids += record.flags != 0;
 	s->depth++;
 	v = *s->path ? malloc(sizeof(*v) + level->path_length + 1) : NULL;
+	level->visited = v;
 	if (v) {
 		v->st = s->entry_st;
 		strcpy(v->path, s->path);
 		v->next = s->visited;
 		s->visited = v;
-		s->counts.files++;
 	}
 	return true;
 }
@@ -636,19 +639,20 @@ static int take_digests(struct files_sender *s, const struct files_reader *reade
 	const struct files_record *record = &reader->record;
 	struct long_file *f = &s->file;
 	const uint64_t blocks = (f->size + FILES_BLOCK - 1) / FILES_BLOCK;
+	const size_t n = record->data_length / sizeof(uint64_t);
 
 	if (f->fd < 0 || !f->asked || f->known || record->id != f->id ||
-	    record->data_length % sizeof(uint64_t) ||
-	    record->data_length / sizeof(uint64_t) > blocks)
+	    record->data_length % sizeof(uint64_t) || n > FILES_HAVE_MAX || n > blocks - f->blocks)
 		return EPROTO;
-	if (record->data_length) {
-		f->digests = malloc(record->data_length);
-		/* Without them, what the receiver has would stay where there are holes here. */
-		if (!f->digests)
-			return ENOMEM;
-		memcpy(f->digests, reader->data, record->data_length);
-		f->blocks = record->data_length / sizeof(uint64_t);
-	}
+	free(f->digests);
+	/* Without them, what the receiver has would stay where there are holes here. */
+	f->digests = malloc(record->data_length + 1);
+	if (!f->digests)
+		return ENOMEM;
+	memcpy(f->digests, reader->data, record->data_length);
+	f->first = f->blocks;
+	f->blocks += n;
+	f->more = n == FILES_HAVE_MAX;
 	f->known = true;
 	return 0;
 }
@@ -674,12 +678,20 @@ static int take_list(struct files_sender *s, const struct files_reader *reader)
 /* With the lock held: what the receiver can't make is left out. */
 static void leave_out(struct files_sender *s, uint32_t id)
 {
+	struct visited *v = s->visited;
+
 	if (!id)
 		return;
 	if (s->file.fd >= 0 && s->file.asked && !s->file.known && id == s->file.id)
 		file_end(s);
-	if (s->depth && id == s->levels[s->depth - 1].asked)
-		level_end(s);
+	if (!s->depth || id != s->levels[s->depth - 1].asked)
+		return;
+	/* Entered last, unless it is the one without a name, or there was no memory. */
+	if (v && s->levels[s->depth - 1].visited) {
+		s->visited = v->next;
+		free(v);
+	}
+	level_end(s);
 }
 
 static int take_reply(struct files_sender *s, struct files_reader *reader,
@@ -693,6 +705,10 @@ static int take_reply(struct files_sender *s, struct files_reader *reader,
 			rc = take_digests(s, reader);
 		} else if (reader->record.type == FILES_LIST) {
 			rc = take_list(s, reader);
+		} else if (reader->record.type == FILES_DONE) {
+			s->counts.files += reader->record.id;
+			s->counts.bytes += reader->record.size;
+			s->counts.sent += reader->record.offset;
 		} else if (reader->record.type == FILES_ERROR) {
 			error = files_chunk_text(reader, text);
 			leave_out(s, reader->record.id);

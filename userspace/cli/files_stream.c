@@ -85,7 +85,7 @@ static int stream_short(struct unpack *u)
 	s->begun = true;
 	error = put(s, u->reader.data, record->data_length);
 	if (!error)
-		receive_count(u->receiver, 1, record->size, record->data_length);
+		receive_count(u, 1, record->size, record->data_length);
 	return error;
 }
 
@@ -102,7 +102,7 @@ static int stream_data(struct unpack *u)
 	if (!error)
 		error = put(s, u->reader.data, record->data_length);
 	s->counted += record->data_length;
-	receive_count(u->receiver, 0, record->data_length, record->data_length);
+	receive_count(u, 0, record->data_length, record->data_length);
 	return error;
 }
 
@@ -115,7 +115,7 @@ static int stream_close(struct unpack *u)
 		return EPROTO;
 	error = put_zeroes(s, s->size);
 	s->open = false;
-	receive_count(u->receiver, 1, 0, 0);
+	receive_count(u, 1, 0, 0);
 	return error;
 }
 

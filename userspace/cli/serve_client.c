@@ -204,6 +204,8 @@ static void fill_parked(struct serve_client *c)
 		if (next == FILES_CHUNK_READY) {
 			c->given |= 1U << slot;
 			respond(c, slot, SHARE_OK, length);
+		} else if (next == FILES_END && c->ended) {
+			respond_error(c, slot, ECANCELED, "the copy was given up");
 		} else if (next == FILES_END) {
 			respond(c, slot, SHARE_END, 0);
 		} else {

@@ -134,6 +134,22 @@ static void test_trees(void)
 	check(shell("[ -z \"$(find to -name '.krdma-*')\" ]"), "nothing temporary is left");
 }
 
+/* Many errors in one chunk, each with its file. */
+static void test_many_errors(void)
+{
+	struct files_counts counts;
+
+	shell("mkdir many dest && cd many && for i in $(seq 60); do echo $i >$i; mkdir ../dest/$i; done");
+	complaints = 0;
+	check(!copy("many/.", "", "dest", true, &counts) && complaints == 60 && !counts.files,
+	      "each file that can't be made is reported, and none is counted");
+	shell("rm -r dest; mkdir dest; echo file >dest/many");
+	complaints = 0;
+	check(!copy("many", "many", "dest", true, &counts) && complaints == 1 && !counts.files,
+	      "and a directory once");
+	shell("rm -r many dest");
+}
+
 static bool sends(uint64_t bytes)
 {
 	struct files_counts counts = { 0 };
@@ -185,6 +201,13 @@ static void test_resume(void)
 	check(sends(LONG), "and before the first");
 	shell("head -c 9000000 /dev/urandom >dest/long");
 	check(sends(LONG), "in the place of a longer one");
+	shell("truncate -s 0 long; truncate -s 520M long; head -c 1048576 /dev/urandom | "
+	      "dd of=long bs=1M seek=518 iflag=fullblock conv=notrunc status=none");
+	check(sends(FILES_BLOCK), "with more blocks than one reply has digests of");
+	shell("echo far | dd of=long bs=1M seek=518 conv=notrunc status=none");
+	check(sends(FILES_BLOCK), "of which one differs that is far");
+	check(sends(0), "or none");
+	shell("head -c 3150728 /dev/urandom >long");
 	shell("rm dest/long; mkdir dest/long");
 	complaints = 0;
 	check(!sends(0) && complaints, "not in the place of a directory");
@@ -525,14 +548,14 @@ static void test_basis(struct files_receiver *r, uint32_t id, const char *change
 	      what);
 }
 
-/* Return: digests that the receiver replies with to the beginning of a file of 128 GiB. */
-static size_t digests_of(struct files_receiver *r, uint32_t id, const char *name)
+/* Return: digests that the receiver replies with to OPEN or MORE. */
+static size_t digests(struct files_receiver *r, struct files_record record, const char *name)
 {
 	struct files_reader reader;
 	uint32_t length;
 
 	begin();
-	add((struct files_record){ .type = FILES_OPEN, .id = id, .size = 1ULL << 37 }, name, NULL);
+	add(record, name, NULL);
 	seal();
 	if (files_receiver_chunk(r, chunks[0], writer.used, reply, &length, complain, NULL) ||
 	    files_chunk_open(&reader, reply, length) || files_chunk_next(&reader) != 1)
@@ -571,15 +594,20 @@ static void test_effort(void)
 /* A peer that opens files that are there, and never goes on. */
 static void test_memory(struct files_receiver *r)
 {
-	const size_t blocks = (1ULL << 37) / FILES_BLOCK;
+	struct files_record first = { .type = FILES_OPEN, .id = 40, .size = 1ULL << 40 };
+	struct files_record second = first, third = first, fourth = first;
 
-	shell("for i in 1 2 3 4; do truncate -s 128G evil/big$i; done");
-	check(digests_of(r, 40, "big1") == blocks && digests_of(r, 41, "big2") == blocks,
+	second.id = 41;
+	third.id = 42;
+	fourth.id = 43;
+	shell("for i in 1 2 3 4; do truncate -s 1T evil/big$i; done");
+	check(digests(r, first, "big1") == FILES_HAVE_MAX &&
+		      digests(r, second, "big2") == FILES_HAVE_MAX,
 	      "a file is compared to one that is there");
-	check(!digests_of(r, 42, "big3"), "which is not when digests of too many are kept");
+	check(!digests(r, third, "big3"), "which is not when digests of too many are kept");
 	begin();
 	add((struct files_record){ .type = FILES_GIVE_UP, .id = 40 }, "", NULL);
-	check(!unpack(r) && digests_of(r, 43, "big4") == blocks,
+	check(!unpack(r) && digests(r, fourth, "big4") == FILES_HAVE_MAX,
 	      "and is again after one has ended");
 	begin();
 	add((struct files_record){ .type = FILES_GIVE_UP, .id = 41 }, "", NULL);
@@ -587,6 +615,42 @@ static void test_memory(struct files_receiver *r)
 	add((struct files_record){ .type = FILES_GIVE_UP, .id = 43 }, "", NULL);
 	unpack(r);
 	shell("rm evil/big* evil/.krdma-*");
+}
+
+/* Of a file with more blocks than a reply has digests. */
+static void test_more(struct files_receiver *r)
+{
+	struct files_record again = { .type = FILES_OPEN,
+				      .id = 51,
+				      .size = (FILES_HAVE_MAX + 3ULL) * FILES_BLOCK };
+	const struct files_record open_record = { .type = FILES_OPEN,
+						  .id = 50,
+						  .size = again.size };
+	const struct files_record more = { .type = FILES_MORE, .id = 50 };
+	struct files_record close_record = { .type = FILES_CLOSE, .id = 51 };
+	struct files_record same = { .type = FILES_SAME,
+				     .id = 50,
+				     .offset = (uint64_t)FILES_HAVE_MAX * FILES_BLOCK,
+				     .size = FILES_BLOCK };
+
+	shell("truncate -s 515M evil/more");
+	check(digests(r, again, "more") == FILES_HAVE_MAX, "a reply has some digests of a file");
+	begin();
+	add(close_record, "", NULL);
+	check(unpack(r) == EPROTO, "which can't be closed before the rest was asked for");
+	check(digests(r, open_record, "more") == FILES_HAVE_MAX && digests(r, more, "") == 3 &&
+		      !digests(r, more, ""),
+	      "the next one has the rest");
+	begin();
+	add(same, "", NULL);
+	close_record.id = 50;
+	close_record.size = FILES_BLOCK;
+	add(close_record, "", NULL);
+	check(!unpack(r), "whose blocks can be said to be the same");
+	begin();
+	add(more, "", NULL);
+	check(unpack(r) == EPROTO, "no file has more that is not open");
+	shell("rm -f evil/more evil/.krdma-*");
 }
 
 static void test_ranges(struct files_receiver *r)
@@ -988,6 +1052,7 @@ int main(void)
 	umask(022);
 	check(shell("mkdir to"), "a directory to work in");
 	test_trees();
+	test_many_errors();
 	test_resume();
 	test_read_errors();
 	test_deep();
@@ -1013,6 +1078,7 @@ int main(void)
 			     "nor another user's file");
 	test_effort();
 	test_memory(r);
+	test_more(r);
 	test_ranges(r);
 	test_malformed(r);
 	test_random(r);
