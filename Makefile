@@ -201,9 +201,9 @@ bench-insn: ## instructions of a 4 KiB operation, by each way in, above the kern
 	@selftests/tools/setup build lab
 	@selftests/tools/bench/insn -k '$(KERNEL)' $(INSN)
 
-check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ...
+check: ## static checks: warnings, sparse, checkpatch, kernel-doc, formatting, shell scripts, ... (CHECKS=: some of them)
 	@selftests/tools/setup build check
-	@selftests/tools/check
+	@selftests/tools/check $(CHECKS)
 
 help: ## this list
 	@echo "Targets:"

@@ -211,10 +211,40 @@ check "an option that is none" usage ls --frob nodeB
 check "a size that is none" usage export x --size 12Q
 check "peers that may not write, and add" usage export x --size 1M --read-only --atomic
 
+# ----------------------------------------------------------------- completion
+
+# offered COMMAND: its options, as bash completes them.
+offered() (
+	_init_completion() {
+		# shellcheck disable=SC2034 # for the function that calls it
+		cur=-- prev=$asked words=(krdma "$asked" --) cword=2 split=false
+	}
+	asked=$1
+	# shellcheck source=userspace/completion/krdma
+	. "$TOP/userspace/completion/krdma" && _krdma && echo "${COMPREPLY[*]}"
+)
+all_offered() {
+	local command option
+	for command in $(krdma help | awk '/^  / { print $1 }'); do
+		for option in $(krdma help "$command" | grep -oE '^ +(-., )?--[a-z_-]+' | grep -o -e '--.*'); do
+			[[ " $(offered "$command") " = *" $option "* ]] || echo "$command $option"
+		done
+	done
+}
+if [ -e "$TOP/userspace/completion/krdma" ]; then
+	is "completion has all options" "$(all_offered)" ""
+else
+	skip "completion has all options" "its file is not here"
+fi
+
 # ----------------------------------------------------------------------- JSON
 
 schema() {
 	run 0 "$@" && [ "$(json_at /schema <out)" = 1 ]
+}
+# usage_json ARGUMENT...: wrong usage, said in JSON
+usage_json() {
+	run 2 "$@" && [ "$(json_at /error/status <err)" = 2 ]
 }
 for command in 'ls nodeB' devices version status 'status --transfers' listen 'ping -c 2 nodeB' \
 	'put data nodeB/scratch' 'get nodeB/scratch@0+64K back' \
@@ -224,6 +254,11 @@ for command in 'ls nodeB' devices version status 'status --transfers' listen 'pi
 done
 check_here "export -j" export_on B json -j --size 1M
 check "export -j is JSON" json_at /schema < <(tail -n +2 "$BACKGROUND_LOG")
+background B krdma listen -j --wait "$REMOTE_V4:7475"
+check "listen --wait -j is JSON" wait_for 60 \
+	grep -qx "{\"schema\":1,\"address\":\"$REMOTE_V4:7475\"}" "$BACKGROUND_LOG"
+kill "$BACKGROUND_PID"
+check "metrics -j is refused" usage_json metrics -j
 is "status -j: the peer's exports" "$(on -n B krdma status -j | json_at /exports/#)" \
 	"$(krdma ls -j nodeB | json_at /exports/#)"
 works "ping" ping -c 3 -s 512 nodeB

@@ -98,16 +98,25 @@ write <<END
 [module]
 resume = 50
 keepalive = 99
+[listen 0.0.0.0]
+allow = 192.0.2.0/24
+[listen [::]:7472]
 END
-check "a value that the module does not take is named" apply 1 \
-	"krdma: apply /run/krdma.conf:3: the module does not take '99' for 'keepalive': Invalid argument"
-is "and nothing is changed" "$(parameter resume)" 45
+check "a value that the module does not take is named, the rest is done" apply 1 \
+	"krdma: apply /run/krdma.conf:3: the module does not take '99' for 'keepalive': Invalid argument
+add listener [::]:7472"
+is "and no parameter is changed" "$(parameter resume)" 45
 write <<END
 [module]
+resume = 50
 speed = 9
+[listen 0.0.0.0]
+allow = 192.0.2.0/24
 END
-check "a parameter that it does not have" apply 5 \
-	"krdma: apply /run/krdma.conf:2: the module has no parameter 'speed'"
+check "so is a parameter that it does not have" apply 5 \
+	"krdma: apply /run/krdma.conf:3: the module has no parameter 'speed'
+remove listener [::]:7472"
+is "and none is changed" "$(parameter resume)" 45
 
 # From a listener of one address to one of all, which exclude each other.
 write <<END
@@ -186,5 +195,23 @@ add listener 10.77.0.2:7475"
 write <<<''
 check "no listener is left" apply 0 "remove listener 0.0.0.0:7471
 remove listener 10.77.0.2:7475"
+
+# The file of the units by another name, and a share by a link to what is not mounted. Scripts are in the
+# place of systemd's programs.
+at_end on -n B rm -rf /etc/krdma /run/systemd/system /run/programs /run/link
+# shellcheck disable=SC2016 # for the node's shell
+on -n B sh -ec 'mkdir -p /etc/krdma /run/systemd/system /run/programs
+	echo "#!/bin/sh" >/run/programs/systemctl
+	printf "#!/bin/sh\necho krdma-share@files.service\n" >/run/programs/systemd-escape
+	chmod +x /run/programs/*
+	ln -s /run/not-mounted/files /run/link
+	printf "[share files]\ndirectory = /run/link\n" >/etc/krdma/krdma.conf'
+# shellcheck disable=SC2016 # for the node's shell
+said=$(on -n B sh -c 'cd /etc/krdma && PATH=/run/programs:$PATH krdma apply krdma.conf' 2>&1)
+is "units read the file, whatever it is called" "$said" "start share files"
+is "a share needs what its directory is a link to" \
+	"$(on -n B grep ^Requires /run/systemd/system/krdma-share@files.service.d/50-krdma.conf)" \
+	'RequiresMountsFor="/run/link"
+RequiresMountsFor="/run/not-mounted/files"'
 check_nothing_left "nothing is left"
 done_testing

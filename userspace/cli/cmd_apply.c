@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -514,12 +515,13 @@ static int apply_all(struct apply *apply, const char *path)
 {
 	/* Units follow their own file: another one ends none. */
 	const bool stops = sd_booted() && !strcmp(path, CONF_FILE);
+	int rc = DONE;
 	size_t i;
-	int rc;
 
 	if (!apply->others)
 		return apply_disks(apply);
-	rc = apply_parameters(apply, path);
+	if (apply_parameters(apply, path))
+		apply->failed = true;
 	/* An export that ends may have the name of a share that begins, or the other way round. */
 	for (i = 0; !rc && stops && i < UNIT_KINDS; i++)
 		rc = stop_units(apply, &unit_kinds[i]);
@@ -536,6 +538,15 @@ static int apply_all(struct apply *apply, const char *path)
 	if (!rc && apply->disks)
 		rc = apply_disks(apply);
 	return rc;
+}
+
+/* Is it the file that units read, under whatever name? */
+static bool is_conf_file(const char *path)
+{
+	struct stat file, conf;
+
+	return !stat(path, &file) && !stat(CONF_FILE, &conf) && file.st_dev == conf.st_dev &&
+	       file.st_ino == conf.st_ino;
 }
 
 enum {
@@ -584,7 +595,7 @@ static int apply_run(int argc, char **argv)
 	}
 	if (argc - optind > 1)
 		return usage_error("one file at most");
-	if (optind < argc)
+	if (optind < argc && !is_conf_file(argv[optind]))
 		path = argv[optind];
 	subject_set("apply %s", path);
 	rc = conf_read(path, &apply.sections);

@@ -142,10 +142,23 @@ bool listener_ends_with_file(struct krdma *krdma, const struct krdma_sockaddr *a
 	return ends;
 }
 
+static void print_listening(const struct krdma_sockaddr *addr)
+{
+	char text[KRDMA_ADDR_TEXT];
+	struct json_object *root;
+
+	if (!json_asked) {
+		printf("listening on %s\n", krdma_format_addr(addr, text));
+		return;
+	}
+	root = json_root();
+	json_add_addr(root, "address", addr);
+	json_finish(root);
+}
+
 static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 			const struct listen_options *opts)
 {
-	char text[KRDMA_ADDR_TEXT];
 	sigset_t signals;
 	int rc, sig;
 	bool there;
@@ -163,7 +176,7 @@ static int add_listener(struct krdma *krdma, const struct krdma_sockaddr *addr,
 	warn_of_waiting(krdma, addr);
 	if (!opts->wait)
 		return DONE;
-	printf("listening on %s\n", krdma_format_addr(addr, text));
+	print_listening(addr);
 	rc = finish_output(DONE);
 	if (!rc)
 		sigwait(&signals, &sig);

@@ -331,6 +331,8 @@ static int metrics_run(int argc, char **argv)
 		return usage_error("'%s' is one operand too many", argv[optind]);
 	if (http && textfile)
 		return usage_error("--http and --textfile exclude each other");
+	if (json_asked)
+		return usage_error("OpenMetrics text is not JSON; see 'krdma status -j'");
 	if (module_open(&krdma))
 		return FAILED;
 	classic = textfile;

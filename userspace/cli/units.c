@@ -268,10 +268,25 @@ static bool path_plain(const char *path)
 	return plain;
 }
 
+/*
+ * Where symbolic links lead, also on a file system that is not mounted yet. A path through an
+ * automount may have to wait for what comes after this command at boot: it is given up.
+ * Return: allocated, or NULL
+ */
+static char *path_resolved(const char *path)
+{
+	char *argv[] = { "timeout", "5", "realpath", "-mz", "--", (char *)path, NULL }, *text;
+
+	if (!run_program(argv, &text))
+		return text;
+	free(text);
+	return NULL;
+}
+
 char *section_drop_in(const struct conf_section *section)
 {
+	char *text = NULL, *resolved;
 	bool read_only = false;
-	char *text = NULL;
 	size_t size;
 	FILE *to;
 	int i;
@@ -285,6 +300,13 @@ char *section_drop_in(const struct conf_section *section)
 		return NULL;
 	fputs("# By 'krdma apply', from " CONF_FILE ".\n[Unit]\nRequiresMountsFor=", to);
 	put_word(to, "", section->path);
+	/* systemd takes a path as it is written. */
+	resolved = path_resolved(section->path);
+	if (resolved && strcmp(resolved, section->path) != 0 && path_plain(resolved)) {
+		fputs("RequiresMountsFor=", to);
+		put_word(to, "", resolved);
+	}
+	free(resolved);
 	if (section->kind == &conf_share)
 		fputs("[Service]\nProtectSystem=strict\n", to);
 	/* It need not be there yet. */

@@ -78,7 +78,7 @@ class object {
 	{
 		return id_;
 	}
-	/* Ends it now. Some errors show only here: an export that peers do not give back in time. */
+	/* Ends it now. */
 	void destroy()
 	{
 		const uint32_t id = id_;

@@ -384,8 +384,12 @@ int krdma_session(struct krdma *krdma, uint32_t session, struct krdma_session_in
 		.stride = sizeof(*info),
 		.count = 1,
 	};
+	int rc = krdma__ioctl(krdma, KRDMA_IOC_LIST, &arg);
 
-	return krdma__ioctl(krdma, KRDMA_IOC_LIST, &arg);
+	/* The kernel takes 0 for all sessions. */
+	if (!rc && (!session || !arg.count))
+		rc = krdma__fail(ENOENT, "there is no session %u", session);
+	return rc;
 }
 
 int krdma_disconnect(struct krdma *krdma, uint64_t serial, const struct krdma_sockaddr *peer,

@@ -429,6 +429,14 @@ static void test_uring(void)
 	io_uring_queue_exit(&ring);
 }
 
+static void test_session(void)
+{
+	struct krdma_session_info info;
+
+	check(!krdma_session(krdma, session, &info) && info.serial == 3, "a session is looked at");
+	check(krdma_session(krdma, 0, &info) == -ENOENT, "0 is no session");
+}
+
 /* The device does not become standard input. */
 static void test_streams(void)
 {
@@ -471,6 +479,7 @@ int main(void)
 	    krdma_register_buffer(krdma, memory, sizeof(memory), KRDMA_BUFFER_WRITABLE, &buffer))
 		give_up("set up");
 	test_helpers();
+	test_session();
 	test_connect();
 	test_order_of_things();
 	test_failure();

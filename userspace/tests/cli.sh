@@ -525,6 +525,19 @@ waits()
 	wait $pid && [ "$(cat out)" = 'listening on [::]:7471' ] && grep -q '^unlisten port 7471' log
 }
 check "listen --wait" waits
+waits_json()
+{
+	local pid
+
+	mkfifo line
+	LD_PRELOAD=$fake "$krdma" listen -j --wait :: > line 2> err &
+	pid=$!
+	head -n 1 line > out
+	rm line
+	kill -INT $pid
+	wait $pid && json 'd["address"] == "[::]:7471"'
+}
+check "listen --wait -j" waits_json
 check "listen shows listeners" run 0 listen
 check "listen with a bad prefix" fails 2 'not an address prefix' listen :: --allow x/8
 check "listen with a bad address" fails 1 'not a port' listen 0.0.0.0:x
@@ -725,6 +738,30 @@ RequiresMountsFor="/g"' ] && [ "$(head -n 1 systemd.log)" = '--quiet daemon-relo
 		applied 'krdma-export@g.service' '[export g]' 'size = 1M' && [ ! -e $drop_in ]
 }
 check "and the file of an export, as long as it has one" file_drop_in
+linked()
+{
+	ln -s "$work/none/of/them" link
+	applied '' '[share j]' "directory = $work/link" 'read-only' &&
+		[ "$(grep ^Requires "$(drop_in j)")" = "RequiresMountsFor=\"$work/link\"
+RequiresMountsFor=\"$work/none/of/them\"" ]
+}
+check "and where links lead, before it is there" linked
+other_name()
+{
+	applied '' && : > systemd.log && echo '[share k]
+directory = /k' > root/etc/krdma/krdma.conf && PATH=$PWD/bin:$PATH KRDMA_FAKE_ROOT=$PWD/root \
+		run 0 apply --no-disks root/etc/krdma/krdma.conf && [ -e "$(drop_in k)" ] &&
+		grep -qx -- '--no-block restart krdma-share@k.service' systemd.log
+}
+check "the file of the units by another name" other_name
+no_parameter()
+{
+	printf '[module]\nspeed = 1\n[share l]\ndirectory = /l\n' > root/etc/krdma/krdma.conf
+	: > systemd.log
+	PATH=$PWD/bin:$PATH KRDMA_FAKE_ROOT=$PWD/root fails 5 "no parameter 'speed'" apply --no-disks &&
+		grep -qx -- '--no-block restart krdma-share@l.service' systemd.log
+}
+check "a parameter that there is not: the rest is done" no_parameter
 # At boot its file system may be mounted after what waits for this.
 no_wait()
 {
@@ -795,6 +832,7 @@ textfile()
 }
 check "metrics --textfile" textfile
 check "metrics --textfile where there is no directory" fails 5 "cannot write 'none/metrics" metrics --textfile none/metrics
+check "metrics in JSON" fails 2 'is not JSON' metrics -j
 check "metrics --textfile and --http" fails 2 'exclude each other' metrics --http --textfile f
 
 # ---- status --histogram, monitor, top ----
@@ -1500,6 +1538,10 @@ check "cp --progress" with_bar
 several() { run 0 cp -q tree/one tree/model h/served:a/ h/served:b/ && cmp model3 served/b/model &&
 	cmp tree/one served/a/one && [ ! -s err ]; }
 check "cp of two files to two destinations" several
+check "cp of two files of one name" fails 2 "'tree/one' and 'served/tree/one' have one name" cp tree/one served/tree/one h/served:
+check "cp of two files of one name from a share" fails 2 "a/one and h/served:tree/one have one name" cp h/served:a/one h/served:tree/one copy
+both() { run 0 cp -r -q tree served/tree h/served:both/ && diff -r --no-dereference tree served/both/tree && rm -r served/both; }
+check "cp of two directories of one name" both
 named() { run 0 cp -q --sync h/served:a/one copy && cmp copy tree/one; }
 check "cp under another name, --sync" named
 to_pipe() { "$@" | cat > piped; [ "${PIPESTATUS[0]}" = 0 ]; }

@@ -268,6 +268,13 @@ FILE *fopen64(const char *path, const char *mode)
 	return real(in_root(path, copy), mode);
 }
 
+int stat64(const char *path, struct stat64 *st)
+{
+	char copy[PATH_MAX];
+
+	return fstatat64(AT_FDCWD, in_root(path, copy), st, 0);
+}
+
 int mkdir(const char *path, mode_t mode)
 {
 	char copy[PATH_MAX];
