@@ -468,8 +468,8 @@ struct krdma_export_handle *krdma_export(struct krdma_client *client, const char
  * Messages that were not delivered are dropped; none is delivered after this.
  *
  * Waits until no peer can access the pages: a round trip if the peer replies, else until its
- * session is taken down, after 20 s (iWARP: 60 s; both longer with the parameter
- * timeout_scale).
+ * session is taken down, after 20 s, or a minute if the peer begins connections and does not
+ * complete them (iWARP: 60 s; all longer with the parameter timeout_scale).
  *
  * Context: process, may sleep.
  * Return: 0; or -EIO: a device may still access the pages, never free nor use them again

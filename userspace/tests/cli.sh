@@ -1540,8 +1540,8 @@ several() { run 0 cp -q tree/one tree/model h/served:a/ h/served:b/ && cmp model
 check "cp of two files to two destinations" several
 check "cp of two files of one name" fails 2 "'tree/one' and 'served/tree/one' have one name" cp tree/one served/tree/one h/served:
 check "cp of two files of one name from a share" fails 2 "a/one and h/served:tree/one have one name" cp h/served:a/one h/served:tree/one copy
-both() { run 0 cp -r -q tree served/tree h/served:both/ && diff -r --no-dereference tree served/both/tree && rm -r served/both; }
-check "cp of two directories of one name" both
+merged() { run 0 cp -r -q tree served/tree h/served:both/ && diff -r --no-dereference tree served/both/tree && rm -r served/both; }
+check "cp of two directories of one name" merged
 named() { run 0 cp -q --sync h/served:a/one copy && cmp copy tree/one; }
 check "cp under another name, --sync" named
 to_pipe() { "$@" | cat > piped; [ "${PIPESTATUS[0]}" = 0 ]; }
