@@ -91,6 +91,12 @@ static void krdma_transfer_took(struct krdma_channel *ch, const struct krdma_tra
 			   ch->latency - ch->latency / 8 + (u32)min_t(u64, took >> 4, U32_MAX) / 8);
 }
 
+/* Has the peer, perhaps, some of it? */
+static bool krdma_transfer_sent(const struct krdma_transfer *x)
+{
+	return x->moved || x->flushed || x->repeats || x->send || x->verify == KRDMA_VERIFY_AGAIN;
+}
+
 /* The one place where a transfer becomes finished, unless it has to wait for its fence. */
 static void krdma_transfer_finish(struct krdma_transfer *x)
 {
@@ -100,8 +106,8 @@ static void krdma_transfer_finish(struct krdma_transfer *x)
 	if (unlikely(x->status)) {
 		if ((x->flushed || x->fence) && krdma_transfer_lingers(x))
 			return;
-		/* Whatever else has ended it, bytes may still arrive. */
-		if (x->again || x->fence)
+		/* Whatever else has ended it, bytes may still arrive, or have arrived. */
+		if (x->again || x->fence || (x->status == -ENOTCONN && krdma_transfer_sent(x)))
 			x->status = -ECONNRESET;
 		ch->failures++;
 		krdma_stat_inc(KRDMA_STAT_TRANSFERS_FAILED);
@@ -201,9 +207,6 @@ void krdma_transfer_advance(struct krdma_transfer *x, ktime_t now)
  */
 void krdma_transfer_end(struct krdma_transfer *x, int err)
 {
-	/* That says that nothing of it was sent. */
-	if (err == -ENOTCONN && (x->moved || x->repeats || x->send))
-		err = -ECONNRESET;
 	if (!x->status)
 		x->status = err;
 	krdma_transfer_advance(x, 0);

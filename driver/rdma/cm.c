@@ -86,7 +86,7 @@ bool krdma_conn_endless(const struct rdma_conn_param *param)
 static void krdma_conn_established(struct krdma_channel *ch, struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *param = &event->param.conn;
-	const char *cause, *why = "the peer's greeting can't be understood";
+	const char *cause, *why = "the peer's greeting can't be understood, or leaves no READs";
 	int rc = -EPROTO;
 	bool usable;
 

@@ -120,6 +120,17 @@ void krdma_channels_begun(struct krdma_channel *ch)
 		krdma_channels_queue(sess, 0);
 }
 
+/* An attempt to connect it ends; another one follows. */
+static void krdma_channel_give_up(struct krdma_channel *ch)
+{
+	spin_lock(&ch->lock);
+	if (!ch->inbound && ch->state == KRDMA_CHANNEL_CONNECTING) {
+		krdma_channel_close(ch);
+		complete(&ch->cm_done);
+	}
+	krdma_channel_unlock_later(ch);
+}
+
 /* The first is lost: for a while it may come back. */
 static void krdma_session_away(struct krdma_session *sess)
 {
@@ -131,14 +142,9 @@ static void krdma_session_away(struct krdma_session *sess)
 		return;
 	sess->resuming = true;
 	/* The first channel is connected before the others: an attempt of another one ends. */
-	krdma_for_each_channel(ch, sess, i) {
-		spin_lock(&ch->lock);
-		if (ch->first && !ch->inbound && ch->state == KRDMA_CHANNEL_CONNECTING) {
-			krdma_channel_close(ch);
-			complete(&ch->cm_done);
-		}
-		krdma_channel_unlock_later(ch);
-	}
+	krdma_for_each_channel(ch, sess, i)
+		if (ch->first)
+			krdma_channel_give_up(ch);
 	sess->lost_at = jiffies;
 	krdma_session_event(sess, KRDMA_EVENT_SESSION_RESUMING, NULL, 0,
 			    READ_ONCE(sess->ch->lost_cause));
@@ -146,18 +152,16 @@ static void krdma_session_away(struct krdma_session *sess)
 	krdma_session_tick_by(sess, ktime_add_ms(ktime_get(), KRDMA_SESSION_TICK_MS));
 }
 
-/* It is to end with its last path. */
-static bool krdma_session_hopeless(struct krdma_session *sess)
+/* Is a channel up on another path? */
+static bool krdma_path_others_up(struct krdma_session *sess, const struct krdma_path *path)
 {
 	struct krdma_channel *ch;
 	u32 i;
 
-	if (!sess->resuming || !(sess->options.flags & KRDMA_CONNECT_FAIL_FAST))
-		return false;
 	krdma_for_each_channel(ch, sess, i)
-		if (READ_ONCE(ch->state) == KRDMA_CHANNEL_UP && ch->path != sess->ch->last_path)
-			return false;
-	return true;
+		if (READ_ONCE(ch->state) == KRDMA_CHANNEL_UP && READ_ONCE(ch->path) != path)
+			return true;
+	return false;
 }
 
 /**
@@ -169,6 +173,7 @@ static bool krdma_session_hopeless(struct krdma_session *sess)
 void krdma_channels_lost(struct krdma_channel *ch)
 {
 	struct krdma_session *sess = ch->sess;
+	struct krdma_path *path;
 	bool noted;
 
 	spin_lock_bh(&sess->lock);
@@ -185,7 +190,14 @@ void krdma_channels_lost(struct krdma_channel *ch)
 		if (!ch->first && READ_ONCE(ch->state) != KRDMA_CHANNEL_UP)
 			krdma_session_away(sess);
 		queue_work(sess->down_wq, &sess->ends_work);
-		if (krdma_session_hopeless(sess))
+		path = READ_ONCE(sess->ch->path);
+		/* The first is tried where another channel was up, which now is not. */
+		if (ch->first && sess->resuming && path == ch->path && !krdma_path_up(sess, path) &&
+		    krdma_path_others_up(sess, path))
+			krdma_channel_give_up(sess->ch);
+		/* It is to end with its last path. */
+		if (sess->resuming && sess->options.flags & KRDMA_CONNECT_FAIL_FAST &&
+		    !krdma_path_others_up(sess, sess->ch->last_path))
 			krdma_session_fail_locked(sess, -ECONNRESET, sess->ch->lost_cause,
 						  KRDMA_BYE_LOST);
 	}
@@ -345,21 +357,27 @@ static void krdma_path_adopt(struct krdma_channel *ch, u8 epoch)
 
 /*
  * Does the peer know the session no more? Its module was loaded anew, or the time is over there: so
- * are its grants. Each path has to say so: an allow-list may refuse one. A path that was never up may
- * lead elsewhere.
+ * are its grants. Each path that is answered has to say so: an allow-list may refuse one. A path that
+ * was never up may lead elsewhere.
  */
 static bool krdma_session_unknown(struct krdma_session *sess)
 {
 	struct krdma_channel *first = sess->ch;
-	u32 i;
+	u32 i, now = first->connections;
+	bool unknown = false;
 
-	if (first->rejected != KRDMA_WIRE_REASON_NOT_ADMITTED || !first->path->epoch)
-		return false;
-	first->path->unknown = first->connections;
-	for (i = 0; i < sess->npaths; i++)
-		if (sess->paths[i].epoch && sess->paths[i].unknown != first->connections)
+	if (first->rejected == KRDMA_WIRE_REASON_NOT_ADMITTED)
+		first->path->unknown = now;
+	else if (first->rejected == KRDMA_WIRE_REASON_NONE)
+		first->path->silent = now;
+	for (i = 0; i < sess->npaths; i++) {
+		const struct krdma_path *path = &sess->paths[i];
+
+		if (path->epoch && path->unknown != now && path->silent != now)
 			return false;
-	return true;
+		unknown |= path->epoch && path->unknown == now;
+	}
+	return unknown;
 }
 
 /* Return: false if it has to be tried again */

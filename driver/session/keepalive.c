@@ -148,12 +148,26 @@ void krdma_session_tick_by(struct krdma_session *sess, ktime_t when)
 	krdma_tick_queue(&sess->tick, when);
 }
 
+/* Does the peer have what it does not know to be closed? */
+static bool krdma_session_unheard(struct krdma_session *sess)
+{
+	struct krdma_rpc *rpc;
+	bool unheard;
+
+	spin_lock_bh(&sess->lock);
+	unheard = sess->nregions;
+	list_for_each_entry(rpc, &sess->rpcs, node)
+		unheard |= rpc->type == KRDMA_WIRE_OPEN;
+	spin_unlock_bh(&sess->lock);
+	return unheard;
+}
+
 /**
  * krdma_session_retire - end a session that has no user for too long
  * @sess: session
  *
- * A shared one lingers. The peer keeps what it does not know to be closed, so the session stays
- * until it has replied, but not for longer than a session resumes.
+ * A shared one lingers. It stays until the peer has replied to what was closed, but not for longer
+ * than a session resumes.
  *
  * Context: process, krdma_sessions_lock held.
  */
@@ -166,7 +180,7 @@ void krdma_session_retire(struct krdma_session *sess)
 	if (sess->inbound || sess->users ||
 	    idle < msecs_to_jiffies(sess->private ? 0 : KRDMA_LINGER_MS))
 		return;
-	if (idle < longest && (READ_ONCE(sess->nregions) || !list_empty(&sess->rpcs)))
+	if (idle < longest && krdma_session_unheard(sess))
 		return;
 	krdma_session_fail(sess, -ENOTCONN, "it was not used any more", KRDMA_WIRE_REASON_NONE);
 }
@@ -198,6 +212,10 @@ static void krdma_session_tick(struct work_struct *work)
 	ktime_t now = ktime_get();
 	bool notice;
 
+	/* What comes from here on may want another one soon. */
+	spin_lock_bh(&sess->lock);
+	sess->tick_at = KTIME_MAX;
+	spin_unlock_bh(&sess->lock);
 	if (!sess->inbound) {
 		mutex_lock(&krdma_sessions_lock);
 		krdma_session_retire(sess);
@@ -205,7 +223,6 @@ static void krdma_session_tick(struct work_struct *work)
 	}
 
 	spin_lock_bh(&sess->lock);
-	sess->tick_at = KTIME_MAX;
 	if (sess->state == KRDMA_SESSION_CONNECTING &&
 	    ktime_ms_delta(now, sess->made) >= krdma_session_connect_ms(sess))
 		krdma_session_fail_locked(sess, -ETIMEDOUT, "the connection was not completed",

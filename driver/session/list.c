@@ -245,6 +245,14 @@ static bool krdma_session_goes(const struct krdma_session *sess, const struct kr
 	return n == sess->npaths;
 }
 
+/* It may wait for a connection that it never gets. */
+static bool krdma_session_forsaken(const struct krdma_session *sess)
+{
+	lockdep_assert_held(&krdma_sessions_lock);
+	return !sess->users && READ_ONCE(sess->resuming) &&
+	       jiffies - READ_ONCE(sess->lost_at) >= msecs_to_jiffies(KRDMA_CONNECT_MS);
+}
+
 /* A session to share, with a user and a reference. */
 static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 						 const struct krdma_route *routes, u32 n,
@@ -256,16 +264,13 @@ static struct krdma_session *krdma_session_share(struct net *net, kuid_t uid,
 	if (options->flags & KRDMA_CONNECT_PRIVATE)
 		return NULL;
 	list_for_each_entry(sess, &krdma_sessions, node) {
-		/*
-		 * One for messages serves those as well who want none. One that nobody uses may
-		 * wait for a connection that it never gets.
-		 */
+		/* One for messages serves those as well who want none. */
 		if (sess->inbound || sess->private || sess->net != net || !uid_eq(sess->uid, uid) ||
 		    !krdma_connect_alike(&sess->options, options) ||
 		    READ_ONCE(sess->state) > KRDMA_SESSION_UP || READ_ONCE(sess->drains) ||
 		    (READ_ONCE(sess->ch->state) > KRDMA_CHANNEL_UP &&
 		     !READ_ONCE(sess->ch->resumes)) ||
-		    (!sess->users && READ_ONCE(sess->resuming)) ||
+		    krdma_session_forsaken(sess) ||
 		    ((options->flags & KRDMA_CONNECT_MESSAGES) && !sess->messages) ||
 		    !krdma_session_goes(sess, routes, n))
 			continue;

@@ -34,10 +34,11 @@ RECV_LOG=$BACKGROUND_LOG
 wait_for "$LIMIT" grep -q "^receiving as messages$" "$RECV_LOG" || not_ok "recv publishes a name"
 remember_leftovers
 
+further=(--path 10.79.0.2)
 krdma2() {
 	local command=$1
 	shift
-	krdma "$command" --path 10.79.0.2 "$@"
+	krdma "$command" "${further[@]}" "$@"
 }
 # path NODE INDEX MEMBER: of the only session. channel NODE INDEX MEMBER: likewise.
 path() {
@@ -266,6 +267,28 @@ cut_wire data1
 check "without any path it ends" wait_for "$LIMIT" is_lost
 mend_wire data0
 mend_wire data1
+release
+
+# 6. Two of three are lost at once: the first channel does not stay with an attempt on the second.
+on -n B ip addr add 10.77.0.12/24 dev data0
+at_end on -n B ip addr del 10.77.0.12/24 dev data0
+keep_neighbours data0 "$LOCAL_V4" 10.77.0.12 || not_ok "the nodes know the other address"
+further=(--path 10.77.0.12 --path 10.79.0.2)
+lost=$(counter A sessions_lost)
+hold --resume 0
+three_up() {
+	all_up && [ "$(path A 2 state)" = up ]
+}
+third_has_control() {
+	[ "$(channel A 0 path) $(channel A 0 state)" = "2 up" ]
+}
+check "a session over three paths" wait_for "$LIMIT" three_up
+cut_wire data0
+check_here "the first channel is lost, and the second path" lose_channel A 0
+check "control finds the third" wait_for "$LIMIT" third_has_control
+check "and the session goes on" krdma2 put -q --resume 0 --timeout 60 "$dir/data" nodeB/scratch
+is "it is the same session" "$(counter A sessions_lost) $(krdma status | grep -c ^session)" "$lost 1"
+mend_wire data0
 release
 
 end_sessions B

@@ -217,11 +217,13 @@ static void expect(struct doctor *doctor, size_t number, const char *wanted)
 	"\t\ttype filter hook output priority filter; policy accept;\n"                  \
 	"\t\tudp dport 4791 accept\n\t\ttcp dport 7471 accept\n\t}\n}\n"
 
-#define NO_ROCE  "note firewall what comes in is dropped, and no rule accepts UDP port 4791"
-#define NO_IWARP "note firewall what comes in is dropped, and no rule accepts TCP port 7471"
-#define SOME     "note firewall some packets are dropped or rejected"
-#define OPEN     "ok firewall no rule drops"
-#define RULES    "ok firewall rules accept"
+#define NO_ROCE \
+	"note firewall what comes in is dropped, and no rule beside that accepts UDP port 4791"
+#define NO_IWARP \
+	"note firewall what comes in is dropped, and no rule beside that accepts TCP port 7471"
+#define SOME  "note firewall some packets are dropped or rejected"
+#define OPEN  "ok firewall no rule drops"
+#define RULES "ok firewall rules accept"
 
 static void test_firewall(void **state)
 {
@@ -245,6 +247,11 @@ static void test_firewall(void **state)
 		  NO_IWARP, NO_ROCE },
 		{ INPUT("accept", "\t\tudp dport 4791 drop\n"), SOME, SOME, SOME },
 		{ INPUT("accept", "\t\treject with icmpx admin-prohibited\n"), SOME, SOME, SOME },
+		{ INPUT("drop", "\t\tudp dport { 53, 4790-4792 } accept\n"), RULES, NO_IWARP,
+		  NO_IWARP },
+		{ ":INPUT DROP [0:0]\n-A INPUT -p tcp -m multiport --dports 7000:8000 -j ACCEPT\n",
+		  NO_ROCE, RULES, NO_ROCE },
+		{ "# Table `firewalld' is incompatible, use 'nft' tool.\n", SOME, SOME, SOME },
 		/* What is not the rule that is wanted. */
 		{ INPUT("drop", "\t\ttcp dport 4791 accept\n\t\tudp dport 7471 accept\n"), NO_ROCE,
 		  NO_IWARP, NO_ROCE },

@@ -408,16 +408,21 @@ static void check_listeners(struct doctor *doctor)
 static bool accepts(const char *line, const char *protocol, unsigned long port)
 {
 	const char *at = strstr(line, "dport"), *verdict = strcasestr(line, " accept");
+	unsigned long from, to;
 	char *rest;
 
 	if (!at || !verdict || !strstr(line, protocol) || strchr(line, '!') ||
 	    (verdict[7] != '\n' && strncmp(verdict + 7, " comment", 8) != 0))
 		return false;
 	at += strcspn(at, " ");
-	while (isdigit((unsigned char)*(at += strspn(at, "{} ,-:")))) {
-		if (strtoul(at, &rest, 10) == port)
+	at += strspn(at, "{ ");
+	while (isdigit((unsigned char)*at)) {
+		from = to = strtoul(at, &rest, 10);
+		if (*rest == '-' || *rest == ':')
+			to = strtoul(rest + 1, &rest, 10);
+		if (from <= port && port <= to)
 			return true;
-		at = rest;
+		at = rest + strspn(rest, ", ");
 	}
 	return false;
 }
@@ -445,11 +450,16 @@ static void check_firewall(struct doctor *doctor)
 	/* InfiniBand does not go through it. */
 	if (!ports)
 		return;
-	pipe = popen("(nft list ruleset; iptables-save; ip6tables-save) 2>/dev/null", "re");
+	/* An empty line for each that could be read. */
+	pipe = popen(
+		"(nft list ruleset && echo; iptables-save && echo; ip6tables-save && echo) 2>/dev/null",
+		"re");
 	while (pipe && getline(&line, &size, pipe) >= 0) {
 		const bool drop = strcasestr(line, "drop") || strcasestr(line, "reject");
 
 		any = true;
+		/* iptables-save has seen rules that only nft can show. */
+		unsure |= strstr(line, "incompatible, use 'nft'") != NULL;
 		if (strstr(line, "hook input") || !strncmp(line, ":INPUT ", 7) ||
 		    line[strspn(line, "\t ")] == '}') {
 			/* A chain begins or ends. */
@@ -468,13 +478,15 @@ static void check_firewall(struct doctor *doctor)
 	}
 	free(line);
 	shut |= left;
-	if (!pipe || (pclose(pipe) && !any))
+	if (pipe)
+		pclose(pipe);
+	if (!any)
 		found(doctor, "firewall", NOTE,
 		      "run krdma doctor as root, with nft or iptables-save",
 		      "its rules can't be read");
 	else if (shut)
 		found(doctor, "firewall", NOTE, fix,
-		      "what comes in is dropped, and no rule accepts %s",
+		      "what comes in is dropped, and no rule beside that accepts %s",
 		      shut & ROCE ? "UDP port 4791 (RoCE)" : "TCP port 7471 (iWARP)");
 	else if (unsure)
 		found(doctor, "firewall", NOTE, fix,

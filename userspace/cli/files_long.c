@@ -186,7 +186,7 @@ static int tell_digests(struct unpack *u, struct open_file *f)
 	char *to;
 	int error;
 
-	u->last = n > 0;
+	u->last |= n > 0;
 	digests = f->digests ? f->digests + f->blocks : malloc(n * sizeof(*digests) + 1);
 	error = digests ? files_digests(from, f->size, f->blocks, digests, n, &r->stopped) : ENOMEM;
 	if (!error) {
@@ -249,6 +249,7 @@ int receive_more(struct unpack *u)
 
 	if (!f)
 		return EPROTO;
+	u->last = true;
 	pthread_mutex_lock(&r->lock);
 	twice = f->asked;
 	f->asked = true;

@@ -211,11 +211,14 @@ int files_write(int fd, const char *from, size_t length, uint64_t offset)
 int files_digests(int fd, uint64_t size, uint64_t first, uint64_t *digests, size_t blocks,
 		  const atomic_bool *stopped)
 {
-	char *block = calloc(1, FILES_BLOCK);
+	char *block;
 	uint64_t data = 0, zero, from, length;
 	int error = 0;
 	size_t i;
 
+	if (!blocks)
+		return 0;
+	block = calloc(1, FILES_BLOCK);
 	if (!block)
 		return ENOMEM;
 	zero = files_digest(block, FILES_BLOCK);

@@ -583,14 +583,35 @@ static bool all_walked(const struct files_sender *s)
 	return s->file.fd < 0 && s->entry < 0 && !s->depth && s->next == s->count && !s->pending;
 }
 
-/* With the lock held. */
-static bool must_wait(const struct files_sender *s)
+/* Is the next operand of the same name as one before, or may it have the same names in it? */
+static bool merges(const struct files_sender *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->next; i++)
+		if (!*s->operands[i].top || !*s->operands[s->next].top ||
+		    !strcmp(s->operands[i].top, s->operands[s->next].top))
+			return true;
+	return false;
+}
+
+/* With the lock held: has the receiver been asked for what the next records depend on? */
+static bool is_asking(const struct files_sender *s)
 {
 	if (s->file.fd >= 0)
 		return s->file.asked && !s->file.known;
-	if (s->depth && s->levels[s->depth - 1].asked)
+	return s->depth && s->levels[s->depth - 1].asked;
+}
+
+/* With the lock held. */
+static bool must_wait(const struct files_sender *s)
+{
+	if (is_asking(s))
 		return true;
-	return all_walked(s) && s->visited && s->under_way;
+	if (!s->under_way || s->file.fd >= 0 || s->entry >= 0 || s->depth)
+		return false;
+	/* Files of one name must not be on their way at the same time. */
+	return s->next < s->count ? merges(s) : all_walked(s) && s->visited;
 }
 
 /* With the lock held. */
@@ -698,7 +719,7 @@ static int take_reply(struct files_sender *s, struct files_reader *reader,
 		      void (*report)(void *arg, int error, const char *text), void *arg)
 {
 	char text[FILES_TEXT_MAX];
-	int more, error, rc = 0;
+	int more, error, useless = 0, rc = 0;
 
 	while (!rc && (more = files_chunk_next(reader)) > 0) {
 		if (reader->record.type == FILES_HAVE) {
@@ -714,12 +735,13 @@ static int take_reply(struct files_sender *s, struct files_reader *reader,
 			leave_out(s, reader->record.id);
 			if (report)
 				report(arg, error, text);
-			rc = (files_disk_is_full(error) || error == EROFS) ? error : 0;
+			if (files_disk_is_full(error) || error == EROFS)
+				useless = error;
 		} else {
 			rc = EPROTO;
 		}
 	}
-	return rc ? rc : more < 0 ? EPROTO : 0;
+	return rc ? rc : more < 0 ? EPROTO : useless;
 }
 
 int files_sender_reply(struct files_sender *s, const char *reply, uint32_t length,
@@ -738,6 +760,9 @@ int files_sender_reply(struct files_sender *s, const char *reply, uint32_t lengt
 		if (!rc)
 			rc = take_reply(s, &reader, report, arg);
 	}
+	/* All is replied to but the question. */
+	if (!rc && !s->under_way && is_asking(s))
+		rc = EPROTO;
 	if (rc) {
 		s->stopped = true;
 		s->broken = true;

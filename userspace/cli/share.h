@@ -19,7 +19,7 @@
 #include "files.h"
 
 #define SHARE_MAGIC   0x31656c69666d646bULL
-#define SHARE_VERSION 1
+#define SHARE_VERSION 2
 
 #define SHARE_TOKEN 16
 /* With ':' and the token in hexadecimal, an export's name. */

@@ -276,9 +276,13 @@ static bool path_plain(const char *path)
 static char *path_resolved(const char *path)
 {
 	char *argv[] = { "timeout", "5", "realpath", "-mz", "--", (char *)path, NULL }, *text;
+	static bool failed; /* a mount that hangs, hangs for other paths as well */
 
+	if (failed)
+		return NULL;
 	if (!run_program(argv, &text))
 		return text;
+	failed = true;
 	free(text);
 	return NULL;
 }

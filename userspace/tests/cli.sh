@@ -6,7 +6,7 @@
 cd "$(dirname "$0")/.." || exit 1
 krdma=$PWD/krdma
 fake=$PWD/build/tests/fake.so
-work=$(mktemp -d) || exit 1
+work=$(realpath "$(mktemp -d)") || exit 1
 trap 'end_receiver; rm -rf "$work"' EXIT
 mkdir "$work/exports"
 cd "$work" || exit 1
@@ -1636,7 +1636,7 @@ hellos()
 {
 	local a=AAAAAAAAAAAAAAAA b=BBBBBBBBBBBBBBBB
 
-	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' $a $b | KRDMA_FAKE_SESSION=5 run 0 send --lines h/served || return
+	printf 'kdmfile1\2\0\0\0\0\0\0\0%s\n' $a $b | KRDMA_FAKE_SESSION=5 run 0 send --lines h/served || return
 	while_served grep -q $b exports/served || return
 	! grep -q $a exports/served && [ "$(compgen -G 'exports/served:*')" = "exports/served:${a//A/41}" ] || return
 	# It says bye.
@@ -1675,7 +1675,7 @@ check "serve --max-clients 1" few_clients
 silent_client()
 {
 	serving --name few --max-clients 1 || return
-	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' AAAAAAAAAAAAAAAA |
+	printf 'kdmfile1\2\0\0\0\0\0\0\0%s\n' AAAAAAAAAAAAAAAA |
 		KRDMA_FAKE_SESSION=5 run 0 send --lines h/few || return
 	while_served compgen -G 'exports/few:41*' || return
 	fails 7 'as many clients as it takes' cp -q tree/one h/few:y || return

@@ -134,6 +134,27 @@ static void test_trees(void)
 	check(shell("[ -z \"$(find to -name '.krdma-*')\" ]"), "nothing temporary is left");
 }
 
+/* Two directories become one, and the last file of a name stays. */
+static void test_merge(void)
+{
+	const struct files_operand operands[] = { { AT_FDCWD, "one/d", "d", 0 },
+						  { AT_FDCWD, "two/d", "d", 0 } };
+	struct files_receiver *r;
+	struct files_sender *s;
+	bool good;
+
+	shell("mkdir -p one/d two/d; head -c 3000000 /dev/urandom >one/d/long; "
+	      "head -c 3000000 /dev/urandom >two/d/long; echo 1 >one/d/1; echo 22 >two/d/1; echo >one/d/only");
+	s = files_sender_new(operands, 2, FILES_RECURSIVE, complain, NULL);
+	r = files_receiver_new(AT_FDCWD, "merged", 0, FILES_RECURSIVE | FILES_INTO, NULL);
+	complaints = 0;
+	good = !move(s, r) && !complaints;
+	files_sender_free(s);
+	files_receiver_free(r);
+	check(good && shell("cp one/d/only two/d && diff -r two/d merged/d && rm -r one two merged"),
+	      "two directories of one name become one");
+}
+
 /* Many errors in one chunk, each with its file. */
 static void test_many_errors(void)
 {
@@ -203,9 +224,9 @@ static void test_resume(void)
 	check(sends(LONG), "in the place of a longer one");
 	shell("truncate -s 0 long; truncate -s 520M long; head -c 1048576 /dev/urandom | "
 	      "dd of=long bs=1M seek=518 iflag=fullblock conv=notrunc status=none");
-	check(sends(FILES_BLOCK), "with more blocks than one reply has digests of");
+	check(sends(FILES_BLOCK), "a longer one");
 	shell("echo far | dd of=long bs=1M seek=518 conv=notrunc status=none");
-	check(sends(FILES_BLOCK), "of which one differs that is far");
+	check(sends(FILES_BLOCK), "of which a block differs that one reply has no digest of");
 	check(sends(0), "or none");
 	shell("head -c 3150728 /dev/urandom >long");
 	shell("rm dest/long; mkdir dest/long");
@@ -638,19 +659,31 @@ static void test_more(struct files_receiver *r)
 	begin();
 	add(close_record, "", NULL);
 	check(unpack(r) == EPROTO, "which can't be closed before the rest was asked for");
+	shell("rm evil/.krdma-*; echo there | dd of=evil/more bs=1M seek=512 conv=notrunc status=none");
 	check(digests(r, open_record, "more") == FILES_HAVE_MAX && digests(r, more, "") == 3 &&
 		      !digests(r, more, ""),
 	      "the next one has the rest");
+	shell("cp --sparse=always evil/more saved");
 	begin();
 	add(same, "", NULL);
 	close_record.id = 50;
 	close_record.size = FILES_BLOCK;
 	add(close_record, "", NULL);
-	check(!unpack(r), "whose blocks can be said to be the same");
+	check(!unpack(r) &&
+		      shell("cmp -i 536870912 -n 6 evil/more saved && [ ! -e evil/.krdma-* ]"),
+	      "whose blocks can be said to be the same");
+	begin();
+	add((struct files_record){ .type = FILES_OPEN, .id = 52, .size = 5 }, "more2", NULL);
+	add((struct files_record){ .type = FILES_MORE, .id = 52 }, "", NULL);
+	add((struct files_record){ .type = FILES_MORE, .id = 52 }, "", NULL);
+	check(unpack(r) == EPROTO, "nothing is behind a question");
+	begin();
+	add((struct files_record){ .type = FILES_GIVE_UP, .id = 52 }, "", NULL);
+	unpack(r);
 	begin();
 	add(more, "", NULL);
 	check(unpack(r) == EPROTO, "no file has more that is not open");
-	shell("rm -f evil/more evil/.krdma-*");
+	shell("rm -f saved evil/more* evil/.krdma-*");
 }
 
 static void test_ranges(struct files_receiver *r)
@@ -1040,6 +1073,12 @@ static void test_replies(void)
 	      "more digests than blocks");
 	check(files_sender_pack(s, chunks[1], &length, false) == FILES_BROKEN, "end it");
 	files_sender_free(s);
+	s = files_sender_new(&operand, 1, 0, complain, NULL);
+	files_sender_pack(s, chunks[1], &length, false);
+	check(files_sender_reply(s, NULL, 0, NULL, NULL) == EPROTO &&
+		      files_sender_pack(s, chunks[2], &length, true) == FILES_BROKEN,
+	      "a question without an answer");
+	files_sender_free(s);
 }
 
 int main(void)
@@ -1052,6 +1091,7 @@ int main(void)
 	umask(022);
 	check(shell("mkdir to"), "a directory to work in");
 	test_trees();
+	test_merge();
 	test_many_errors();
 	test_resume();
 	test_read_errors();
