@@ -357,8 +357,8 @@ static void krdma_path_adopt(struct krdma_channel *ch, u8 epoch)
 
 /*
  * Does the peer know the session no more? Its module was loaded anew, or the time is over there: so
- * are its grants. Each path that is answered has to say so: an allow-list may refuse one. A path that
- * was never up may lead elsewhere.
+ * are its grants. Each path that is answered has to say so: an allow-list may refuse one. A path
+ * that was never up may lead elsewhere.
  */
 static bool krdma_session_unknown(struct krdma_session *sess)
 {

@@ -570,7 +570,7 @@ static void test_basis(struct files_receiver *r, uint32_t id, const char *change
 }
 
 /* Return: digests that the receiver replies with to OPEN or MORE. */
-static size_t digests(struct files_receiver *r, struct files_record record, const char *name)
+static size_t digests_of(struct files_receiver *r, struct files_record record, const char *name)
 {
 	struct files_reader reader;
 	uint32_t length;
@@ -622,13 +622,13 @@ static void test_memory(struct files_receiver *r)
 	third.id = 42;
 	fourth.id = 43;
 	shell("for i in 1 2 3 4; do truncate -s 1T evil/big$i; done");
-	check(digests(r, first, "big1") == FILES_HAVE_MAX &&
-		      digests(r, second, "big2") == FILES_HAVE_MAX,
+	check(digests_of(r, first, "big1") == FILES_HAVE_MAX &&
+		      digests_of(r, second, "big2") == FILES_HAVE_MAX,
 	      "a file is compared to one that is there");
-	check(!digests(r, third, "big3"), "which is not when digests of too many are kept");
+	check(!digests_of(r, third, "big3"), "which is not when digests of too many are kept");
 	begin();
 	add((struct files_record){ .type = FILES_GIVE_UP, .id = 40 }, "", NULL);
-	check(!unpack(r) && digests(r, fourth, "big4") == FILES_HAVE_MAX,
+	check(!unpack(r) && digests_of(r, fourth, "big4") == FILES_HAVE_MAX,
 	      "and is again after one has ended");
 	begin();
 	add((struct files_record){ .type = FILES_GIVE_UP, .id = 41 }, "", NULL);
@@ -655,13 +655,13 @@ static void test_more(struct files_receiver *r)
 				     .size = FILES_BLOCK };
 
 	shell("truncate -s 515M evil/more");
-	check(digests(r, again, "more") == FILES_HAVE_MAX, "a reply has some digests of a file");
+	check(digests_of(r, again, "more") == FILES_HAVE_MAX, "a reply has some digests of a file");
 	begin();
 	add(close_record, "", NULL);
 	check(unpack(r) == EPROTO, "which can't be closed before the rest was asked for");
 	shell("rm evil/.krdma-*; echo there | dd of=evil/more bs=1M seek=512 conv=notrunc status=none");
-	check(digests(r, open_record, "more") == FILES_HAVE_MAX && digests(r, more, "") == 3 &&
-		      !digests(r, more, ""),
+	check(digests_of(r, open_record, "more") == FILES_HAVE_MAX &&
+		      digests_of(r, more, "") == 3 && !digests_of(r, more, ""),
 	      "the next one has the rest");
 	shell("cp --sparse=always evil/more saved");
 	begin();
