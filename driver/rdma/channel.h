@@ -24,7 +24,7 @@ struct krdma_path {
 	struct ib_pd *pd;
 	u8 epoch; /* of the keys that are of ->pd; 0: there are none so far */
 	u32 era;  /* initiator: how often ->epoch has changed; session->lock */
-	/* initiator: ->connections of the first channel when the peer did not know its session... */
+	/* initiator: ->connections of the first channel when its session was not known... */
 	u32 unknown;
 	u32 silent; /* ...or did not answer */
 
