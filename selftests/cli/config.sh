@@ -26,7 +26,8 @@ apply() {
 	status=$?
 	# How many sessions linger is not known.
 	said=${said//: sessions that end: [0-9]/}
-	[ "$status $said" = "$1 $2" ] || {
+	# Changes and errors come by two streams, whose order is not known.
+	[ "$status $(sort <<<"$said")" = "$1 $(sort <<<"$2")" ] || {
 		echo "status $status: $said"
 		return 1
 	}

@@ -110,12 +110,12 @@ is "get says that a share is one" "$(krdma get nodeB/share x 2>&1)" \
 # ------------------------------------------------------------ a client in its session
 
 hello() {
-	printf 'kdmfile1\1\0\0\0\0\0\0\0%s\n' "$1"
+	printf 'kdmfile1\2\0\0\0\0\0\0\0%s\n' "$1"
 }
 # The page of a share that has refused these two, and nobody else, because their session has a
 # client (EALREADY, 114).
 refusals() {
-	printf 'kdmfile1\1\0\0\0\0\0\0\0'
+	printf 'kdmfile1\2\0\0\0\0\0\0\0'
 	printf '%s\162\0\0\0\0\0\0\0' "$@"
 }
 refused() {
