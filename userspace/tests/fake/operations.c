@@ -68,15 +68,19 @@ static void run_number(const struct object *region, const struct krdma_op *op, u
 	uint32_t crc = ~0U;
 	uint64_t value;
 	off_t at;
-	uint8_t byte;
+	uint8_t bytes[65536];
+	ssize_t i, n;
 	int bit;
 
 	if (op->opcode == KRDMA_OP_DIGEST) {
-		for (at = (off_t)op->offset; at < end; at++) {
-			if (pread(region->fd, &byte, 1, at) != 1)
+		for (at = (off_t)op->offset; at < end; at += n) {
+			n = end - at < (off_t)sizeof(bytes) ? (ssize_t)(end - at) :
+							      (ssize_t)sizeof(bytes);
+			if (pread(region->fd, bytes, (size_t)n, at) != n)
 				abort();
-			for (crc ^= byte, bit = 0; bit < 8; bit++)
-				crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+			for (i = 0; i < n; i++)
+				for (crc ^= bytes[i], bit = 0; bit < 8; bit++)
+					crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
 		}
 		*to = (uint32_t)~crc;
 		return;
