@@ -122,7 +122,10 @@ static struct krdma_session_handle *krdma_disk_connect(struct krdma_disk *kd)
 	const struct krdma_blk_attach *param = &kd->param;
 	struct krdma_path_param path[KRDMA_PATHS_MAX] = {};
 	struct krdma_connect_param connect = {
-		.flags = param->flags & KRDMA_BLK_FAIL_FAST ? KRDMA_CONNECT_FAIL_FAST : 0,
+		/* An abort ends such a session, which may not be that of other disks. */
+		.flags = param->flags & KRDMA_BLK_FAIL_FAST ?
+				 KRDMA_CONNECT_FAIL_FAST | KRDMA_CONNECT_PRIVATE :
+				 0,
 		.resume_s = param->resume_s,
 		.keepalive_s = param->keepalive_s,
 		.policy = param->policy,

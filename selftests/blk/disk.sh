@@ -3,6 +3,7 @@
 # A disk in the memory of node B, from attach to detach: its bytes are those of the export; a file
 # system is there again after the next attach; what can't be is refused with a sentence; and
 # an export that ends takes the disk with it. Detached by force, it ends what is under way, FORCED times.
+# Without a connection that may be lost, the end of an RDMA device is that of the disk.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
@@ -18,6 +19,8 @@ LIMIT=${LIMIT:-60}
 FORCED=${FORCED:-5}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
+at_end restore_link A
+at_end restore_link B
 keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 load_blk
 listen_on B
@@ -139,22 +142,47 @@ check_fails "it is open still" krdma blk detach "$device"
 umount "$dir/mnt"
 check "detach" krdma blk detach "$device"
 
-# 7. By force, in use.
-export_on B scratch --size 64M
-device=$(krdma blk attach nodeB/scratch)
-wait_for "$LIMIT" test -b "$device"
-dd if=/dev/zero of="$device" bs=64k oflag=direct 2>/dev/null &
-dd=$!
-is_open() {
-	[ "$(disk openers)" -gt 0 ]
-}
-wait_for "$LIMIT" is_open
-check "detach by force" krdma blk detach --force "$device"
-check "the writer ends" wait_for "$LIMIT" is_over "$dd"
-
+# 7. With writes under way: the export ends; by force, beside another disk; and an RDMA device is deleted.
 in_flight() {
 	awk '{ exit !($1 + $2) }' "/sys/block/${device#/dev/}/inflight"
 }
+# attach OPTION... EXPORT: it is $device.
+attach() {
+	device=$(krdma blk attach "$@") && wait_for "$LIMIT" test -b "$device"
+}
+# A writer that ends with the first write that fails.
+begin_writes() {
+	while dd if=/dev/zero of="$device" bs=64k count=1000 oflag=direct conv=notrunc,nocreat 2>/dev/null; do :; done &
+	writer=$!
+	background_pids+=("$writer")
+	wait_for "$LIMIT" in_flight
+}
+export_on B scratch --size 64M
+check_here "attach" attach nodeB/scratch
+check_here "writes are under way" begin_writes
+on -n B kill "$EXPORT_PID"
+check "the export ends, and so do they" wait_for "$LIMIT" is_over "$writer"
+check "the disk is revoked" wait_for "$LIMIT" disk_is state revoked
+check "detach" krdma blk detach "$device"
+export_on B scratch --size 64M
+export_on B other --size 1M
+check_here "two disks that do not resume" eval "attach --resume 0 nodeB/other && attach --resume 0 nodeB/scratch"
+check_here "writes are under way" begin_writes
+check "detach by force" krdma blk detach --force "$device"
+check "the writer ends" wait_for "$LIMIT" is_over "$writer"
+check_here "the other one is as it was" cmp -n 1048576 /dev/zero /dev/krdmab0
+is "and live" "$(disk state)" live
+check "detach it" krdma blk detach 0
+for node in B A; do
+	check_here "attach" attach --resume 0 nodeB/scratch
+	check_here "writes are under way" begin_writes
+	on -n $node rdma link del "$LAB_RDMA_DEV"
+	check "node $node's RDMA device goes: the writes end" wait_for "$LIMIT" is_over "$writer"
+	check "the disk is lost" wait_for "$LIMIT" disk_is state lost
+	check "detach" krdma blk detach "$device"
+	restore_link $node
+done
+keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
 
 # 8. By force, with batches under way, again and again.
 if command -v fio >/dev/null; then
@@ -162,7 +190,7 @@ if command -v fio >/dev/null; then
 		[ "$(awk '{ print $5 }' "/sys/block/${device#/dev/}/stat")" -gt 100 ]
 	}
 	batches() {
-		device=$(krdma blk attach --depth 32 nodeB/scratch) && wait_for "$LIMIT" test -b "$device" || return
+		attach --depth 32 nodeB/scratch || return
 		fio --name=batches --filename="$device" --direct=1 --ioengine=libaio --rw=randrw --bs=4k --iodepth=64 \
 			--iodepth_batch=16 --numjobs=2 --time_based --runtime=600 >/dev/null 2>&1 &
 		background_pids+=("$!")
@@ -173,7 +201,7 @@ if command -v fio >/dev/null; then
 	done
 	is "$FORCED times by force, with batches under way" "$i" "$FORCED"
 	# A program that polls is stopped: the timer of the block layer is not waited for.
-	device=$(krdma blk attach --poll-queues 1 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+	attach --poll-queues 1 nodeB/scratch
 	echo 600000 >"/sys/block/${device#/dev/}/queue/io_timeout"
 	fio --name=polls --thread --filename="$device" --direct=1 --ioengine=io_uring --hipri=1 --rw=randwrite --bs=4k \
 		--iodepth=16 --time_based --runtime=600 >/dev/null 2>&1 &
@@ -196,7 +224,7 @@ else
 fi
 
 # 9. By force, when the wire is cut: nothing waits any longer, though nobody has noticed.
-device=$(krdma blk attach --keepalive 60 nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+attach --keepalive 60 nodeB/scratch
 mkfs.ext4 -q "$device" && mount "$device" "$dir/mnt"
 cp "$dir/data" "$dir/mnt/late"
 cut_wire data0
@@ -213,7 +241,7 @@ check_nothing_left "nothing is left"
 background B "$SELFTESTS/hostile/peer" target 0.0.0.0 8000
 peer=$BACKGROUND_PID
 check "a target" wait_for "$LIMIT" grep -q listening "$BACKGROUND_LOG"
-device=$(krdma blk attach --no-hold nodeB:8000/good) && wait_for "$LIMIT" test -b "$device"
+attach --no-hold nodeB:8000/good
 reads=$(counter A placements)
 check "a block is written" dd if="$dir/data" of="$device" bs=4k count=1 oflag=direct conv=notrunc
 is "with a READ behind it" $(($(counter A placements) - reads)) 1
