@@ -124,7 +124,7 @@ RDMA ?= rxe siw
 
 # Where two processors meet in the module.
 RACE_ALONE ?= uring ioctl_async placement ends stress
-RACE_TESTS ?= uring users message ends placement share message_cli recall bye chaos
+RACE_TESTS ?= uring users message ends placement share message_cli recall bye chaos disk verify
 
 test-race: ## data races: what runs beside each other, on one machine of four processors and two of two (RDMA=, RACE_ALONE=, RACE_TESTS=)
 	@selftests/tools/setup build lab check debug
@@ -189,10 +189,10 @@ demo: ## two virtual machines that move bytes between them
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/tools/vm/demo
 
-bench: ## krdma beside perftest and the kernel's verbs in two virtual machines, ten pairs: ten minutes
+bench: ## krdma beside perftest, the kernel's verbs, NVMe, RNBD, NFS over RDMA and rsync in two virtual machines: tables, JSON and SVG in build/bench (BENCH=--quick: one short round)
 	@selftests/tools/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all bench-modules KVER=$$kver KDIR=/lib/modules/$$kver/build
-	@selftests/tools/vm/compare
+	@selftests/tools/bench/all -k '$(KERNEL)' $(BENCH)
 
 bench-modules: module
 	@$(KBUILD)/selftests/tools/bench KBUILD_EXTRA_SYMBOLS=$(CURDIR)/Module.symvers modules

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What is put on disks: XFS, a mirror of which one disk is lost and comes back, a volume that
-# grows by another disk while it is mounted, and swap, also while connections are lost. What the
-# kernel or the machine lacks is skipped.
+# What is put on disks: ext4 and XFS under load, a mirror of which one disk is lost and comes back, a volume
+# that grows by another disk while it is mounted, and swap, also while connections are lost. What the
+# kernel or the machine lacks is skipped. FIO_SECONDS is the time of a load.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
@@ -12,6 +12,7 @@ need_nodes 2
 MODULE_RESUME=60
 
 LIMIT=${LIMIT:-60}
+FIO_SECONDS=${FIO_SECONDS:-5}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
 keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
@@ -30,28 +31,49 @@ has_filesystem() {
 	grep -qw "$1" /proc/filesystems || modprobe "$1" 2>/dev/null
 }
 
-# 1. XFS.
-if command -v mkfs.xfs >/dev/null && has_filesystem xfs; then
-	attach xfs 320M
-	check "mkfs.xfs" mkfs.xfs -q -K "$device"
+# 1. File systems, under load, while queue pairs go to error.
+# stress: four jobs of fio write files of many lengths, read them again and compare checksums, while other
+# files come, change their names and go.
+stress() {
+	local pid losses=0 i=0
+	fio --directory="$dir/mnt" --name=files --numjobs=4 --nrfiles=16 --filesize=1k-1m --rw=randwrite --bsrange=512-64k \
+		--ioengine=psync --fsync=8 --verify=crc32c --verify_fatal=1 --verify_backlog=16 --randrepeat=0 --loops=1000000 \
+		--runtime=$((FIO_SECONDS * TIME_FACTOR)) --output="$dir/fio" &
+	pid=$!
+	while ! is_over "$pid"; do
+		i=$((i + 1))
+		mkdir "$dir/mnt/$i" && cp "$dir/data" "$dir/mnt/$i/new" && mv "$dir/mnt/$i/new" "$dir/mnt/$i/data" || return
+		[ $((i % 4)) != 0 ] || rm -r "${dir:?}/mnt/$((i - 1))"
+		! break_channel A 5 || losses=$((losses + 1))
+	done
+	diag "$i folders, $losses queue pairs"
+	wait "$pid" && has_read "$dir/fio" && [ "$losses" -gt 0 ]
+}
+head -c 300000 /dev/urandom >"$dir/data"
+for type in ext4 xfs; do
+	fsck=(e2fsck -fn)
+	[ $type = ext4 ] || fsck=(xfs_repair -n)
+	if ! command -v mkfs.$type >/dev/null || ! command -v fio >/dev/null || ! has_filesystem $type; then
+		skip "$type" "there is no mkfs.$type or fio, or not the file system in this kernel"
+		continue
+	fi
+	attach $type 320M
+	check "mkfs.$type" mkfs.$type -q "$device"
 	check "mount" mount "$device" "$dir/mnt"
 	at_end sh -c "! mountpoint -q '$dir/mnt' || umount '$dir/mnt'"
-	for ((i = 0; i < 20; i++)); do
-		head -c $((50000 * i)) /dev/urandom >"$dir/mnt/$i"
-	done
-	(cd "$dir/mnt" && md5sum -- *) >"$dir/sums"
+	check_here "stress" stress
+	(cd "$dir/mnt" && find . -type f -exec md5sum {} +) >"$dir/sums"
 	check "umount" umount "$dir/mnt"
-	check "xfs_repair finds nothing" xfs_repair -n "$device"
+	check "${fsck[0]} finds nothing" "${fsck[@]}" "$device"
 	check "mount again" mount "$device" "$dir/mnt"
 	check "all files are there" sh -c "cd '$dir/mnt' && md5sum --quiet -c '$dir/sums'"
 	check "umount" umount "$dir/mnt"
 	check "detach" krdma blk detach "$device"
-else
-	skip "XFS" "there is no mkfs.xfs, or no XFS in this kernel"
-fi
+	on -n B kill "$EXPORT_PID"
+done
 
 # 2. A mirror.
-if command -v mdadm >/dev/null && modprobe raid1 2>/dev/null; then
+if command -v mdadm >/dev/null && { grep -qs raid1 /proc/mdstat || modprobe raid1 2>/dev/null; }; then
 	attach half1 48M
 	one=$device
 	attach half2 48M
@@ -89,7 +111,7 @@ else
 fi
 
 # 3. A volume that grows.
-if command -v dmsetup >/dev/null && modprobe dm-mod 2>/dev/null; then
+if command -v dmsetup >/dev/null && { [ -e /sys/class/misc/device-mapper ] || modprobe dm-mod 2>/dev/null; }; then
 	volume=krdma-volume
 	# linear DEVICE...: the table of a volume of all of each, one behind the other.
 	linear() {
@@ -128,25 +150,24 @@ else
 	skip "a volume that grows" "there is no dmsetup, or no device mapper in this kernel"
 fi
 
-# 4. Swap.
-cgroup=/sys/fs/cgroup/krdma_blk_swap
-if [ -e /proc/swaps ] && [ -w /sys/fs/cgroup/cgroup.subtree_control ] && command -v mkswap >/dev/null; then
-	attach swap 256M
+# 4. Swap, when the memory of all of the machine is short, also for what serves the disk.
+# leave_memory MIB: huge pages take all the rest, and are not swapped out.
+leave_memory() {
+	echo $((($(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo) / 1024 - $1) / 2)) >/proc/sys/vm/nr_hugepages
+}
+if [ -e /proc/swaps ] && [ -w /proc/sys/vm/nr_hugepages ] && command -v mkswap >/dev/null; then
+	attach swap 192M
 	check "mkswap" mkswap "$device"
 	check "swapon" swapon "$device"
 	at_end sh -c '! grep -q krdmab /proc/swaps || swapoff -a'
 	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is in use'
-	echo +memory >/sys/fs/cgroup/cgroup.subtree_control
-	mkdir $cgroup
-	at_end sh -c "[ ! -d $cgroup ] || rmdir $cgroup"
-	echo $((24 << 20)) >$cgroup/memory.max
-	hog() {
-		sh -c "echo \$\$ >$cgroup/cgroup.procs && exec '$(cd "$(dirname "$0")" && pwd)/hog' $*"
-	}
-	kib=$(hog 64 1)
-	is "64 MiB in 24 MiB of memory" $? 0
-	check "most of it was swapped out" test "${kib:-0}" -gt 20000
-	hog 64 1 >"$dir/hog" 2>&1 &
+	at_end sh -c 'echo 0 >/proc/sys/vm/nr_hugepages'
+	leave_memory 48
+	diag "available: $(awk '/^MemAvailable:/ { print $2, $3 }' /proc/meminfo)"
+	kib=$("${0%/*}/hog" 112 1)
+	is "112 MiB where 48 are left" $? 0
+	check "most of it was swapped out ($kib KiB)" test "${kib:-0}" -gt 40960
+	"${0%/*}/hog" 112 1 >"$dir/hog" 2>&1 &
 	pid=$!
 	losses=0
 	while ! is_over "$pid"; do
@@ -155,10 +176,11 @@ if [ -e /proc/swaps ] && [ -w /sys/fs/cgroup/cgroup.subtree_control ] && command
 	check_here "the same, while queue pairs go to error" wait "$pid" || diag "$(<"$dir/hog")"
 	diag "$losses queue pairs, $(<"$dir/hog") KiB"
 	check "some did" test $losses -gt 0
+	echo 0 >/proc/sys/vm/nr_hugepages
 	check "swapoff" swapoff "$device"
 	check "detach" krdma blk detach "$device"
 else
-	skip "swap" "no swap in this kernel, or no memory cgroup"
+	skip "swap" "no swap or no huge pages in this kernel, or no mkswap"
 fi
 end_sessions B
 check_nothing_left "nothing is left"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # fio writes blocks with their checksums to a disk in the memory of node B, and reads them again: of
-# several sizes and depths; while queue pairs go to error and the wire is cut; and several jobs at once.
+# several sizes and depths; while queue pairs go to error, the wire is cut and RDMA devices are deleted; and
+# several jobs at once.
 #
 # FIO_SECONDS is the time of each job.
 # shellcheck source=selftests/lib/lib.sh
@@ -19,6 +20,8 @@ LIMIT=${LIMIT:-60}
 FIO_SECONDS=${FIO_SECONDS:-5}
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
+at_end restore_link A
+at_end restore_link B
 # iWARP has one path.
 wires=1
 [ "$LAB_RDMA" != rxe ] || [ ! -e /sys/class/net/data1 ] || wires=2
@@ -37,7 +40,8 @@ remember_leftovers
 device=$(krdma blk attach --poll-queues 64 --timeout 3 nodeB/scratch)
 wait_for "$LIMIT" test -b "$device"
 
-for what in "4k 1 randwrite 16" "4k 32 randwrite 16" "64k 4 write 16" "1M 2 randwrite 2" "512 64 randwrite 16" "12k 16 randwrite 16"; do
+for what in "4k 1 randwrite 16" "4k 64 randwrite 16" "64k 16 write 16" "1M 2 randwrite 2" "1M 16 write 8" \
+	"512 64 randwrite 16" "12k 16 randwrite 16"; do
 	read -r bs depth rw backlog <<<"$what"
 	check "blocks of $bs, depth $depth, $rw" verified "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw" \
 		--verify_backlog="$backlog"
@@ -108,6 +112,22 @@ check_here "no block is wrong, and no request has failed" all_right
 has_connection() {
 	! krdma status | grep -qw resuming
 }
+check "the session has its connection again" wait_for "$LIMIT" has_connection
+check "detach" krdma blk detach "$device"
+
+# The RDMA device of either host goes, and comes again.
+device=$(krdma blk attach nodeB/scratch) && wait_for "$LIMIT" test -b "$device"
+keep_writing unplugged
+for node in A B; do
+	before=$(completed)
+	check_here "writes are under way" wait_for "$LIMIT" goes_on
+	on -n $node rdma link del "$LAB_RDMA_DEV"
+	check "node $node's RDMA device goes: the disk is resuming" wait_for "$LIMIT" disk_is state resuming
+	restore_link $node
+	before=$(completed)
+	check "writes go on when there is another one" wait_for "$LIMIT" goes_on
+done
+check_here "no block is wrong, and no request has failed" all_right
 check "the session has its connection again" wait_for "$LIMIT" has_connection
 check "detach" krdma blk detach "$device"
 
