@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* ---- a host ---- */
@@ -33,7 +34,8 @@ struct row {
 
 static const struct file *files; /* a path of NULL ends them */
 static const struct row *rdma_devices;
-static const char *rules = ""; /* of the packet filter */
+static const char *rules = ""; /* what another program prints: of the packet filter, of dcb(8) */
+static const char *release;    /* of Linux */
 static struct ifaddrs *netdevs;
 static struct rlimit memlock;
 static bool ipc_lock;
@@ -78,12 +80,19 @@ static FILE *fake_popen(const char *command, const char *mode)
 	return fmemopen((void *)rules, strlen(rules), "r");
 }
 
+static int fake_uname(struct utsname *name)
+{
+	snprintf(name->release, sizeof(name->release), "%s", release);
+	return 0;
+}
+
 #define access(path, mode)   fake_access(path, mode)
 #define getrlimit(what, to)  fake_getrlimit(what, to)
 #define getifaddrs(all)      fake_getifaddrs(all)
 #define freeifaddrs(all)     fake_freeifaddrs(all)
 #define popen(command, mode) fake_popen(command, mode)
 #define pclose(pipe)         fclose(pipe)
+#define uname(name)          fake_uname(name)
 /* A root that may have no capabilities. */
 #define geteuid() 0
 
@@ -308,6 +317,76 @@ static void test_firewall(void **state)
 	}
 }
 
+static void test_kernel(void **state)
+{
+	static const struct {
+		const char *release, *wanted;
+	} cases[] = {
+		{ "6.1.0-56-amd64", "ok kernel Linux 6.1.0" },
+		{ "6.0.19", "bad kernel Linux 6.0.19 is too old" },
+		{ "5.19.0", "bad kernel Linux 5.19.0 is too old" },
+		{ "7.0-rc1", "ok kernel Linux 7.0-rc1" },
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct doctor doctor = new_doctor();
+
+		release = cases[i].release;
+		check_kernel(&doctor);
+		expect(&doctor, i, cases[i].wanted);
+	}
+}
+
+static void test_signature(void **state)
+{
+	static const struct {
+		const char *enforced, *wanted;
+	} cases[] = {
+		{ "Y", "note signature this kernel loads signed modules only" },
+		{ "N", "bad module krdma_mover is not loaded" },
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct file host[] = {
+			{ "/sys/module/module/parameters/sig_enforce", cases[i].enforced },
+			{ .path = NULL },
+		};
+		struct doctor doctor = new_doctor();
+
+		files = host;
+		assert_false(check_module(&doctor));
+		assert_int_equal(doctor.bad, 1);
+		expect(&doctor, i, cases[i].wanted);
+		files = NULL;
+	}
+}
+
+static void test_pfc(void **state)
+{
+	static const struct {
+		const char *said, *wanted;
+	} cases[] = {
+		{ "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off\n", "ok pfc eth0 has" },
+		{ "prio-pfc 0:off 1:off 2:off 3:off 4:off 5:off 6:off 7:off\n",
+		  "note pfc eth0 has no priority flow control" },
+		{ "", "note pfc eth0: priority flow control can't be read" },
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct doctor doctor = new_doctor();
+
+		rules = cases[i].said;
+		check_pfc(&doctor, "eth0");
+		expect(&doctor, i, cases[i].wanted);
+	}
+}
+
 static void test_memlock(void **state)
 {
 	static const struct {
@@ -378,8 +457,13 @@ static void test_address(void **state)
 		    { "infiniband", "", "fe80::2:c903:0:1", "yes", 1 } },
 		  true,
 		  false },
-		{ { { "roce-v2", "eth0", "fe80::1", "yes", 1 } }, false, true },
-		{ { { "roce-v2", "eth1", "fe80::1", "yes", 1 } }, false, false },
+		{ { { "roce-v2", "eth0", "fe80::1", "yes", 1 },
+		    { "roce-v2", "eth0", "::ffff:10.0.1.1", "yes", 1 } },
+		  false,
+		  true },
+		/* No GID has the address. */
+		{ { { "roce-v2", "eth0", "fe80::1", "yes", 1 } }, false, false },
+		{ { { "roce-v2", "eth1", "::ffff:10.0.2.1", "yes", 1 } }, false, false },
 		{ { { "iwarp", "eth0", "fe80::1", "yes", 1 } }, false, true },
 	};
 	struct sockaddr_in ib0 = { .sin_family = AF_INET, .sin_addr = { htonl(0x0a000001) } };
@@ -459,9 +543,10 @@ static void test_cgroup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_firewall), cmocka_unit_test(test_memlock),
-		cmocka_unit_test(test_segment),  cmocka_unit_test(test_address),
-		cmocka_unit_test(test_cgroup),
+		cmocka_unit_test(test_kernel),  cmocka_unit_test(test_signature),
+		cmocka_unit_test(test_pfc),     cmocka_unit_test(test_firewall),
+		cmocka_unit_test(test_memlock), cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_address), cmocka_unit_test(test_cgroup),
 	};
 
 	return cmocka_run_group_tests_name("krdma doctor", tests, NULL, NULL);

@@ -179,21 +179,32 @@ static void check_pfc(struct doctor *doctor, const char *netdev)
 }
 
 /*
- * Has the port this network device? One of IPoIB has the GID, in the last 16 of the 20 bytes of its
- * hardware address; struct sockaddr_ll declares 8.
+ * Does rdma_cm find the port by this address? On RoCE it has a GID of its own. A network device of
+ * IPoIB has the port's GID, in the last 16 of the 20 bytes of its hardware address; struct
+ * sockaddr_ll declares 8.
  */
-static bool has_netdev(struct json_object *row, const struct ifaddrs *all, const char *name)
+static bool port_of(struct json_object *row, const struct ifaddrs *all, const struct ifaddrs *one)
 {
 	const size_t at = offsetof(struct sockaddr_ll, sll_addr) + 4;
+	const struct sockaddr_in6 *sin6 = (const void *)one->ifa_addr;
+	const struct sockaddr_in *sin = (const void *)one->ifa_addr;
+	struct in6_addr mapped = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+	const char *type = row_text(row, "type");
 	char gid[INET6_ADDRSTRLEN];
 
-	if (strcmp(row_text(row, "type"), "infiniband") != 0)
-		return !strcmp(row_text(row, "netdev"), name);
+	if (!strcmp(type, "iwarp"))
+		return !strcmp(row_text(row, "netdev"), one->ifa_name);
+	if (strcmp(type, "infiniband") != 0) {
+		memcpy(&mapped.s6_addr[12], &sin->sin_addr, sizeof(sin->sin_addr));
+		inet_ntop(AF_INET6, sin->sin_family == AF_INET ? &mapped : &sin6->sin6_addr, gid,
+			  sizeof(gid));
+		return !strcmp(gid, row_text(row, "gid"));
+	}
 	for (; all; all = all->ifa_next) {
 		const struct sockaddr_ll *link = (const void *)all->ifa_addr;
 
-		if (!strcmp(all->ifa_name, name) && link && link->sll_family == AF_PACKET &&
-		    link->sll_hatype == ARPHRD_INFINIBAND) {
+		if (!strcmp(all->ifa_name, one->ifa_name) && link &&
+		    link->sll_family == AF_PACKET && link->sll_hatype == ARPHRD_INFINIBAND) {
 			inet_ntop(AF_INET6, (const char *)link + at, gid, sizeof(gid));
 			return !strcmp(gid, row_text(row, "gid"));
 		}
@@ -201,7 +212,7 @@ static bool has_netdev(struct json_object *row, const struct ifaddrs *all, const
 	return false;
 }
 
-/* Has a network device of the port the address? @address: NULL for any */
+/* Has the port the address? @address: NULL for any of this host */
 static bool port_has(struct json_object *row, const char *address)
 {
 	char text[INET6_ADDRSTRLEN + IF_NAMESIZE];
@@ -218,7 +229,7 @@ static bool port_has(struct json_object *row, const char *address)
 				   family == AF_INET ? sizeof(struct sockaddr_in) :
 						       sizeof(struct sockaddr_in6),
 				   text, sizeof(text), NULL, 0, NI_NUMERICHOST) &&
-		      (!address || !strcmp(text, address)) && has_netdev(row, all, one->ifa_name);
+		      (!address || !strcmp(text, address)) && port_of(row, all, one);
 	}
 	freeifaddrs(all);
 	return has;
@@ -286,7 +297,7 @@ static void check_devices(struct doctor *doctor)
 	else if (!addressed)
 		found(doctor, "address", BAD,
 		      "ip address add ADDRESS/PREFIX dev NETDEV (on InfiniBand, of ib_ipoib)",
-		      "no usable device has an IP address");
+		      "no usable device has an IP address (RoCE: a GID of one)");
 	else
 		found(doctor, "address", FINE, NULL, "a usable device has an IP address");
 	json_object_put(root);
@@ -381,7 +392,7 @@ static void check_listeners(struct doctor *doctor)
 		krdma_format_addr(&info->addr, text);
 		if (info->flags & KRDMA_LISTENER_CLOSED)
 			found(doctor, "listener", NOTE,
-			      "krdma listen --remove, then krdma listen; or krdma apply",
+			      "krdma listen --replace ADDRESS --allow PREFIX; or krdma apply",
 			      "%s is closed: no session is new", text);
 		else if (info->flags & KRDMA_LISTENER_DOWN)
 			found(doctor, "listener", BAD,
@@ -391,7 +402,8 @@ static void check_listeners(struct doctor *doctor)
 			found(doctor, "listener", FINE, NULL, "%s admits %u prefixes", text,
 			      info->allow_count);
 		else
-			found(doctor, "listener", NOTE, "krdma listen --allow PREFIX",
+			found(doctor, "listener", NOTE,
+			      "krdma listen --replace ADDRESS --allow PREFIX",
 			      "%s admits every host", text);
 	}
 	krdma_iter_free(iter);
