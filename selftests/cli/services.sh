@@ -31,6 +31,7 @@ listen_on B
 rm -f /var/lib/man-db/auto-update
 check "the packages can be installed" dpkg -i "$debs"/libkrdma1_*.deb "$debs"/krdma-tools_*.deb
 hash -r
+check "krdma.service is enabled" systemctl -q is-enabled krdma.service
 at_end dpkg --purge krdma-tools libkrdma1
 at_end rm -rf /etc/krdma
 mkdir -p /etc/krdma
@@ -266,6 +267,10 @@ check "whose members may use it" setpriv --reuid 4711 --regid 4711 --groups "$(g
 	/usr/bin/krdma ls nodeB
 check_fails "others may not" setpriv --reuid 4711 --regid 4711 --clear-groups /usr/bin/krdma ls nodeB
 
+useradd --no-create-home --groups krdma krdma-tester
+at_end userdel krdma-tester
+is "a login of one may lock memory" "$(su -s /bin/sh -c 'ulimit -l' krdma-tester)" 4194304
+
 inside systemctl start krdma-metrics.socket
 scraped() {
 	exec 9<>/dev/tcp/127.0.0.1/9471 && printf 'GET /metrics HTTP/1.1\r\n\r\n' >&9 &&
@@ -276,6 +281,30 @@ like "Prometheus gets a page" "$said" '^HTTP/1.1 200 OK'
 like "with the exports" "$said" 'krdma_export_length_bytes.name="scratch". 3145728'
 like "as a whole" "$said" '# EOF$'
 inside systemctl stop krdma-metrics.socket
+# A disk, by its unit; in use, it keeps the packages.
+export_on B volume --size 8M
+volume=$EXPORT_PID
+mine <<END
+[listen 0.0.0.0]
+[export scratch]
+size = 3M
+[connect nodeB]
+[disk nodeB/volume]
+block-size = 4096
+END
+inside systemctl reload krdma
+check "a disk is attached" wait_for "$LIMIT" test -b /dev/krdmab0
+is "as its section says" "$(blockdev --getss /dev/krdmab0)" 4096
+exec 8</dev/krdmab0
+said=$(inside dpkg --remove krdma-tools 2>&1)
+check_fails "while it is in use the packages are not removed" test $? = 0
+like "which is said" "$said" '/dev/krdmab0 of this host is in use'
+check "krdma.service goes on" is_active krdma
+check "and so does the disk" dd if=/dev/krdmab0 of=/dev/null bs=4k count=1 iflag=direct
+exec 8<&-
+check "it is detached" krdma blk detach krdmab0
+on -n B kill "$volume"
+three_mib
 check "krdma.service stops" inside systemctl stop krdma
 no_listener() {
 	[ "$(krdma listen -j | json_at /listeners/#)" = 0 ]

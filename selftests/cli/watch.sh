@@ -11,6 +11,7 @@ MODULE_TIMEOUT_SCALE=1
 
 dir=$(mktemp -d)
 at_end rm -rf "$dir"
+at_end restore_link A
 head -c 3000000 /dev/urandom >"$dir/data"
 
 keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4" || not_ok "the nodes know each other"
@@ -105,6 +106,10 @@ check "and a latency" [ "$(json_at /sessions/0/mean_us <"$dir/top" | cut -d . -f
 cut_wire data0
 tells "A: the connection is lost" "$log_A" ' session-resuming .* uid 0: .'
 tells "A: so is the path" "$log_A" ' path-lost .* path 0 '
+krdma top -n 1 -d 1 -j >"$dir/top"
+like "top says what its operations wait for" "$(json_at /sessions/0/waits_for <"$dir/top")" '^(slot|fence)$'
+is "and shows the path that is lost" "$(json_at /paths/0/state <"$dir/top")" down
+check "and the user who waits" [ "$(json_at /users/0/waiting <"$dir/top")" -gt 0 ]
 before=$(status B /grants/0/written_bytes)
 mend_wire data0
 tells "A: it is back" "$log_A" ' session-resumed '
@@ -120,8 +125,21 @@ check "monitor --until ends with it" wait_for 60 is_over "$until_B"
 wait "$until_B"
 is "without an error" $? 0
 wait "$pid"
-krdma disconnect nodeB
+background A krdma connect nodeB
+check "a session is held" wait_for 60 grep -q . "$BACKGROUND_LOG"
+listen_on A
+krdma drain
+tells "A: the listener is closed" "$log_A" ' listener-closed address 0.0.0.0:7471$' 1
+tells "A: the session is draining" "$log_A" ' session-draining session '
 tells "A: the session has ended, and why" "$log_A" ' session-ended session .* error [A-Z]*: .'
+listen_on A "$LOCAL_V4"
+rdma link del "$LAB_RDMA_DEV"
+tells "A: the RDMA device is gone" "$log_A" " device-removed device $LAB_RDMA_DEV" 1
+tells "A: the listener waits for one" "$log_A" " listener-waiting address $LOCAL_V4:7471\$" 1
+restore_link A
+tells "A: there is another one" "$log_A" " device-added device $LAB_RDMA_DEV" 1
+tells "A: the listener is up again" "$log_A" " listener-up address $LOCAL_V4:7471\$" 2
+krdma listen --remove "$LOCAL_V4"
 on -n B krdma listen --remove 0.0.0.0
 tells "another user sees the end of the listener" "$log_other" ' listener-ended address 0.0.0.0:7471$' 1
 not_told() {
