@@ -189,7 +189,7 @@ demo: ## two virtual machines that move bytes between them
 	@kver=$(lab-kernel) && $(MAKE) all KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/tools/vm/demo
 
-bench: ## krdma beside perftest, the kernel's verbs, NVMe, RNBD, NFS over RDMA and rsync in two virtual machines: tables, JSON and SVG in build/bench (BENCH=--quick: one short round)
+bench: ## krdma beside perftest, the kernel's verbs, NVMe over RDMA, rsync and others in two virtual machines: tables, JSON and SVG in build/bench (BENCH=--quick: one short round)
 	@selftests/tools/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all bench-modules KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/tools/bench/all -k '$(KERNEL)' $(BENCH)

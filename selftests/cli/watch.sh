@@ -126,9 +126,9 @@ wait "$until_B"
 is "without an error" $? 0
 wait "$pid"
 background A krdma connect nodeB
-check "a session is held" wait_for 60 grep -q . "$BACKGROUND_LOG"
+check "a session is held" wait_for 60 grep -q '^connected with ' "$BACKGROUND_LOG"
 listen_on A
-krdma drain
+check "drain" krdma drain
 tells "A: the listener is closed" "$log_A" ' listener-closed address 0.0.0.0:7471$' 1
 tells "A: the session is draining" "$log_A" ' session-draining session '
 tells "A: the session has ended, and why" "$log_A" ' session-ended session .* error [A-Z]*: .'

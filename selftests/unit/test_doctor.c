@@ -463,16 +463,26 @@ static void test_address(void **state)
 		  true },
 		/* No GID has the address. */
 		{ { { "roce-v2", "eth0", "fe80::1", "yes", 1 } }, false, false },
-		{ { { "roce-v2", "eth1", "::ffff:10.0.2.1", "yes", 1 } }, false, false },
+		{ { { "roce-v2", "eth1", "::ffff:10.0.1.1", "yes", 1 } }, false, false },
+		{ { { "iwarp", "eth1", "200:0:1::", "yes", 1 } }, false, false },
+		/* A VLAN, or a bond, with the hardware address of the device. */
+		{ { { "iwarp", "eth1", "200:0:2::", "yes", 1 } }, false, true },
 		{ { { "iwarp", "eth0", "fe80::1", "yes", 1 } }, false, true },
 	};
 	struct sockaddr_in ib0 = { .sin_family = AF_INET, .sin_addr = { htonl(0x0a000001) } };
 	struct sockaddr_in eth0 = { .sin_family = AF_INET, .sin_addr = { htonl(0x0a000101) } };
+	struct sockaddr_in6 local = { .sin6_family = AF_INET6,
+				      .sin6_addr = { { { 0xfe, 0x80, [15] = 9 } } } };
+	struct sockaddr_ll ethernet = { .sll_family = AF_PACKET,
+					.sll_halen = 6,
+					.sll_addr = { 2, 0, 0, 0, 0, 2 } };
 	struct ifaddrs all[] = {
 		{ .ifa_next = &all[1], .ifa_name = "tun0" }, /* has none */
 		{ .ifa_next = &all[2], .ifa_name = "ib0", .ifa_addr = (void *)&hardware },
 		{ .ifa_next = &all[3], .ifa_name = "ib0", .ifa_addr = (void *)&ib0 },
-		{ .ifa_name = "eth0", .ifa_addr = (void *)&eth0 },
+		{ .ifa_next = &all[4], .ifa_name = "eth0", .ifa_addr = (void *)&ethernet },
+		{ .ifa_next = &all[5], .ifa_name = "eth0:1", .ifa_addr = (void *)&eth0 },
+		{ .ifa_name = "eth0", .ifa_addr = (void *)&local },
 	};
 	size_t i;
 

@@ -20,7 +20,7 @@
 
 /* The disk can't be written, even if the export can. */
 #define KRDMA_BLK_READ_ONLY (1U << 0)
-/* The disk is lost with its connection. */
+/* The disk has a session of its own, and is lost with its connection. */
 #define KRDMA_BLK_FAIL_FAST (1U << 1)
 /*
  * Others may write to the export as well. Without this the target lets nobody else open it to

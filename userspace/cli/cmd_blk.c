@@ -180,8 +180,8 @@ static int attach_paths(struct krdma *krdma, uint32_t session, struct krdma_blk_
 }
 
 /*
- * As the disk will do, which has no sentence for what fails: it shares the session then. Return:
- * the exit status
+ * As the disk will do, which has no sentence for what fails. A session that resumes is the disk's as well.
+ * Return: the exit status
  */
 static int attach_probe(struct krdma *krdma, const struct region_spec *spec,
 			struct krdma_connect_options connect, struct krdma_blk_attach *cmd)

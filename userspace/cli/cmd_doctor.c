@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/ethernet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netdb.h>
@@ -179,37 +180,41 @@ static void check_pfc(struct doctor *doctor, const char *netdev)
 }
 
 /*
- * Does rdma_cm find the port by this address? On RoCE it has a GID of its own. A network device of
- * IPoIB has the port's GID, in the last 16 of the 20 bytes of its hardware address; struct
- * sockaddr_ll declares 8.
+ * Does rdma_cm find the port by this address? On RoCE it is a GID of the same network device; on iWARP and
+ * InfiniBand the GID is the hardware address of the network device, which may be a VLAN or a bond. The
+ * 16 bytes of IPoIB's are behind 4 others; struct sockaddr_ll declares 8 of these 20.
  */
 static bool port_of(struct json_object *row, const struct ifaddrs *all, const struct ifaddrs *one)
 {
 	const size_t at = offsetof(struct sockaddr_ll, sll_addr) + 4;
 	const struct sockaddr_in6 *sin6 = (const void *)one->ifa_addr;
 	const struct sockaddr_in *sin = (const void *)one->ifa_addr;
-	struct in6_addr mapped = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+	struct in6_addr gid, mapped = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
 	const char *type = row_text(row, "type");
-	char gid[INET6_ADDRSTRLEN];
+	const bool iwarp = !strcmp(type, "iwarp");
+	char name[IF_NAMESIZE];
+	bool same;
 
-	if (!strcmp(type, "iwarp"))
-		return !strcmp(row_text(row, "netdev"), one->ifa_name);
-	if (strcmp(type, "infiniband") != 0) {
+	/* An address may have a label: eth0:1. */
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(one->ifa_name, ":"), one->ifa_name);
+	same = !strcmp(row_text(row, "netdev"), name);
+	if (inet_pton(AF_INET6, row_text(row, "gid"), &gid) != 1)
+		return false;
+	if (!iwarp && strcmp(type, "infiniband") != 0) {
 		memcpy(&mapped.s6_addr[12], &sin->sin_addr, sizeof(sin->sin_addr));
-		inet_ntop(AF_INET6, sin->sin_family == AF_INET ? &mapped : &sin6->sin6_addr, gid,
-			  sizeof(gid));
-		return !strcmp(gid, row_text(row, "gid"));
+		return same &&
+		       !memcmp(&gid, sin->sin_family == AF_INET ? &mapped : &sin6->sin6_addr,
+			       sizeof(gid));
 	}
-	for (; all; all = all->ifa_next) {
+	for (; all && !(iwarp && same); all = all->ifa_next) {
 		const struct sockaddr_ll *link = (const void *)all->ifa_addr;
 
-		if (!strcmp(all->ifa_name, one->ifa_name) && link &&
-		    link->sll_family == AF_PACKET && link->sll_hatype == ARPHRD_INFINIBAND) {
-			inet_ntop(AF_INET6, (const char *)link + at, gid, sizeof(gid));
-			return !strcmp(gid, row_text(row, "gid"));
-		}
+		if (!strcmp(all->ifa_name, name) && link && link->sll_family == AF_PACKET)
+			return iwarp ? !memcmp(&gid, link->sll_addr, ETH_ALEN) :
+				       link->sll_hatype == ARPHRD_INFINIBAND &&
+					       !memcmp(&gid, (const char *)link + at, sizeof(gid));
 	}
-	return false;
+	return iwarp && same;
 }
 
 /* Has the port the address? @address: NULL for any of this host */
@@ -297,7 +302,7 @@ static void check_devices(struct doctor *doctor)
 	else if (!addressed)
 		found(doctor, "address", BAD,
 		      "ip address add ADDRESS/PREFIX dev NETDEV (on InfiniBand, of ib_ipoib)",
-		      "no usable device has an IP address (RoCE: a GID of one)");
+		      "no usable device has an IP address (on RoCE, one that is a GID)");
 	else
 		found(doctor, "address", FINE, NULL, "a usable device has an IP address");
 	json_object_put(root);
