@@ -195,9 +195,9 @@ static const char *waits_for(struct json_object *transfers, uint64_t session)
 /* Sessions of a user of this host; those that peers made are theirs. */
 static struct json_object *user_rows(struct json_object *sessions)
 {
-	static const char *const sums[] = { "read_s", "written_s", "operations_s", "waiting" };
+	static const char *const rates[] = { "read_s", "written_s", "operations_s" };
 	struct json_object *users = json_object_new_array();
-	size_t i, k, n;
+	size_t i, k;
 
 	for (i = 0; i < json_object_array_length(sessions); i++) {
 		struct json_object *session = json_object_array_get_idx(sessions, i), *user = NULL;
@@ -216,11 +216,12 @@ static struct json_object *user_rows(struct json_object *sessions)
 			json_object_object_add(user, "uid", json_object_get(uid));
 			json_object_array_add(users, user);
 		}
-		n = (size_t)member(user, "sessions") + 1;
-		json_add_count(user, "sessions", n);
-		for (k = 0; k < ARRAY_SIZE(sums); k++)
-			json_add_real(user, sums[k],
-				      member(user, sums[k]) + member(session, sums[k]));
+		json_add_count(user, "sessions", (uint64_t)member(user, "sessions") + 1);
+		json_add_count(user, "waiting",
+			       (uint64_t)(member(user, "waiting") + member(session, "waiting")));
+		for (k = 0; k < ARRAY_SIZE(rates); k++)
+			json_add_real(user, rates[k],
+				      member(user, rates[k]) + member(session, rates[k]));
 	}
 	return users;
 }
