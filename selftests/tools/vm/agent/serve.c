@@ -354,6 +354,9 @@ static void serve_stream(int conn)
 			continue;
 		}
 		poll(&p, 1, -1);
+		/* A port may have the request of the next client before it is connected: it stays there. */
+		if (p.revents & POLLHUP)
+			break;
 		n = read(conn, chunk, sizeof(chunk));
 		if (n > 0)
 			buf_add(&in, chunk, n);
