@@ -5,6 +5,8 @@
  *   hog MIB [ROUNDS]
  *	fill so many MiB with a pattern of each page, then check all, ROUNDS times (2); prints
  *	the peak of what was swapped out, in KiB
+ *   hog lock MIB
+ *	hold so many MiB that are not swapped out, until a signal; prints a line when they are there
  *
  * Exit status: 0; 1 if a page is wrong, 2 usage.
  */
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define PAGE 4096UL
 
@@ -36,12 +39,27 @@ static uint64_t word(unsigned long at, unsigned int round)
 	return (at + 1) * 0x9e3779b97f4a7c15ULL ^ round;
 }
 
+static int lock(unsigned long bytes)
+{
+	if (mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED | MAP_POPULATE, -1, 0) == MAP_FAILED) {
+		perror("hog: mmap");
+		return 2;
+	}
+	puts("locked");
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long bytes = argc > 1 ? strtoul(argv[1], NULL, 10) << 20 : 0, at, i, kib, peak = 0;
 	unsigned int rounds = argc > 2 ? atoi(argv[2]) : 2, round;
 	uint64_t *memory;
 
+	if (argc == 3 && !strcmp(argv[1], "lock"))
+		return lock(strtoul(argv[2], NULL, 10) << 20);
 	if (!bytes || !rounds)
 		return 2;
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -152,27 +152,24 @@ else
 fi
 
 # 4. Swap, when the memory of all of the machine is short, also for what serves the disk.
-# leave_memory MIB: huge pages take all the rest, and are not swapped out.
+# leave_memory MIB: $locker has all the rest, which is not swapped out.
 leave_memory() {
-	local pages
-	pages=$((($(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo) / 1024 - $1) / 2))
-	[ "$pages" -gt 4 ] || return 0
-	echo 1 >/proc/sys/vm/compact_memory
-	echo $(($(</proc/sys/vm/nr_hugepages) + pages)) >/proc/sys/vm/nr_hugepages
-	return 1
+	"${0%/*}/hog" lock $(($(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo) / 1024 - $1)) >"$dir/locked" &
+	locker=$!
+	background_pids+=("$locker")
+	wait_for "$LIMIT" grep -q locked "$dir/locked"
 }
-if [ -e /proc/swaps ] && [ -w /proc/sys/vm/nr_hugepages ] && command -v mkswap >/dev/null; then
+if [ -e /proc/swaps ] && command -v mkswap >/dev/null; then
 	attach swap 192M
 	check "mkswap" mkswap "$device"
 	check "swapon" swapon "$device"
 	at_end sh -c '! grep -q krdmab /proc/swaps || swapoff -a'
 	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is in use'
-	at_end sh -c 'echo 0 >/proc/sys/vm/nr_hugepages'
 	# rxe allocates packets with GFP_ATOMIC: where that fails, the kernel reports it.
 	reserve=$(</proc/sys/vm/min_free_kbytes)
 	at_end sh -c "echo $reserve >/proc/sys/vm/min_free_kbytes"
 	echo 16384 >/proc/sys/vm/min_free_kbytes
-	check "memory is short" wait_for "$LIMIT" leave_memory 48
+	check_here "memory is short" leave_memory 48
 	diag "available: $(awk '/^MemAvailable:/ { print $2, $3 }' /proc/meminfo)"
 	kib=$("${0%/*}/hog" 112 1)
 	is "112 MiB where 48 are left" $? 0
@@ -186,12 +183,12 @@ if [ -e /proc/swaps ] && [ -w /proc/sys/vm/nr_hugepages ] && command -v mkswap >
 	check_here "the same, while queue pairs go to error" wait "$pid" || diag "$(<"$dir/hog")"
 	diag "$losses queue pairs, $(<"$dir/hog") KiB"
 	check "some did" test $losses -gt 0
-	echo 0 >/proc/sys/vm/nr_hugepages
+	kill "$locker"
 	echo "$reserve" >/proc/sys/vm/min_free_kbytes
 	check "swapoff" swapoff "$device"
 	check "detach" krdma blk detach "$device"
 else
-	skip "swap" "no swap or no huge pages in this kernel, or no mkswap"
+	skip "swap" "no swap in this kernel, or no mkswap"
 fi
 end_sessions B
 check_nothing_left "nothing is left"
