@@ -199,29 +199,35 @@ void krdma_paths_left(struct krdma_session *sess)
  * @except: bits of paths that are not to be tried now
  *
  * The first channel tries each in turn: at first those that others use, whose queue pairs may
- * go on where no new one can be connected.
+ * go on where no new one can be connected. That of a session that fails fast tries those alone,
+ * as long as there are any: an attempt on another path may take all of its time.
  *
  * Context: a work of the session that connects.
  * Return: the path; NULL if there is none but those
  */
 struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index, u32 except)
 {
-	u32 i, all = BIT(sess->npaths) - 1;
+	u32 i, up = 0, all = BIT(sess->npaths) - 1;
 	struct krdma_path *path, *next = NULL;
 
 	if (index) {
 		path = &sess->paths[(index - 1) % sess->npaths];
 		return except & BIT(path->index) ? NULL : path;
 	}
+	for (i = 0; i < sess->npaths; i++)
+		if (krdma_path_up(sess, &sess->paths[i]))
+			up |= BIT(i);
+	if (up && sess->options.flags & KRDMA_CONNECT_FAIL_FAST)
+		all = up;
 	if (!(all & ~(sess->tried | except)))
 		sess->tried = 0;
-	except |= sess->tried;
+	except |= sess->tried | ~all;
 	/* Where it was lost the others may not have noticed it yet: that comes last. */
 	for (i = 1; i <= sess->npaths; i++) {
 		path = &sess->paths[(sess->ch->path->index + i) % sess->npaths];
 		if (except & BIT(path->index))
 			continue;
-		if (krdma_path_up(sess, path))
+		if (up & BIT(path->index))
 			return path;
 		next = next ?: path;
 	}
