@@ -122,7 +122,7 @@ static struct krdma_session_handle *krdma_disk_connect(struct krdma_disk *kd)
 	const struct krdma_blk_attach *param = &kd->param;
 	struct krdma_path_param path[KRDMA_PATHS_MAX] = {};
 	struct krdma_connect_param connect = {
-		/* An abort ends such a session, which may not be that of other disks. */
+		/* An abort ends a session that does not resume: no other disk may share it. */
 		.flags = param->flags & KRDMA_BLK_FAIL_FAST ?
 				 KRDMA_CONNECT_FAIL_FAST | KRDMA_CONNECT_PRIVATE :
 				 0,

@@ -199,8 +199,8 @@ void krdma_paths_left(struct krdma_session *sess)
  * @except: bits of paths that are not to be tried now
  *
  * The first channel tries each in turn: at first those that others use, whose queue pairs may
- * go on where no new one can be connected. That of a session that fails fast tries those alone,
- * as long as there are any: an attempt on another path may take all of its time.
+ * go on where no new one can be connected. In a session that fails fast the first channel tries
+ * no other paths while there are such: an attempt there may last until the session ends.
  *
  * Context: a work of the session that connects.
  * Return: the path; NULL if there is none but those

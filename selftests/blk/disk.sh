@@ -3,7 +3,7 @@
 # A disk in the memory of node B, from attach to detach: its bytes are those of the export; a file
 # system is there again after the next attach; what can't be is refused with a sentence; and
 # an export that ends takes the disk with it. Detached by force, it ends what is under way, FORCED times.
-# Without a connection that may be lost, the end of an RDMA device is that of the disk.
+# A disk whose session does not resume is lost when the RDMA device of either host is deleted.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"

@@ -298,7 +298,7 @@ is "as its section says" "$(blockdev --getss /dev/krdmab0)" 4096
 exec 8</dev/krdmab0
 said=$(inside dpkg --remove krdma-tools 2>&1)
 check_fails "while it is in use the packages are not removed" test $? = 0
-like "which is said" "$said" '/dev/krdmab0 of this host is in use'
+like "dpkg shows which disk" "$said" '/dev/krdmab0 of this host is in use'
 check "krdma.service goes on" is_active krdma
 check "and so does the disk" dd if=/dev/krdmab0 of=/dev/null bs=4k count=1 iflag=direct
 exec 8<&-

@@ -109,7 +109,7 @@ tells "A: so is the path" "$log_A" ' path-lost .* path 0 '
 krdma top -n 1 -d 1 -j >"$dir/top"
 like "top says what its operations wait for" "$(json_at /sessions/0/waits_for <"$dir/top")" '^(slot|fence)$'
 is "and shows the path that is lost" "$(json_at /paths/0/state <"$dir/top")" down
-check "and the user who waits" [ "$(json_at /users/0/waiting <"$dir/top")" -gt 0 ]
+check "and how many operations of the user wait" [ "$(json_at /users/0/waiting <"$dir/top")" -gt 0 ]
 before=$(status B /grants/0/written_bytes)
 mend_wire data0
 tells "A: it is back" "$log_A" ' session-resumed '
