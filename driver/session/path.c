@@ -14,6 +14,7 @@
 #include <linux/nospec.h>
 #include <linux/percpu.h>
 
+#include "session/path_choice.h"
 #include "session/session.h"
 
 /* A latency that is older than so many operations is measured anew; a power of two. */
@@ -198,17 +199,15 @@ void krdma_paths_left(struct krdma_session *sess)
  * @index: of the channel
  * @except: bits of paths that are not to be tried now
  *
- * The first channel tries each in turn: at first those that others use, whose queue pairs may
- * go on where no new one can be connected. In a session that fails fast the first channel tries
- * no other paths while there are such: an attempt there may last until the session ends.
+ * The first channel tries each in turn (krdma_path_next()), each further one has its own.
  *
  * Context: a work of the session that connects.
  * Return: the path; NULL if there is none but those
  */
 struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index, u32 except)
 {
-	u32 i, up = 0, all = BIT(sess->npaths) - 1;
-	struct krdma_path *path, *next = NULL;
+	struct krdma_path *path;
+	u32 i, up = 0;
 
 	if (index) {
 		path = &sess->paths[(index - 1) % sess->npaths];
@@ -217,21 +216,9 @@ struct krdma_path *krdma_path_choose(struct krdma_session *sess, u32 index, u32 
 	for (i = 0; i < sess->npaths; i++)
 		if (krdma_path_up(sess, &sess->paths[i]))
 			up |= BIT(i);
-	if (up && sess->options.flags & KRDMA_CONNECT_FAIL_FAST)
-		all = up;
-	if (!(all & ~(sess->tried | except)))
-		sess->tried = 0;
-	except |= sess->tried | ~all;
-	/* Where it was lost the others may not have noticed it yet: that comes last. */
-	for (i = 1; i <= sess->npaths; i++) {
-		path = &sess->paths[(sess->ch->path->index + i) % sess->npaths];
-		if (except & BIT(path->index))
-			continue;
-		if (up & BIT(path->index))
-			return path;
-		next = next ?: path;
-	}
-	return next;
+	i = krdma_path_next(sess->npaths, sess->ch->path->index, up, except,
+			    sess->options.flags & KRDMA_CONNECT_FAIL_FAST, &sess->tried);
+	return i < sess->npaths ? &sess->paths[i] : NULL;
 }
 
 /* By the policy, of the channels of a processor, one for each path, the one to be used. */
