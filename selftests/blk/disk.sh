@@ -3,7 +3,8 @@
 # A disk in the memory of node B, from attach to detach: its bytes are those of the export; a file
 # system is there again after the next attach; what can't be is refused with a sentence; and
 # an export that ends takes the disk with it. Detached by force, it ends what is under way, FORCED times.
-# A disk whose session does not resume is lost when the RDMA device of either host is deleted.
+# A disk whose session does not resume is lost when the RDMA device of either host is deleted, and
+# one whose target loses its power when its time is over.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
@@ -253,5 +254,37 @@ is "with a READ behind it" $(($(counter A placements) - reads)) 1
 check_here "and is there" cmp -n 4096 "$dir/data" <(dd if="$device" bs=4k count=1 iflag=direct status=none)
 check "detach" krdma blk detach "$device"
 kill "$peer"
+
+# 11. The target loses its power, with writes under way.
+if [ -n "${LAB_ONE_KERNEL-}" ]; then
+	skip "the target loses its power" "needs a machine for each node"
+elif [ "$LAB_RDMA" = rxe ] && [ "$TIME_FACTOR" != 1 ]; then
+	# The wire of the lab holds packets back until the machine that boots takes them.
+	skip "the target loses its power" "rxe waits 50 s at most for its own packets, and this kernel boots slowly"
+else
+	# siw connects for as long as TCP does, and does not end before.
+	retries=$(sysctl -n net.ipv4.tcp_syn_retries)
+	at_end sysctl -qw "net.ipv4.tcp_syn_retries=$retries"
+	sysctl -qw net.ipv4.tcp_syn_retries=1
+	check_here "attach" attach --resume 5 --timeout 5 nodeB/scratch
+	check "a file system" mkfs.ext4 -q "$device"
+	check_here "writes are under way" begin_writes
+	power_off B
+	check "the target loses its power: the writes end" wait_for "$LIMIT" is_over "$writer"
+	check "the disk is lost" wait_for "$LIMIT" disk_is state lost
+	check_fails "and not read" dd if="$device" of=/dev/null bs=4k count=1 iflag=direct
+	check "detach" timeout $((20 * TIME_FACTOR)) krdma blk detach "$device"
+	check "the target is back" wait_for $((2 * LIMIT)) is_back B
+	on -n B ip neigh replace "$LOCAL_V4" lladdr "$(cat /sys/class/net/data0/address)" dev data0 nud permanent ||
+		not_ok "the nodes know each other"
+	load_module B
+	listen_on B
+	export_on B scratch --size 64M
+	check_here "attach" attach nodeB/scratch
+	check_here "its memory is another one" cmp -n 1048576 /dev/zero "$device"
+	check "detach" krdma blk detach "$device"
+	end_sessions B
+	check_nothing_left "nothing is left"
+fi
 
 done_testing

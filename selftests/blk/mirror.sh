@@ -46,15 +46,12 @@ at_end sh -c "! mountpoint -q '$dir/mnt' || umount '$dir/mnt'"
 cp "$dir/data" "$dir/mnt/before"
 check "both have it" sync -f "$dir/mnt"
 
-: >/lab/out/power.C
-# It never returns.
-on -n C sh -c 'echo b >/proc/sysrq-trigger' >/dev/null 2>&1 &
-background_pids+=("$!")
+power_off C
 cp "$dir/data" "$dir/mnt/meanwhile"
 check "a host loses its power: the mirror takes writes" sync -f "$dir/mnt"
 check "it knows that it is degraded" wait_for "$LIMIT" degraded 1
 check "and has both files" sh -c "cmp '$dir/data' '$dir/mnt/before' && cmp '$dir/data' '$dir/mnt/meanwhile'"
-check "the host comes back" wait_for "$LIMIT" sh -c '[ ! -e /lab/out/power.C ] && timeout 2 on -n C true'
+check "the host comes back" wait_for "$LIMIT" is_back C
 mdadm /dev/md0 --remove failed >/dev/null 2>&1
 check "its disk is detached" wait_for "$LIMIT" krdma blk detach --force "$two"
 load_module C

@@ -261,6 +261,17 @@ keep_neighbours() {
 		at_end on -n B ip neigh del "$here" dev "$device"
 }
 
+# power_off NODE: it starts anew, which is_back NODE says; to the others it is a machine that has lost its power.
+power_off() {
+	: >"/lab/out/power.$1"
+	# It never returns.
+	on -n "$1" sh -c 'echo b >/proc/sysrq-trigger' >/dev/null 2>&1 &
+	background_pids+=("$!")
+}
+is_back() {
+	[ ! -e "/lab/out/power.$1" ] && timeout 2 on -n "$1" true
+}
+
 # need_cuts: or all is skipped. cut_wire DEVICE [NODE]: nothing that is sent to that node (B) arrives by it,
 # until mend_wire DEVICE [NODE], or the end of the test.
 #

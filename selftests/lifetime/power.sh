@@ -86,12 +86,8 @@ note
 check_here "users work" wait_for "$LIMIT" go_on
 for ((n = 1; n <= POWER_OFFS; n++)); do
 	incarnation=$(on -n B krdma status | sed -n 's/.*incarnation //p')
-	: >/lab/out/power.B
-	# It never returns.
-	on -n B sh -c 'echo b >/proc/sysrq-trigger' >/dev/null 2>&1 &
-	background_pids+=($!)
-	check "power-off $n: the machine comes back" wait_for "$LIMIT" \
-		sh -c '[ ! -e /lab/out/power.B ] && timeout 2 on -n B true'
+	power_off B
+	check "power-off $n: the machine comes back" wait_for "$LIMIT" is_back B
 	on -n B ip neigh replace "$LOCAL_V4" lladdr "$(cat /sys/class/net/data0/address)" \
 		dev data0 nud permanent || not_ok "the nodes know each other"
 	ready
