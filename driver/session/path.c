@@ -227,8 +227,9 @@ static bool krdma_path_better(const struct krdma_session *sess, const struct krd
 {
 	if (sess->options.policy == KRDMA_POLICY_LATENCY)
 		return READ_ONCE(ch->latency) < READ_ONCE(best->latency);
+	/* A hint, without the channels' locks. */
 	return sess->options.policy == KRDMA_POLICY_IN_FLIGHT &&
-	       READ_ONCE(ch->ntransfers) < READ_ONCE(best->ntransfers);
+	       data_race(ch->ntransfers) < data_race(best->ntransfers);
 }
 
 /*
