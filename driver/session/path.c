@@ -227,9 +227,10 @@ static bool krdma_path_better(const struct krdma_session *sess, const struct krd
 {
 	if (sess->options.policy == KRDMA_POLICY_LATENCY)
 		return READ_ONCE(ch->latency) < READ_ONCE(best->latency);
+	if (sess->options.policy != KRDMA_POLICY_IN_FLIGHT)
+		return false;
 	/* A hint, without the channels' locks. */
-	return sess->options.policy == KRDMA_POLICY_IN_FLIGHT &&
-	       data_race(ch->ntransfers) < data_race(best->ntransfers);
+	return data_race(ch->ntransfers) < data_race(best->ntransfers);
 }
 
 /*
