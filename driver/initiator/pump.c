@@ -38,11 +38,13 @@ static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
 }
 
 /*
- * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
+ * On iWARP the completion of a WRITE does not tell that the bytes are in the peer's memory; elsewhere
  * somebody may want to know more than that the adapter has them, if that is not the same.
  */
-static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
+static bool krdma_needs_proof(const struct krdma_channel *ch, const struct krdma_transfer *x)
 {
+	if (x->opcode == KRDMA_OP_READ)
+		return ch->proof_mr;
 	/* Where the session resumes, what has not arrived is written again. */
 	return x->opcode == KRDMA_OP_WRITE &&
 	       ((x->placed && !ch->places) || (ch->iwarp && (ch->resumes || !x->unplaced)));
@@ -80,7 +82,7 @@ krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x, const struct 
 	w->at = x->local.at;
 	w->bytes = bytes;
 	w->transfer = x;
-	w->unproven = krdma_needs_read(ch, x);
+	w->unproven = krdma_needs_proof(ch, x);
 	if (sink) {
 		rc = krdma_sink_map(ch, w);
 		if (rc)

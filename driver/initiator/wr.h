@@ -90,7 +90,8 @@ struct krdma_wr {
 	struct krdma_wr *next; /* of channel->free, or of the chain being built */
 	u32 index;             /* in channel->ring */
 	bool posted;           /* its end is to come */
-	bool unproven;         /* it ends when the READ behind it has completed */
+	bool signalled;        /* or what proves it is */
+	bool unproven;         /* it ends when the proof behind it has completed */
 	struct krdma_transfer *transfer;
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
@@ -101,9 +102,9 @@ struct krdma_wr {
 	};
 	struct ib_sge sge[KRDMA_SGE_MAX];
 	struct krdma_sink *sink; /* iWARP, of a READ */
-	struct ib_cqe placed_cqe;
-	struct ib_rdma_wr placed; /* the READ behind WRITEs */
-	struct ib_sge placed_sge;
+	struct ib_cqe proof_cqe;
+	struct ib_rdma_wr proof; /* wr.c */
+	struct ib_sge proof_sge;
 };
 
 /* region.c */

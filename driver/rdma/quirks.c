@@ -21,6 +21,7 @@ struct krdma_quirk {
 	bool repeats;
 	bool lone_mads;
 	bool inlines;
+	bool unproven_reads;
 	bool places;
 };
 
@@ -107,6 +108,14 @@ static const struct krdma_quirk krdma_quirks[] = {
 		 */
 		.lone_mads = true,
 		.inlines = true,
+		/*
+		 * When the peer's interface refuses a READ's first response, read_reply() in
+		 * rxe_resp.c leaves qp->resp.res as if it had been sent: the next request is
+		 * answered with the READ's last response. check_ack() in rxe_comp.c takes
+		 * that for an error, without a status: do_complete() says success, and
+		 * rxe_qp_error() follows. So the READ was good if what is behind it is not flushed.
+		 */
+		.unproven_reads = true,
 		/* rxe_resp.c: write_data_in() in execute() copies, acknowledge() comes after it. */
 		.places = true,
 	},
@@ -135,6 +144,7 @@ const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_devi
 		.repeats = quirk->repeats,
 		.lone_mads = quirk->lone_mads,
 		.inlines = quirk->inlines,
+		.unproven_reads = quirk->unproven_reads,
 		.places = quirk->places,
 		.max_sge = clamp_t(int, attrs->max_send_sge, 1, KRDMA_SGE_MAX),
 		.rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE,

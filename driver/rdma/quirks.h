@@ -28,13 +28,14 @@ struct krdma_policy {
 	u32 reg_page;      /* bytes of a page of a registration; PAGE_SIZE or less */
 	u32 max_sge;
 	u32 max_sge_rd;
-	u32 rights;       /* KRDMA_RIGHT_*, but for iWARP: krdma_session_rights() */
-	bool dereg_valid; /* no invalidation: ib_dereg_mr() ends a key that is alive */
-	bool error_first; /* posted work comes to an end by the error state only */
-	bool repeats;     /* does local work requests twice when a packet is lost */
-	bool lone_mads;   /* may lose a MAD behind one that fails */
-	bool inlines;     /* takes short messages in the work request, from the kernel as well */
-	bool places;      /* has the bytes of a WRITE in memory when it acknowledges it */
+	u32 rights;          /* KRDMA_RIGHT_*, but for iWARP: krdma_session_rights() */
+	bool dereg_valid;    /* no invalidation: ib_dereg_mr() ends a key that is alive */
+	bool error_first;    /* posted work comes to an end by the error state only */
+	bool repeats;        /* does local work requests twice when a packet is lost */
+	bool lone_mads;      /* may lose a MAD behind one that fails */
+	bool inlines;        /* takes short messages in the work request, from the kernel as well */
+	bool unproven_reads; /* may end a READ with success that it has given up */
+	bool places;         /* has the bytes of a WRITE in memory when it acknowledges it */
 };
 
 /**

@@ -11,7 +11,6 @@ need_cuts
 need_command taskset
 [ "$LAB_RDMA" = rxe ] || skip_all "iWARP has one channel"
 [ "$(nproc)" -gt 1 ] || skip_all "one processor has one channel"
-on -n B tc qdisc add dev data0 ingress || not_ok "arrivals can be filtered"
 MODULE_TIMEOUT_SCALE=1
 
 LIMIT=${LIMIT:-60}
@@ -66,7 +65,7 @@ is "and again" "$(written)" "0 8192 8192"
 
 # lose NUMBER QP: all that is for that queue pair of B: RoCE's UDP, and its destination at byte 32.
 lose() {
-	on -n B tc filter add dev data0 parent ffff: pref "$1" protocol ip u32 \
+	on -n B tc filter add dev data0 ingress pref "$1" protocol ip u32 \
 		match ip protocol 17 0xff match u32 "$2" 0x00ffffff at 32 action drop
 }
 qp=$(printf '0x%x' "$(channel B 2 qp)")
@@ -90,7 +89,7 @@ gone() {
 check "though the channel is not connected anew" gone
 check "a READ of that processor goes over another one" taskset -c 1 krdma get -q nodeB/scratch "$dir/back" 7>&-
 check "and a WRITE" put 1
-on -n B tc filter del dev data0 parent ffff: pref 2
+on -n B tc filter del dev data0 ingress pref 2
 check "the channel is made anew" wait_for "$LIMIT" channels_are
 check "with another queue pair" [ "$(printf '0x%x' "$(channel B 2 qp)")" != "$qp" ]
 before=$(channel A 2 bytes_written)

@@ -40,7 +40,7 @@ static const struct device_case {
 	/* what is to come of it */
 	const char *unusable;
 	u32 segment_pages, reg_page, rights;
-	bool dereg_valid, error_first, repeats;
+	bool dereg_valid, error_first, repeats, unproven_reads;
 } device_cases[] = {
 	{ "mlx5", RDMA_DRIVER_MLX5, ~(u64)(SZ_4K - 1), 65528, IB_ATOMIC_HCA, SZ_4K, NULL, 4096,
 	  SZ_4K, RWA },
@@ -69,7 +69,7 @@ static const struct device_case {
 	{ "hfi1", RDMA_DRIVER_HFI1, SZ_4K, U32_MAX, IB_ATOMIC_GLOB, SZ_4K, NULL, 4096, SZ_4K,
 	  RWAC },
 	{ "rxe", RDMA_DRIVER_RXE, 0xfffff000, 512, IB_ATOMIC_HCA, SZ_4K, NULL, 512, SZ_4K, RWA,
-	  .repeats = true },
+	  .repeats = true, .unproven_reads = true },
 	{ "siw", RDMA_DRIVER_SIW, SZ_4K, 256, IB_ATOMIC_NONE, SZ_4K, NULL, 256, SZ_4K, RW,
 	  .error_first = true },
 	{ "an unknown one", NO_DRIVER, SZ_4K, 100, IB_ATOMIC_NONE, SZ_4K, NULL, 64, SZ_4K, RW },
@@ -111,6 +111,7 @@ static void policy_of_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, policy.dereg_valid, c->dereg_valid);
 	KUNIT_EXPECT_EQ(test, policy.error_first, c->error_first);
 	KUNIT_EXPECT_EQ(test, policy.repeats, c->repeats);
+	KUNIT_EXPECT_EQ(test, policy.unproven_reads, c->unproven_reads);
 	KUNIT_EXPECT_EQ(test, policy.max_sge, 16);
 	KUNIT_EXPECT_EQ(test, policy.max_sge_rd, 8);
 }

@@ -239,8 +239,7 @@ wait_for "$LIMIT" ended || not_ok "it ends" "$(krdma status)"
 # 4. Queue pairs of the second path go on, but none can be connected there: its connects are dropped.
 hold
 wait_for "$LIMIT" all_up || not_ok "a session over both" "$(krdma status)"
-on -n B tc qdisc add dev data1 ingress
-on -n B tc filter add dev data1 parent ffff: pref 1 protocol ip u32 match ip protocol 17 0xff \
+on -n B tc filter add dev data1 ingress pref 1 protocol ip u32 match ip protocol 17 0xff \
 	match u32 1 0x00ffffff at 32 action drop
 resumed=$(counter A sessions_resumed)
 has_resumed() {
@@ -249,7 +248,7 @@ has_resumed() {
 check_here "the first channel is lost" lose_channel A 0
 check "it is connected again" wait_for "$LIMIT" has_resumed
 is "over the path that accepts it" "$(channel A 0 path)" 0
-on -n B tc qdisc del dev data1 ingress
+mend_wire data1
 release
 
 # 5. One that fails fast ends with its last path.
