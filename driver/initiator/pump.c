@@ -38,13 +38,11 @@ static void krdma_wr_atomic(struct krdma_wr *w, u64 remote, u32 rkey)
 }
 
 /*
- * On iWARP the completion of a WRITE does not tell that the bytes are in the peer's memory; elsewhere
+ * On iWARP its completion does not tell that the bytes are in the peer's memory; elsewhere
  * somebody may want to know more than that the adapter has them, if that is not the same.
  */
-static bool krdma_needs_proof(const struct krdma_channel *ch, const struct krdma_transfer *x)
+static bool krdma_needs_read(const struct krdma_channel *ch, const struct krdma_transfer *x)
 {
-	if (x->opcode == KRDMA_OP_READ)
-		return ch->proof_mr;
 	/* Where the session resumes, what has not arrived is written again. */
 	return x->opcode == KRDMA_OP_WRITE &&
 	       ((x->placed && !ch->places) || (ch->iwarp && (ch->resumes || !x->unplaced)));
@@ -82,7 +80,8 @@ krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x, const struct 
 	w->at = x->local.at;
 	w->bytes = bytes;
 	w->transfer = x;
-	w->unproven = krdma_needs_proof(ch, x);
+	w->unproven = krdma_needs_read(ch, x);
+	w->marked = NULL;
 	if (sink) {
 		rc = krdma_sink_map(ch, w);
 		if (rc)
@@ -101,6 +100,8 @@ krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x, const struct 
 	krdma_split_step(&x->far, x->range, x->nrange, bytes);
 
 	w->wr.wr.num_sge = n;
+	if (ch->dev->policy.unproven_reads && x->opcode != KRDMA_OP_WRITE)
+		krdma_wr_mark(w);
 	if (krdma_opcode_atomic(x->opcode))
 		krdma_wr_atomic(w, key->address + in_seg, key->rkey);
 	else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that READs fill and that a peer has a key of, on iWARP; and, everywhere, what the proofs
- * need that are behind READs and WRITEs (wr.c). The order of target/segment.c is that of these keys, too: the READ's own
+ * Memory that READs fill and that a peer has a key of, on iWARP; and what READs behind WRITEs
+ * fill, everywhere. The order of target/segment.c is that of these keys, too: the READ's own
  * invalidation ends a key, or ib_dereg_mr() where the queue pair is gone.
  */
 #include <linux/random.h>
@@ -9,16 +9,16 @@
 
 #include "initiator/wr.h"
 
-/* ---- what proofs need ---- */
+/* ---- memory that a READ behind WRITEs fills ---- */
 
 /**
  * krdma_void_setup - allocate it
- * @ch: channel that moves data, with a PD
+ * @ch: channel that moves data
  *
- * A page, as on iWARP the peer has a key of it; and a registration that is never made.
+ * A page, as on iWARP the peer has a key of it.
  *
  * Context: process.
- * Return: 0 or a negative errno; krdma_void_free cleans up in either case
+ * Return: 0 or -ENOMEM
  */
 int krdma_void_setup(struct krdma_channel *ch)
 {
@@ -33,14 +33,6 @@ int krdma_void_setup(struct krdma_channel *ch)
 		ch->void_buf = NULL;
 		return -ENOMEM;
 	}
-	if (ch->dev->policy.unproven_reads) {
-		struct ib_mr *mr =
-			krdma_inject(ib_alloc_mr(ch->pd, IB_MR_TYPE_MEM_REG, 1), ERR_PTR(-ENOMEM));
-
-		if (IS_ERR(mr))
-			return PTR_ERR(mr);
-		ch->proof_mr = mr;
-	}
 	return 0;
 }
 
@@ -52,9 +44,6 @@ int krdma_void_setup(struct krdma_channel *ch)
  */
 void krdma_void_free(struct krdma_channel *ch)
 {
-	if (ch->proof_mr)
-		WARN_ON_ONCE(ib_dereg_mr(ch->proof_mr));
-	ch->proof_mr = NULL;
 	if (!ch->void_buf)
 		return;
 	ib_dma_unmap_single(ch->dev->ib, ch->void_dma, PAGE_SIZE, DMA_FROM_DEVICE);

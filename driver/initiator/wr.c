@@ -16,20 +16,21 @@
  * pair in order, and on PCIe a read does not overtake a write, relaxed or not. It is left out
  * where the peer says that the acknowledge proves as much (KRDMA_WIRE_PLACES).
  *
- * A READ on rxe is good if what is behind it on the queue pair completes, too (quirks.c). So where
- * it would be signalled there is a local invalidation behind it, of a key that is never valid: it
- * needs no packet.
+ * On rxe a READ or an atomic may complete with success that has brought nothing (quirks.c). So what
+ * it fills ends with a mark, a random number, that its last packet overwrites; a channel that
+ * finds one is lost, as if it were in error. Where the last piece of memory has no room for a mark
+ * there is a READ behind the READ, which is flushed if that was false.
  *
  * Elsewhere not each work request is signalled: a reliable connection completes in order, so a
- * completion ends all work requests before it that need no proof. A chain completes in
- * KRDMA_SIGNAL_PARTS parts or more: the submitter of the first can go on while the last are on the
- * wire.
+ * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or
+ * more: the submitter of the first can go on while the last are on the wire.
  *
  * A work request is in ch->ring until it has ended. Nothing relies on a completion for
  * each when the queue pair is in error: siw may lose some, and give others twice.
  * What failed on iWARP, or never completed, ends with the queue pair and its
  * completion queue (krdma_wrs_reap).
  */
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "initiator/wr.h"
@@ -98,6 +99,59 @@ bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 	return atomic_dec_and_test(&grace->left);
 }
 
+/* ---- marks ---- */
+
+/**
+ * krdma_wr_mark - mark what a READ or an atomic fills
+ * @w: with its SGEs, of a device whose addresses for DMA are the kernel's (ib_uses_virt_dma())
+ *
+ * Context: channel->lock held.
+ */
+void krdma_wr_mark(struct krdma_wr *w)
+{
+	const struct ib_sge *last = &w->sge[w->wr.wr.num_sge - 1];
+
+	if (last->length < sizeof(w->mark)) {
+		w->unproven = true;
+		return;
+	}
+	w->marked = (void *)(uintptr_t)(last->addr + last->length - sizeof(w->mark));
+	memcpy(&w->was, w->marked, sizeof(w->was));
+	w->mark = get_random_u64();
+	memcpy(w->marked, &w->mark, sizeof(w->mark));
+}
+
+static bool krdma_wr_untouched(const struct krdma_wr *w)
+{
+	return w->marked && !memcmp(w->marked, &w->mark, sizeof(w->mark));
+}
+
+/* Return: whether it was still there. */
+static bool krdma_wr_unmark(struct krdma_wr *w)
+{
+	bool untouched = krdma_wr_untouched(w);
+
+	if (untouched)
+		memcpy(w->marked, &w->was, sizeof(w->was));
+	w->marked = NULL;
+	return untouched;
+}
+
+/* Work requests up to @last have completed with success, but have they? */
+static noinline void krdma_wrs_check(struct krdma_channel *ch, u32 last)
+{
+	const struct krdma_wr *w;
+	u32 i;
+
+	for (i = ch->head; i != last + 1; i++) {
+		w = *krdma_ring_at(ch, i);
+		if (w && krdma_wr_untouched(w)) {
+			krdma_channel_broken_locked(ch, "a READ or an atomic has brought nothing");
+			return;
+		}
+	}
+}
+
 static __always_inline void krdma_ring_del(struct krdma_channel *ch, struct krdma_wr *w)
 {
 	*krdma_ring_at(ch, w->index) = NULL;
@@ -114,6 +168,8 @@ static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma
 
 	lockdep_assert_held(&ch->lock);
 	krdma_local_sync(&x->local, w->at, w->bytes, false);
+	if (w->marked && krdma_wr_unmark(w))
+		err = err ?: -ECONNRESET;
 	w->posted = false;
 	krdma_ring_del(ch, w);
 	if (w->sink)
@@ -148,16 +204,16 @@ static noinline void krdma_wr_end(struct krdma_channel *ch, struct krdma_wr *w, 
 
 /*
  * Work requests before @index have completed, as one behind them has. On iWARP each has a
- * completion of its own; those that are unproven end when the proof behind them completes (@proof).
+ * completion of its own; those that are unproven end when the READ behind them completes (@read).
  */
-static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool proof)
+static void krdma_wrs_before(struct krdma_channel *ch, u32 index, bool read)
 {
 	struct krdma_wr *w;
 	u32 i;
 
 	for (i = ch->head; i != index; i++) {
 		w = *krdma_ring_at(ch, i);
-		if (w && (ch->iwarp ? proof && w->unproven : proof || !w->unproven))
+		if (w && (ch->iwarp ? read && w->unproven : read || !w->unproven))
 			krdma_wr_over(ch, w, 0);
 	}
 }
@@ -188,12 +244,14 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!w->posted)
 		goto out;
 	trace_krdma_complete(ch->serial, w->transfer, w->bytes, wc->status);
+	if (!err && ch->dev->policy.unproven_reads)
+		krdma_wrs_check(ch, w->index);
 	/* A flushed work request tells nothing of the others, which are flushed one by one. */
 	if (wc->status != IB_WC_WR_FLUSH_ERR && !ch->iwarp)
 		krdma_wrs_before(ch, w->index, false);
 	if (unlikely(krdma_wc_guilty(wc)) && !w->transfer->status)
 		w->transfer->status = err;
-	/* Not before the proof behind it; and on iWARP a key of ours may be alive. */
+	/* Not before the READ behind it; and on iWARP a key of ours may be alive. */
 	if (err ? ch->iwarp : w->unproven)
 		goto out;
 	krdma_wr_end(ch, w, err);
@@ -202,10 +260,10 @@ out:
 	krdma_channel_unlock_softirq(ch);
 }
 
-/* What it leaves when it fails ends with the queue pair. */
-static void krdma_proof_done(struct ib_cq *cq, struct ib_wc *wc)
+/* The READ behind WRITEs. What it leaves when it fails ends with the queue pair. */
+static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 {
-	struct krdma_wr *last = container_of(wc->wr_cqe, struct krdma_wr, proof_cqe);
+	struct krdma_wr *last = container_of(wc->wr_cqe, struct krdma_wr, placed_cqe);
 	struct krdma_channel *ch = cq->cq_context;
 
 	spin_lock(&ch->lock);
@@ -218,44 +276,30 @@ static void krdma_proof_done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	if (!last->posted)
 		goto out;
+	if (ch->dev->policy.unproven_reads)
+		krdma_wrs_check(ch, last->index);
 	krdma_wrs_before(ch, last->index + 1, true);
 	krdma_transfer_pump(ch);
 out:
 	krdma_channel_unlock_softirq(ch);
 }
 
-/* Not on iWARP, where it is IB_WR_RDMA_READ_WITH_INV. */
-static bool krdma_wr_read(const struct krdma_wr *w)
-{
-	return w->wr.wr.opcode == IB_WR_RDMA_READ;
-}
-
-/*
- * What proves a work request and all before it. Of a READ, an invalidation; of a WRITE, a READ of
- * its last byte into the void.
- */
-static struct ib_send_wr *krdma_wr_prove(struct krdma_channel *ch, struct krdma_wr *w)
+/* READ the last byte of a WRITE into the void. */
+static void krdma_read_placed(struct krdma_channel *ch, struct krdma_wr *w)
 {
 	struct ib_mr *mr = ch->void_sink ? ch->void_sink->mr : NULL;
 
-	memset(&w->proof, 0, sizeof(w->proof));
-	w->proof.wr.wr_cqe = &w->proof_cqe;
-	w->proof.wr.send_flags = IB_SEND_SIGNALED;
-	if (krdma_wr_read(w)) {
-		w->proof.wr.opcode = IB_WR_LOCAL_INV;
-		w->proof.wr.ex.invalidate_rkey = ch->proof_mr->rkey;
-		return &w->proof.wr;
-	}
-	w->proof_sge.addr = mr ? mr->iova : ch->void_dma;
-	w->proof_sge.length = 1;
-	w->proof_sge.lkey = mr ? mr->lkey : ch->pd->local_dma_lkey;
-	w->proof.wr.sg_list = &w->proof_sge;
-	w->proof.wr.num_sge = 1;
-	w->proof.wr.opcode = IB_WR_RDMA_READ;
-	w->proof.remote_addr = w->wr.remote_addr + w->bytes - 1;
-	w->proof.rkey = w->wr.rkey;
-	krdma_stat_inc(KRDMA_STAT_PLACEMENTS);
-	return &w->proof.wr;
+	w->placed_sge.addr = mr ? mr->iova : ch->void_dma;
+	w->placed_sge.length = 1;
+	w->placed_sge.lkey = mr ? mr->lkey : ch->pd->local_dma_lkey;
+	memset(&w->placed, 0, sizeof(w->placed));
+	w->placed.wr.wr_cqe = &w->placed_cqe;
+	w->placed.wr.sg_list = &w->placed_sge;
+	w->placed.wr.num_sge = 1;
+	w->placed.wr.opcode = IB_WR_RDMA_READ;
+	w->placed.wr.send_flags = IB_SEND_SIGNALED;
+	w->placed.remote_addr = w->wr.remote_addr + w->bytes - 1;
+	w->placed.rkey = w->wr.rkey;
 }
 
 /* Link a work request into a chain. Return: where the next one goes. */
@@ -271,57 +315,55 @@ static const struct ib_send_wr *krdma_wr_first(const struct krdma_wr *w)
 	return w->sink ? &w->sink->reg.wr : &w->wr.wr;
 }
 
-/* Of @before and @w, which is behind it: the one that still needs a proof, or NULL. */
-static struct krdma_wr *krdma_unproven(struct krdma_wr *before, struct krdma_wr *w)
+/* The last of the work requests that need a READ behind them, or NULL. */
+static struct krdma_wr *krdma_chain_write(struct krdma_wr *chain)
 {
-	if (!w->unproven)
-		return before;
-	return w->signalled && krdma_wr_read(w) ? NULL : w;
+	struct krdma_wr *w, *write = NULL;
+
+	for (w = chain; w; w = w->next)
+		if (w->unproven)
+			write = w;
+	return write;
 }
 
-static struct krdma_wr *krdma_chain_unproven(struct krdma_wr *before, struct krdma_wr *chain)
+static bool krdma_wr_signalled(const struct krdma_wr *w)
 {
-	for (; chain; chain = chain->next)
-		before = krdma_unproven(before, chain);
-	return before;
+	return w->wr.wr.send_flags & IB_SEND_SIGNALED;
 }
 
 /*
- * Post work requests, every @every-th of them signalled, and what proves those that are not proven
- * then; @before is posted already, or NULL. Return: as ib_post_send().
+ * Post work requests, every @every-th of them signalled, and the READ behind @write, if there is
+ * one. Return: as ib_post_send().
  */
-static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *before,
-			    struct krdma_wr *chain, u32 every, const struct ib_send_wr **bad)
+static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *chain, u32 every,
+			    struct krdma_wr *write, const struct ib_send_wr **bad)
 {
 	u32 quiet = 0, bytes = 0, completions = 0;
 	struct ib_send_wr *wr, **link = &wr;
-	struct krdma_wr *w, *unproven;
+	struct krdma_wr *w;
 	int rc;
 
 	for (w = chain; w; w = w->next) {
-		bool proves = w->unproven && krdma_wr_read(w);
-
 		bytes += w->bytes;
+		w->wr.wr.send_flags = 0;
 		/* The last of all, so that each is sure to end. */
-		w->signalled = ++quiet >= every || bytes >= KRDMA_SIGNAL_BYTES || !w->next;
-		w->wr.wr.send_flags = w->signalled && !proves ? IB_SEND_SIGNALED : 0;
+		if (++quiet >= every || bytes >= KRDMA_SIGNAL_BYTES || !w->next) {
+			w->wr.wr.send_flags = IB_SEND_SIGNALED;
+			completions++;
+			quiet = 0;
+			bytes = 0;
+		}
 		if (w->sink)
 			link = krdma_wr_link(link, &w->sink->reg.wr);
 		link = krdma_wr_link(link, &w->wr.wr);
-		if (!w->signalled)
-			continue;
-		if (proves)
-			link = krdma_wr_link(link, krdma_wr_prove(ch, w));
-		completions++;
-		quiet = 0;
-		bytes = 0;
 	}
-	unproven = krdma_chain_unproven(before, chain);
-	if (unproven) {
+	if (write) {
+		krdma_read_placed(ch, write);
+		completions++;
+		krdma_stat_inc(KRDMA_STAT_PLACEMENTS);
 		if (ch->iwarp && !ch->void_ready)
 			link = krdma_wr_link(link, &ch->void_sink->reg.wr);
-		link = krdma_wr_link(link, krdma_wr_prove(ch, unproven));
-		completions++;
+		link = krdma_wr_link(link, &write->placed.wr);
 	}
 	*link = NULL;
 
@@ -329,7 +371,7 @@ static int krdma_chain_post(struct krdma_channel *ch, struct krdma_wr *before,
 	krdma_stat_inc(KRDMA_STAT_DOORBELLS);
 	*bad = NULL;
 	rc = krdma_inject_post(ch->qp, wr, bad);
-	if (unproven && !rc)
+	if (write && !rc)
 		ch->void_ready = true;
 	return rc;
 }
@@ -350,6 +392,7 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_wr *chain)
 /* Make it a WRITE of no bytes, which needs no key; of a transfer that has failed. */
 static void krdma_wr_empty(struct krdma_wr *w)
 {
+	krdma_wr_unmark(w);
 	w->transfer->gap = true;
 	w->unproven = false;
 	w->wr.wr.opcode = IB_WR_RDMA_WRITE;
@@ -398,22 +441,23 @@ static struct krdma_wr *krdma_chain_refused(struct krdma_channel *ch, struct krd
 static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr *chain,
 				      const struct ib_send_wr *bad, int err)
 {
-	struct krdma_wr *before = NULL, *w;
+	struct krdma_wr *write = krdma_chain_write(chain), *unread = NULL, *w;
 	bool quiet = false;
 
 	/* siw: an error without a bad one means that all are posted all the same. */
 	while (bad) {
-		/* The proof is the last of all, so it was not posted. */
-		if (krdma_chain_unproven(before, chain))
-			ch->outstanding--;
 		for (; chain && bad != krdma_wr_first(chain) && bad != &chain->wr.wr;
 		     chain = chain->next) {
-			before = krdma_unproven(before, chain);
-			quiet = !chain->signalled;
+			if (chain->unproven)
+				unread = chain;
+			quiet = !krdma_wr_signalled(chain);
 		}
 		for (w = chain; w; w = w->next)
-			ch->outstanding -= w->signalled;
-		/* Those before would never be proven, or a key of ours would live on. */
+			ch->outstanding -= krdma_wr_signalled(w);
+		/* The READ is the last of all, so it was not posted. */
+		if (write)
+			ch->outstanding--;
+		/* WRITEs would never be known to have arrived, or a key of ours would live on. */
 		if (!chain || bad != krdma_wr_first(chain))
 			break;
 		if (krdma_post_lost(ch, err))
@@ -421,9 +465,10 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr 
 		chain = krdma_chain_refused(ch, chain, quiet);
 		if (!krdma_post_refused(ch, err))
 			break;
-		if (!chain && !before)
+		write = krdma_chain_write(chain) ?: unread;
+		if (!chain && !write)
 			return 1;
-		err = krdma_chain_post(ch, before, chain, 1, &bad);
+		err = krdma_chain_post(ch, chain, 1, write, &bad);
 		if (!err)
 			return 1;
 	}
@@ -445,7 +490,7 @@ static noinline int krdma_chain_again(struct krdma_channel *ch, struct krdma_wr 
 int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain)
 {
 	const struct ib_send_wr *bad;
-	struct krdma_wr *w;
+	struct krdma_wr *w, *write = NULL;
 	u32 n = 0;
 	int rc;
 
@@ -453,12 +498,14 @@ int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain)
 	for (w = chain; w; w = w->next, n++) {
 		krdma_local_sync(&w->transfer->local, w->at, w->bytes, true);
 		w->posted = true;
+		if (w->unproven)
+			write = w;
 		trace_krdma_post(ch->serial, w->transfer, w->bytes, w->wr.wr.num_sge);
 	}
 	krdma_stat_add(KRDMA_STAT_WORK_REQUESTS, n);
-	rc = krdma_chain_post(ch, NULL, chain,
+	rc = krdma_chain_post(ch, chain,
 			      ch->iwarp ? 1 : clamp(n / KRDMA_SIGNAL_PARTS, 1U, KRDMA_SIGNAL_MAX),
-			      &bad);
+			      write, &bad);
 	if (unlikely(rc))
 		return krdma_chain_again(ch, chain, bad, rc);
 	ch->refusals = 0;
@@ -512,7 +559,7 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 		struct krdma_wr *w = &ch->wrs[i];
 
 		w->cqe.done = krdma_data_done;
-		w->proof_cqe.done = krdma_proof_done;
+		w->placed_cqe.done = krdma_placed_done;
 		/* What is the same in each of its work requests. */
 		w->wr.wr.wr_cqe = &w->cqe;
 		w->wr.wr.sg_list = w->sge;

@@ -90,8 +90,9 @@ struct krdma_wr {
 	struct krdma_wr *next; /* of channel->free, or of the chain being built */
 	u32 index;             /* in channel->ring */
 	bool posted;           /* its end is to come */
-	bool signalled;        /* or what proves it is */
-	bool unproven;         /* it ends when the proof behind it has completed */
+	bool unproven;         /* it ends when the READ behind it has completed */
+	void *marked;          /* the end of what a READ or an atomic fills; wr.c; NULL: no mark */
+	u64 mark, was;
 	struct krdma_transfer *transfer;
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
@@ -102,9 +103,9 @@ struct krdma_wr {
 	};
 	struct ib_sge sge[KRDMA_SGE_MAX];
 	struct krdma_sink *sink; /* iWARP, of a READ */
-	struct ib_cqe proof_cqe;
-	struct ib_rdma_wr proof; /* wr.c */
-	struct ib_sge proof_sge;
+	struct ib_cqe placed_cqe;
+	struct ib_rdma_wr placed; /* the READ behind WRITEs */
+	struct ib_sge placed_sge;
 };
 
 /* region.c */
@@ -323,6 +324,7 @@ static inline struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 inde
 	return &ch->ring[index & (ch->slots - 1)];
 }
 
+void krdma_wr_mark(struct krdma_wr *w);
 int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain);
 bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 		       void (*over)(struct krdma_grace *grace));

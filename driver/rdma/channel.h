@@ -279,8 +279,6 @@ struct krdma_channel {
 	/* what READs behind WRITEs fill */
 	void *void_buf;
 	u64 void_dma;
-	/* what is invalidated behind READs, where they are unproven: it is never valid */
-	struct ib_mr *proof_mr;
 
 	/* control */
 	bool rx_ready;                       /* receives are posted */

@@ -109,11 +109,13 @@ static const struct krdma_quirk krdma_quirks[] = {
 		.lone_mads = true,
 		.inlines = true,
 		/*
-		 * When the peer's interface refuses a READ's first response, read_reply() in
-		 * rxe_resp.c leaves qp->resp.res as if it had been sent: the next request is
-		 * answered with the READ's last response. check_ack() in rxe_comp.c takes
-		 * that for an error, without a status: do_complete() says success, and
-		 * rxe_qp_error() follows. So the READ was good if what is behind it is not flushed.
+		 * READs: when a response can't be sent, read_reply() in rxe_resp.c leaves
+		 * qp->resp.res as if it had been, and the next request is answered with what
+		 * follows. check_ack() in rxe_comp.c takes that for an error, without a status:
+		 * do_complete() says success, and rxe_qp_error() follows. From 6.12 an old
+		 * acknowledgment within a long READ leads there, too.
+		 * Atomics: duplicate_request() acknowledges a WRITE that comes again with the
+		 * PSN of the atomic behind it; check_ack() takes that for the atomic's own.
 		 */
 		.unproven_reads = true,
 		/* rxe_resp.c: write_data_in() in execute() copies, acknowledge() comes after it. */

@@ -34,7 +34,7 @@ struct krdma_policy {
 	bool repeats;        /* does local work requests twice when a packet is lost */
 	bool lone_mads;      /* may lose a MAD behind one that fails */
 	bool inlines;        /* takes short messages in the work request, from the kernel as well */
-	bool unproven_reads; /* may end a READ with success that it has given up */
+	bool unproven_reads; /* may say success of a READ or an atomic that brought nothing */
 	bool places;         /* has the bytes of a WRITE in memory when it acknowledges it */
 };
 

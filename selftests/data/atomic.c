@@ -196,6 +196,62 @@ TEST_F(atomic, refused)
 	EXPECT_FAILS(fd, one(op), -EFAULT, "0x1000", "to memory that is not there");
 }
 
+#define FILTER(verb) "tc filter " verb " dev data0 ingress "
+/* Acknowledgments, those of atomics included (InfiniBand Architecture Specification, Volume 1, 9.2.1). */
+#define LOSE          \
+	FILTER("add") \
+	"protocol ip u32 match ip protocol 17 0xff match u8 0x10 0xfc at 28 action drop"
+
+static bool is_added(void *arg)
+{
+	(void)arg;
+	return peer_value(192) == 41;
+}
+
+static bool shell(const char *command)
+{
+	return !system(command); /* NOLINT(cert-env33-c): of a test */
+}
+
+/* What rxe then has for the response of the second is none. */
+TEST_F(atomic, acknowledgments)
+{
+	struct krdma_completion comps[2], done[2] = { 0 };
+	__u32 accepted, n;
+	struct krdma_op ops[2];
+	int rc, i;
+
+	if (strcmp(getenv("LAB_RDMA") ?: "", "rxe") || kst_number("LAB_NODES", 1) < 2 ||
+	    !shell("tc qdisc show dev data0 | grep -q clsact || tc qdisc add dev data0 clsact"))
+		SKIP(return, "no acknowledgment can be lost");
+	kst_peer("set atomic 192 40");
+	memory[0] = memory[1] = ~0ULL;
+	ops[0] = kst_op(KRDMA_OP_WRITE, region, 200, &memory[1], 8);
+	ops[1] = add(192, &memory[0], 1);
+	ops[1].user_data = 1;
+	if (!shell(LOSE))
+		kst_bail("no filter");
+	rc = kst_start(fd, ops, 2, &accepted);
+	EXPECT_THAT(!rc && accepted == 2 && kst_wait(is_added, NULL),
+		    "a WRITE, and 40 and 1 are 41");
+	if (!shell(FILTER("del")))
+		kst_bail("the filter stays");
+	for (n = 0; n < accepted; n += rc) {
+		rc = kst_reap(fd, comps, 2);
+		if (rc <= 0)
+			kst_bail("they do not end");
+		for (i = 0; i < rc; i++)
+			done[comps[i].user_data] = comps[i];
+	}
+	EXPECT_THAT(!done[0].status && peer_value(200) == ~0ULL, "the WRITE is done: %d",
+		    done[0].status);
+	EXPECT_THAT(
+		done[1].status ? done[1].status == -ECONNRESET && memory[0] == ~0ULL :
+				 memory[0] == 40,
+		"the outcome of the other is unknown, or it has brought what was there: %d, %lld",
+		done[1].status, (long long)memory[0]);
+}
+
 /* The front ends beside the one of the tests above. */
 TEST_F(atomic, async)
 {

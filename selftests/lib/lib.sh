@@ -297,7 +297,7 @@ cut_wire() {
 	on -n "${2:-B}" tc filter add dev "$1" ingress protocol all u32 match u32 0 0 action drop
 }
 mend_wire() {
-	on -n "${2:-B}" sh -c "[ ! -e /sys/class/net/$1 ] || tc filter del dev $1 ingress"
+	on -n "${2:-B}" sh -c "! tc qdisc show dev $1 2>/dev/null | grep -q clsact || tc filter del dev $1 ingress"
 }
 
 # ----------------------------------------------------------- time and cleanup
