@@ -30,7 +30,8 @@
  * What failed on iWARP, or never completed, ends with the queue pair and its
  * completion queue (krdma_wrs_reap).
  */
-#include <linux/random.h>
+#include <linux/once.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
 
 #include "initiator/wr.h"
@@ -101,6 +102,8 @@ bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 
 /* ---- marks ---- */
 
+static siphash_key_t krdma_mark_key __read_mostly;
+
 /**
  * krdma_wr_mark - mark what a READ or an atomic fills
  * @w: with its SGEs, of a device whose addresses for DMA are the kernel's (ib_uses_virt_dma())
@@ -117,7 +120,8 @@ void krdma_wr_mark(struct krdma_wr *w)
 	}
 	w->marked = (void *)(uintptr_t)(last->addr + last->length - sizeof(w->mark));
 	memcpy(&w->was, w->marked, sizeof(w->was));
-	w->mark = get_random_u64();
+	/* Nobody who has seen one knows the next. */
+	w->mark = siphash_2u64((uintptr_t)w, w->mark, &krdma_mark_key);
 	memcpy(w->marked, &w->mark, sizeof(w->mark));
 }
 
@@ -555,6 +559,7 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 	ch->ring = krdma_inject(kvcalloc(ch->slots, sizeof(struct krdma_wr *), GFP_KERNEL), NULL);
 	if (!ch->wrs || !ch->ring)
 		return -ENOMEM;
+	get_random_once(&krdma_mark_key, sizeof(krdma_mark_key));
 	for (i = 0; i < ch->slots; i++) {
 		struct krdma_wr *w = &ch->wrs[i];
 
