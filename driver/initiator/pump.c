@@ -81,7 +81,7 @@ krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x, const struct 
 	w->bytes = bytes;
 	w->transfer = x;
 	w->unproven = krdma_needs_read(ch, x);
-	w->marked = NULL;
+	w->tail = NULL;
 	if (sink) {
 		rc = krdma_sink_map(ch, w);
 		if (rc)
@@ -100,8 +100,8 @@ krdma_wr_build(struct krdma_channel *ch, struct krdma_transfer *x, const struct 
 	krdma_split_step(&x->far, x->range, x->nrange, bytes);
 
 	w->wr.wr.num_sge = n;
-	if (ch->dev->policy.unproven_reads && x->opcode != KRDMA_OP_WRITE)
-		krdma_wr_mark(w);
+	if (ch->tails && x->opcode != KRDMA_OP_WRITE)
+		krdma_wr_tail(ch, w);
 	if (krdma_opcode_atomic(x->opcode))
 		krdma_wr_atomic(w, key->address + in_seg, key->rkey);
 	else

@@ -16,10 +16,10 @@
  * pair in order, and on PCIe a read does not overtake a write, relaxed or not. It is left out
  * where the peer says that the acknowledge proves as much (KRDMA_WIRE_PLACES).
  *
- * On rxe a READ or an atomic may complete with success that has brought nothing (quirks.c). So what
- * it fills ends with a mark, a random number, that its last packet overwrites; a channel that
- * finds one is lost, as if it were in error. Where the last piece of memory has no room for a mark
- * there is a READ behind the READ, which is flushed if that was false.
+ * On rxe a READ or an atomic may complete with success that has brought nothing (quirks.c). So its
+ * last 8 bytes arrive in memory of the channel's own that has a mark, and are put in their place
+ * from there; a channel that finds the mark is lost, as if it were in error. Where less than 8
+ * bytes may come last there is a READ behind the READ, which is flushed if that was false.
  *
  * Elsewhere not each work request is signalled: a reliable connection completes in order, so a
  * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or
@@ -30,8 +30,7 @@
  * What failed on iWARP, or never completed, ends with the queue pair and its
  * completion queue (krdma_wrs_reap).
  */
-#include <linux/once.h>
-#include <linux/siphash.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "initiator/wr.h"
@@ -100,45 +99,45 @@ bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 	return atomic_dec_and_test(&grace->left);
 }
 
-/* ---- marks ---- */
+/* ---- tails of READs and atomics ---- */
 
-static siphash_key_t krdma_mark_key __read_mostly;
+/* A packet of less than the path's MTU is the last one; each MTU is a multiple of this. */
+#define KRDMA_MTU_MIN 256
 
 /**
- * krdma_wr_mark - mark what a READ or an atomic fills
- * @w: with its SGEs, of a device whose addresses for DMA are the kernel's (ib_uses_virt_dma())
+ * krdma_wr_tail - have the last 8 bytes of a READ or an atomic arrive elsewhere
+ * @ch: channel with tails
+ * @w: its work request, with its SGEs, of which there may be one more
  *
  * Context: channel->lock held.
  */
-void krdma_wr_mark(struct krdma_wr *w)
+void krdma_wr_tail(struct krdma_channel *ch, struct krdma_wr *w)
 {
-	const struct ib_sge *last = &w->sge[w->wr.wr.num_sge - 1];
+	struct ib_sge *last = &w->sge[w->wr.wr.num_sge - 1];
+	u64 *tail = &ch->tails[w - ch->wrs];
 
-	if (last->length < sizeof(w->mark)) {
+	if (last->length < sizeof(*tail) ||
+	    (w->bytes > KRDMA_MTU_MIN && (w->bytes - 1) % KRDMA_MTU_MIN + 1 < sizeof(*tail))) {
 		w->unproven = true;
 		return;
 	}
-	w->marked = (void *)(uintptr_t)(last->addr + last->length - sizeof(w->mark));
-	memcpy(&w->was, w->marked, sizeof(w->was));
-	/* Nobody who has seen one knows the next. */
-	w->mark = siphash_2u64((uintptr_t)w, w->mark, &krdma_mark_key);
-	memcpy(w->marked, &w->mark, sizeof(w->mark));
+	last->length -= sizeof(*tail);
+	w->place = last->addr + last->length;
+	if (last->length) {
+		last++;
+		w->wr.wr.num_sge++;
+	}
+	*tail = ch->mark;
+	/* Virtual DMA: the addresses are the kernel's, and nothing is mapped. */
+	last->addr = (uintptr_t)tail;
+	last->length = sizeof(*tail);
+	last->lkey = ch->pd->local_dma_lkey;
+	w->tail = tail;
 }
 
-static bool krdma_wr_untouched(const struct krdma_wr *w)
+static bool krdma_wr_false(const struct krdma_channel *ch, const struct krdma_wr *w)
 {
-	return w->marked && !memcmp(w->marked, &w->mark, sizeof(w->mark));
-}
-
-/* Return: whether it was still there. */
-static bool krdma_wr_unmark(struct krdma_wr *w)
-{
-	bool untouched = krdma_wr_untouched(w);
-
-	if (untouched)
-		memcpy(w->marked, &w->was, sizeof(w->was));
-	w->marked = NULL;
-	return untouched;
+	return w->tail && *w->tail == ch->mark;
 }
 
 /* Work requests up to @last have completed with success, but have they? */
@@ -149,7 +148,7 @@ static noinline void krdma_wrs_check(struct krdma_channel *ch, u32 last)
 
 	for (i = ch->head; i != last + 1; i++) {
 		w = *krdma_ring_at(ch, i);
-		if (w && krdma_wr_untouched(w)) {
+		if (w && krdma_wr_false(ch, w)) {
 			krdma_channel_broken_locked(ch, "a READ or an atomic has brought nothing");
 			return;
 		}
@@ -172,8 +171,12 @@ static __always_inline void krdma_wr_over(struct krdma_channel *ch, struct krdma
 
 	lockdep_assert_held(&ch->lock);
 	krdma_local_sync(&x->local, w->at, w->bytes, false);
-	if (w->marked && krdma_wr_unmark(w))
-		err = err ?: -ECONNRESET;
+	if (w->tail && !err) {
+		if (krdma_wr_false(ch, w))
+			err = -ECONNRESET;
+		else
+			memcpy((void *)(uintptr_t)w->place, w->tail, sizeof(*w->tail));
+	}
 	w->posted = false;
 	krdma_ring_del(ch, w);
 	if (w->sink)
@@ -248,7 +251,7 @@ static void krdma_data_done(struct ib_cq *cq, struct ib_wc *wc)
 	if (!w->posted)
 		goto out;
 	trace_krdma_complete(ch->serial, w->transfer, w->bytes, wc->status);
-	if (!err && ch->dev->policy.unproven_reads)
+	if (!err && ch->tails)
 		krdma_wrs_check(ch, w->index);
 	/* A flushed work request tells nothing of the others, which are flushed one by one. */
 	if (wc->status != IB_WC_WR_FLUSH_ERR && !ch->iwarp)
@@ -280,7 +283,7 @@ static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	if (!last->posted)
 		goto out;
-	if (ch->dev->policy.unproven_reads)
+	if (ch->tails)
 		krdma_wrs_check(ch, last->index);
 	krdma_wrs_before(ch, last->index + 1, true);
 	krdma_transfer_pump(ch);
@@ -396,7 +399,7 @@ static void krdma_chain_failed(struct krdma_channel *ch, struct krdma_wr *chain)
 /* Make it a WRITE of no bytes, which needs no key; of a transfer that has failed. */
 static void krdma_wr_empty(struct krdma_wr *w)
 {
-	krdma_wr_unmark(w);
+	w->tail = NULL;
 	w->transfer->gap = true;
 	w->unproven = false;
 	w->wr.wr.opcode = IB_WR_RDMA_WRITE;
@@ -559,7 +562,12 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 	ch->ring = krdma_inject(kvcalloc(ch->slots, sizeof(struct krdma_wr *), GFP_KERNEL), NULL);
 	if (!ch->wrs || !ch->ring)
 		return -ENOMEM;
-	get_random_once(&krdma_mark_key, sizeof(krdma_mark_key));
+	if (ch->dev->policy.unproven_reads) {
+		ch->tails = krdma_inject(kcalloc(ch->slots, sizeof(*ch->tails), GFP_KERNEL), NULL);
+		if (!ch->tails)
+			return -ENOMEM;
+		ch->mark = get_random_u64();
+	}
 	for (i = 0; i < ch->slots; i++) {
 		struct krdma_wr *w = &ch->wrs[i];
 
@@ -582,6 +590,7 @@ int krdma_wrs_setup(struct krdma_channel *ch)
  */
 void krdma_wrs_free(struct krdma_channel *ch)
 {
+	kfree(ch->tails);
 	kvfree(ch->wrs);
 	kvfree(ch->ring);
 }

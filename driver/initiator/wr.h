@@ -91,8 +91,8 @@ struct krdma_wr {
 	u32 index;             /* in channel->ring */
 	bool posted;           /* its end is to come */
 	bool unproven;         /* it ends when the READ behind it has completed */
-	void *marked;          /* the end of what a READ or an atomic fills; wr.c; NULL: no mark */
-	u64 mark, was;
+	u64 *tail; /* channel->tails: its last bytes arrive there; NULL: they do not... */
+	u64 place; /* ...but are to be there */
 	struct krdma_transfer *transfer;
 	struct krdma_cursor at; /* its first byte */
 	u32 bytes;
@@ -324,7 +324,7 @@ static inline struct krdma_wr **krdma_ring_at(struct krdma_channel *ch, u32 inde
 	return &ch->ring[index & (ch->slots - 1)];
 }
 
-void krdma_wr_mark(struct krdma_wr *w);
+void krdma_wr_tail(struct krdma_channel *ch, struct krdma_wr *w);
 int krdma_wrs_post(struct krdma_channel *ch, struct krdma_wr *chain);
 bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 		       void (*over)(struct krdma_grace *grace));

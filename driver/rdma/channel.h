@@ -256,6 +256,8 @@ struct krdma_channel {
 	struct krdma_wr **ring;  /* in the order of their posting; NULL: has ended */
 	u32 head;                /* first that may not have ended; head and tail go on and on */
 	u32 tail;                /* behind the last */
+	u64 *tails;              /* of wrs: where READs are not to be believed; or NULL */
+	u64 mark;                /* in those of which nothing has come */
 	struct list_head graces; /* krdma_mark.node, in order */
 	u32 slots;               /* a power of two; 0 at a target */
 	u32 slots_used;

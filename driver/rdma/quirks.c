@@ -155,6 +155,9 @@ const char *krdma_device_policy(enum rdma_driver_id driver, const struct ib_devi
 	policy->max_sge_rd = policy->max_sge;
 	if (attrs->max_sge_rd > 0)
 		policy->max_sge_rd = min_t(u32, attrs->max_sge_rd, policy->max_sge);
+	/* One is for the tail: initiator/wr.c. */
+	if (quirk->unproven_reads && policy->max_sge_rd > 1)
+		policy->max_sge_rd--;
 	if (attrs->atomic_cap != IB_ATOMIC_NONE)
 		policy->rights |= KRDMA_RIGHT_ATOMIC;
 	if (attrs->atomic_cap == IB_ATOMIC_GLOB)

@@ -17,16 +17,16 @@ at_end on -n B tc filter del dev data0 egress
 MODULE_RESUME=60
 fresh_module
 listen_on B
-head -c 4096 /dev/urandom >"$dir/bytes"
+head -c 12000 /dev/urandom >"$dir/bytes"
 export_on B scratch --size 1M
 remember_leftovers
 check "the bytes are there" krdma put -q "$dir/bytes" nodeB/scratch
 
-# refuse: UDP with the opcode of a READ's only response, or of an acknowledgment (InfiniBand Architecture Specification,
-# Volume 1, 9.2.1).
+# refuse: UDP with the opcode of a response to a READ, 13 to 16, or of an acknowledgment, 17 (InfiniBand Architecture
+# Specification, Volume 1, 9.2.1).
 refuse() {
-	on -n B sh -c 'for opcode in 0x10 0x11; do
-			tc filter add dev data0 egress pref $((opcode)) protocol ip u32 match ip protocol 17 0xff \
+	on -n B sh -c 'for opcode in 13 14 15 16 17; do
+			tc filter add dev data0 egress pref $opcode protocol ip u32 match ip protocol 17 0xff \
 				match u8 $opcode 0xff at 28 action drop || exit
 		done'
 }
@@ -34,13 +34,14 @@ accept() {
 	on -n B tc filter del dev data0 egress
 }
 has_refused() {
-	on -n B tc -s filter show dev data0 egress pref 16 | grep -q 'dropped [1-9]'
+	on -n B sh -c 'for opcode in 13 16; do tc -s filter show dev data0 egress pref $opcode; done' |
+		grep -q 'dropped [1-9]'
 }
 has_lost() {
 	[ "$(counter A channels_lost)" -gt "$lost" ]
 }
-# Shorter than a mark, too.
-for bytes in 4096 4; do
+# Of one packet and of three, with 8 bytes in the last one and with less.
+for bytes in 4096 4 12000 8195; do
 	lost=$(counter A channels_lost)
 	check "$bytes bytes: responses are refused" refuse
 	krdma get -q --timeout $((60 * TIME_FACTOR)) "nodeB/scratch@0+$bytes" "$dir/got" &
