@@ -25,6 +25,7 @@ check "the bytes are there" krdma put -q "$dir/bytes" nodeB/scratch
 # refuse: UDP with the opcode of a response to a READ, 13 to 16, or of an acknowledgment, 17 (InfiniBand Architecture
 # Specification, Volume 1, 9.2.1).
 refuse() {
+	# shellcheck disable=SC2016
 	on -n B sh -c 'for opcode in 13 14 15 16 17; do
 			tc filter add dev data0 egress pref $opcode protocol ip u32 match ip protocol 17 0xff \
 				match u8 $opcode 0xff at 28 action drop || exit
@@ -34,6 +35,7 @@ accept() {
 	on -n B tc filter del dev data0 egress
 }
 has_refused() {
+	# shellcheck disable=SC2016
 	on -n B sh -c 'for opcode in 13 16; do tc -s filter show dev data0 egress pref $opcode; done' |
 		grep -q 'dropped [1-9]'
 }

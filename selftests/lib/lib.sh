@@ -281,6 +281,7 @@ is_back() {
 need_cuts() {
 	local said node
 	need_command tc
+	# shellcheck disable=SC2016 # for the shells there
 	said=$(on_nodes sh -c 'for dev in lo data0 data1; do
 			[ ! -e /sys/class/net/$dev ] || tc qdisc show dev $dev | grep -q clsact ||
 				tc qdisc add dev $dev clsact || exit
