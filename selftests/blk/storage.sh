@@ -172,6 +172,9 @@ if [ -e /proc/swaps ] && command -v mkswap >/dev/null; then
 	reserve=$(</proc/sys/vm/min_free_kbytes)
 	at_end sh -c "echo $reserve >/proc/sys/vm/min_free_kbytes"
 	echo $((spare * 1024 / 3)) >/proc/sys/vm/min_free_kbytes
+	# What is available then is free: of caches the kernel may not get what it counts on.
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
 	check_here "memory is short" leave_memory $spare
 	diag "available: $(awk '/^MemAvailable:/ { print $2, $3 }' /proc/meminfo)"
 	kib=$("${0%/*}/hog" $((spare + 64)) 1)
