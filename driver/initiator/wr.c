@@ -21,8 +21,8 @@
  * from there; a channel that finds the mark is lost, as if it were in error. Where less than 8
  * bytes may come last there is a READ behind the READ, which is flushed if that was false.
  *
- * Elsewhere not each work request is signalled: a reliable connection completes in order, so a
- * completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or
+ * Except on iWARP not each work request is signalled: a reliable connection completes in order, so
+ * a completion ends all work requests before it. A chain completes in KRDMA_SIGNAL_PARTS parts or
  * more: the submitter of the first can go on while the last are on the wire.
  *
  * A work request is in ch->ring until it has ended. Nothing relies on a completion for
@@ -105,9 +105,9 @@ bool krdma_grace_begin(struct krdma_session *sess, struct krdma_grace *grace,
 #define KRDMA_MTU_MIN 256
 
 /**
- * krdma_wr_tail - have the last 8 bytes of a READ or an atomic arrive elsewhere
+ * krdma_wr_tail - have the last 8 bytes of a READ arrive elsewhere, or make it unproven
  * @ch: channel with tails
- * @w: its work request, with its SGEs, of which there may be one more
+ * @w: READ or atomic, with its SGEs, of which there may be one more then
  *
  * Context: channel->lock held.
  */
@@ -128,7 +128,10 @@ void krdma_wr_tail(struct krdma_channel *ch, struct krdma_wr *w)
 		w->wr.wr.num_sge++;
 	}
 	*tail = ch->mark;
-	/* Virtual DMA: the addresses are the kernel's, and nothing is mapped. */
+	/*
+	 * Virtual DMA: addresses are the kernel's, and what krdma_wr_unmap() unmaps of this SGE
+	 * does not matter. A piece of an atomic's memory is never shorter.
+	 */
 	last->addr = (uintptr_t)tail;
 	last->length = sizeof(*tail);
 	last->lkey = ch->pd->local_dma_lkey;
@@ -267,7 +270,7 @@ out:
 	krdma_channel_unlock_softirq(ch);
 }
 
-/* The READ behind WRITEs. What it leaves when it fails ends with the queue pair. */
+/* The READ behind WRITEs, or READs. What it leaves when it fails ends with the queue pair. */
 static void krdma_placed_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct krdma_wr *last = container_of(wc->wr_cqe, struct krdma_wr, placed_cqe);
@@ -291,7 +294,7 @@ out:
 	krdma_channel_unlock_softirq(ch);
 }
 
-/* READ the last byte of a WRITE into the void. */
+/* READ the last byte of a WRITE, or a READ, into the void. */
 static void krdma_read_placed(struct krdma_channel *ch, struct krdma_wr *w)
 {
 	struct ib_mr *mr = ch->void_sink ? ch->void_sink->mr : NULL;
@@ -562,7 +565,8 @@ int krdma_wrs_setup(struct krdma_channel *ch)
 	ch->ring = krdma_inject(kvcalloc(ch->slots, sizeof(struct krdma_wr *), GFP_KERNEL), NULL);
 	if (!ch->wrs || !ch->ring)
 		return -ENOMEM;
-	if (ch->dev->policy.unproven_reads) {
+	/* Not kvcalloc(): rxe_mr_copy_dma() takes the page of what has no MR by virt_to_page(). */
+	if (ch->dev->policy.unproven_reads && !WARN_ON_ONCE(!ib_uses_virt_dma(ch->dev->ib))) {
 		ch->tails = krdma_inject(kcalloc(ch->slots, sizeof(*ch->tails), GFP_KERNEL), NULL);
 		if (!ch->tails)
 			return -ENOMEM;

@@ -104,7 +104,7 @@ struct krdma_wr {
 	struct ib_sge sge[KRDMA_SGE_MAX];
 	struct krdma_sink *sink; /* iWARP, of a READ */
 	struct ib_cqe placed_cqe;
-	struct ib_rdma_wr placed; /* the READ behind WRITEs */
+	struct ib_rdma_wr placed; /* the READ behind it */
 	struct ib_sge placed_sge;
 };
 

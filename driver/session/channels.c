@@ -463,6 +463,32 @@ static bool krdma_channel_missing(struct krdma_session *sess, u32 index, u32 *lo
 	return done;
 }
 
+/*
+ * Transfers wait for what works do between these two, so memory is not freed by I/O; where that I/O
+ * may be these transfers, the reserves are for it (as in xprtrdma, xprt_rdma_connect_worker()).
+ */
+struct krdma_reclaim {
+	unsigned int noio, noreclaim;
+	bool reserves;
+};
+
+static struct krdma_reclaim krdma_reclaim_save(const struct krdma_session *sess)
+{
+	struct krdma_reclaim saved = { .reserves = READ_ONCE(sess->writeback) };
+
+	saved.noio = memalloc_noio_save();
+	if (saved.reserves)
+		saved.noreclaim = memalloc_noreclaim_save();
+	return saved;
+}
+
+static void krdma_reclaim_restore(struct krdma_reclaim saved)
+{
+	if (saved.reserves)
+		memalloc_noreclaim_restore(saved.noreclaim);
+	memalloc_noio_restore(saved.noio);
+}
+
 /**
  * krdma_channels_work - connect the channels that are missing
  * @work: of an initiator's session
@@ -472,8 +498,7 @@ static bool krdma_channel_missing(struct krdma_session *sess, u32 index, u32 *lo
 void krdma_channels_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
-	/* Transfers wait for what is connected here. */
-	unsigned int noio = memalloc_noio_save();
+	struct krdma_reclaim saved = krdma_reclaim_save(sess);
 	bool again = false, deferred = false;
 	u32 i, pause, most, lost = 0;
 
@@ -488,7 +513,7 @@ void krdma_channels_work(struct work_struct *work)
 	if (again)
 		krdma_channels_queue(sess, pause + get_random_u32() % (pause / 2));
 	spin_unlock_bh(&sess->lock);
-	memalloc_noio_restore(noio);
+	krdma_reclaim_restore(saved);
 }
 
 /**
@@ -500,7 +525,7 @@ void krdma_channels_work(struct work_struct *work)
 void krdma_channels_ends_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, ends_work);
-	unsigned int noio = memalloc_noio_save();
+	struct krdma_reclaim saved = krdma_reclaim_save(sess);
 	struct krdma_channel *ch;
 	u32 i;
 
@@ -513,7 +538,7 @@ void krdma_channels_ends_work(struct work_struct *work)
 	if (!sess->pause_ms)
 		krdma_channels_queue(sess, KRDMA_CHANNEL_AGAIN_MS);
 	spin_unlock_bh(&sess->lock);
-	memalloc_noio_restore(noio);
+	krdma_reclaim_restore(saved);
 }
 
 /* Compares the addresses, not the ports. */

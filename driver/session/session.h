@@ -30,10 +30,7 @@
 /* Of a session: the first, and those for data. */
 #define KRDMA_CHANNELS_MAX KRDMA_WIRE_CHANNELS_MAX
 static_assert(KRDMA_PATHS_MAX == KRDMA_WIRE_PATHS_MAX);
-/*
- * Inbound sessions: of all, of one peer address, and not established yet. Those of an
- * address are shared by its users: krdma_share_ok().
- */
+/* Inbound: of all, of one address, whose users share them (krdma_share_ok()), and not up yet. */
 #define KRDMA_INBOUND_MAX      3072
 #define KRDMA_INBOUND_PEER_MAX 256
 #define KRDMA_INBOUND_NEW_MAX  128
@@ -138,6 +135,7 @@ struct krdma_session {
 
 	spinlock_t lock; /* all below, and regions */
 	enum krdma_session_state state;
+	bool writeback;         /* what frees memory may wait for it: a region was held */
 	bool resuming;          /* the first channel is lost, and may come back */
 	unsigned long lost_at;  /* jiffies: since when */
 	u32 revoked;            /* grants that are to end; krdma_exports_lock */
