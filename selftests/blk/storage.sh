@@ -166,12 +166,12 @@ if [ -e /proc/swaps ] && command -v mkswap >/dev/null; then
 	at_end sh -c '! grep -q krdmab /proc/swaps || swapoff -a'
 	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is in use'
 	# rxe allocates packets with GFP_ATOMIC: where that fails, the kernel reports it, and the queue pair is lost.
-	# A kernel with checks of its own needs twice as much for the same.
-	spare=48
-	[ "$TIME_FACTOR" = 1 ] || spare=96
+	# A kernel with checks of its own needs more for the same.
+	spare=48 least=16384
+	[ "$TIME_FACTOR" = 1 ] || spare=128 least=24576
 	reserve=$(</proc/sys/vm/min_free_kbytes)
 	at_end sh -c "echo $reserve >/proc/sys/vm/min_free_kbytes"
-	echo $((spare * 1024 / 3)) >/proc/sys/vm/min_free_kbytes
+	echo $least >/proc/sys/vm/min_free_kbytes
 	# What is available then is free: of caches the kernel may not get what it counts on.
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
