@@ -28,7 +28,7 @@ struct krdma_policy {
 	u32 reg_page;      /* bytes of a page of a registration; PAGE_SIZE or less */
 	u32 max_sge;
 	u32 max_sge_rd;
-	u32 rights;          /* KRDMA_RIGHT_*, but for iWARP: krdma_session_rights() */
+	u32 rights;          /* KRDMA_RIGHT_*; krdma_session_rights() has those of iWARP */
 	bool dereg_valid;    /* no invalidation: ib_dereg_mr() ends a key that is alive */
 	bool error_first;    /* posted work comes to an end by the error state only */
 	bool repeats;        /* does local work requests twice when a packet is lost */

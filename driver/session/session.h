@@ -135,7 +135,7 @@ struct krdma_session {
 
 	spinlock_t lock; /* all below, and regions */
 	enum krdma_session_state state;
-	bool writeback;         /* what frees memory may wait for it: a region was held */
+	bool writeback;         /* what frees memory may wait for it: a region was held; no lock */
 	bool resuming;          /* the first channel is lost, and may come back */
 	unsigned long lost_at;  /* jiffies: since when */
 	u32 revoked;            /* grants that are to end; krdma_exports_lock */
