@@ -388,7 +388,7 @@ int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __use
 		krdma_disk_kill(kd);
 	else if (kd->dead)
 		rc = -ECANCELED; /* detached by force meanwhile: krdma_disk_claim() */
-	kd->going = rc;
+	WRITE_ONCE(kd->going, rc);
 	kd->attached = true;
 	mutex_unlock(&krdma_disks_lock);
 	if (rc)
@@ -482,12 +482,14 @@ void krdma_disks_detach(void)
 
 static enum krdma_blk_state krdma_disk_state(const struct krdma_disk *kd)
 {
+	enum krdma_event happened = READ_ONCE(kd->happened);
+
 	if (kd->going)
 		return KRDMA_BLK_DETACHING;
 	if (!kd->attached)
 		return KRDMA_BLK_ATTACHING;
-	if (READ_ONCE(kd->happened))
-		return kd->happened == KRDMA_EVENT_REVOKED ? KRDMA_BLK_REVOKED : KRDMA_BLK_LOST;
+	if (happened)
+		return happened == KRDMA_EVENT_REVOKED ? KRDMA_BLK_REVOKED : KRDMA_BLK_LOST;
 	return READ_ONCE(kd->resuming) ? KRDMA_BLK_RESUMING : KRDMA_BLK_LIVE;
 }
 

@@ -209,7 +209,7 @@ void krdma_digest_work(struct work_struct *work)
 	struct krdma_region *region = container_of(work, struct krdma_region, digest_work);
 	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch = sess->ch;
-	struct krdma_rpc *rpc = krdma_rpc_new(krdma_digest_replied, region);
+	struct krdma_rpc *rpc = krdma_rpc_new(sess, krdma_digest_replied, region);
 	int rc = rpc ? 0 : -ENOMEM;
 	struct krdma_transfer *x;
 

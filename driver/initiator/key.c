@@ -396,6 +396,7 @@ int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *ms
 	struct krdma_region_path *rp = &region->paths[segs->path];
 	struct krdma_session *sess = region->sess;
 	u32 i, n = krdma_wire_entries(msg);
+	gfp_t gfp = krdma_rpc_gfp(sess);
 
 	if (n < segs->needed || n > segs->count)
 		return -EPROTO;
@@ -408,8 +409,8 @@ int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *ms
 		if (index >= end ||
 		    length != krdma_segment_length(index, region->length, region->segment_shift))
 			return -EPROTO;
-		new = krdma_inject(kzalloc(sizeof(*new), GFP_NOIO), NULL);
-		if (!new || krdma_inject(xa_reserve_bh(&rp->keys, index, GFP_NOIO), -ENOMEM)) {
+		new = krdma_inject(kzalloc(sizeof(*new), gfp), NULL);
+		if (!new || krdma_inject(xa_reserve_bh(&rp->keys, index, gfp), -ENOMEM)) {
 			kfree(new);
 			/* Those behind the first are requested again when they are needed. */
 			return i ? 0 : -ENOMEM;
@@ -577,8 +578,8 @@ void krdma_region_keys_work(struct work_struct *work)
 		return;
 	/* ORDER: who begins to wait from here on queues it again. */
 	atomic_xchg(&region->wanted_keys, 0);
-	segs = krdma_inject(kzalloc(sizeof(*segs), GFP_NOIO), NULL);
-	rpc = krdma_rpc_new(krdma_region_keys_replied, segs);
+	segs = krdma_inject(kzalloc(sizeof(*segs), krdma_rpc_gfp(sess)), NULL);
+	rpc = krdma_rpc_new(sess, krdma_region_keys_replied, segs);
 	if (!segs || !rpc)
 		goto out;
 
@@ -666,7 +667,8 @@ bool krdma_region_recall(struct krdma_session *sess, struct krdma_rx *rx, struct
 	const struct krdma_wire_recall *msg = &request->recall;
 	/* Segments that it names; 0: all of the grant, which is over. */
 	u32 i, p, n = krdma_wire_entries(request);
-	struct krdma_recall *recall = krdma_inject(kzalloc(sizeof(*recall), GFP_NOIO), NULL);
+	struct krdma_recall *recall =
+		krdma_inject(kzalloc(sizeof(*recall), krdma_rpc_gfp(sess)), NULL);
 	struct krdma_region *region;
 	struct krdma_key *key;
 

@@ -283,7 +283,7 @@ static void krdma_region_closed(struct krdma_rpc *rpc, const union krdma_wire_ms
  */
 static int krdma_region_tell(struct krdma_region *region)
 {
-	struct krdma_rpc *rpc = krdma_rpc_new(krdma_region_closed, region);
+	struct krdma_rpc *rpc = krdma_rpc_new(region->sess, krdma_region_closed, region);
 	struct krdma_wire_close *msg;
 	struct krdma_wire_used used;
 	u32 n;
@@ -625,7 +625,7 @@ static struct krdma_region *krdma_region_open_once(struct krdma_session *sess, c
 	region = krdma_region_new(sess, name, rights, flags);
 	if (!region)
 		return ERR_PTR(-ENOMEM);
-	rpc = krdma_rpc_new(krdma_region_opened, region);
+	rpc = krdma_rpc_new(sess, krdma_region_opened, region);
 	if (!rpc)
 		goto out;
 	rc = krdma_credit_wait(sess, &credit, timeout_ms);

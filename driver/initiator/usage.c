@@ -175,7 +175,7 @@ void krdma_usage_tick(struct krdma_session *sess)
 	spin_unlock_bh(&sess->lock);
 	if (!due)
 		return;
-	rpc = krdma_rpc_new(krdma_usage_replied, sess);
+	rpc = krdma_rpc_new(sess, krdma_usage_replied, sess);
 	krdma_credit_init(&credit, NULL);
 	spin_lock_bh(&sess->lock);
 	if (rpc && krdma_credit_spare(sess, &credit)) {

@@ -209,6 +209,31 @@ void krdma_channels_lost(struct krdma_channel *ch)
 			    ch->index, READ_ONCE(ch->lost_cause));
 }
 
+/*
+ * Writeback may wait for what is between these two, so the reserves are for it (as in xprtrdma,
+ * xprt_rdma_connect_worker()). Users' ->done is not; nor is a channel beside the first one, over
+ * which its transfers go as well.
+ */
+struct krdma_reserves {
+	bool used;
+	unsigned int flags;
+};
+
+static struct krdma_reserves krdma_reserves_save(const struct krdma_session *sess)
+{
+	struct krdma_reserves reserves = { .used = READ_ONCE(sess->writeback) };
+
+	if (reserves.used)
+		reserves.flags = memalloc_noreclaim_save();
+	return reserves;
+}
+
+static void krdma_reserves_restore(struct krdma_reserves reserves)
+{
+	if (reserves.used)
+		memalloc_noreclaim_restore(reserves.flags);
+}
+
 /**
  * krdma_channel_stop - end what may still use a channel, and what is posted on it
  * @ch: channel, down
@@ -237,9 +262,13 @@ void krdma_channel_stop(struct krdma_channel *ch)
  */
 void krdma_channel_end(struct krdma_channel *ch)
 {
+	struct krdma_reserves reserves;
+
 	krdma_channel_stop(ch);
+	reserves = krdma_reserves_save(ch->sess);
 	krdma_conn_drain(ch);
 	krdma_conn_destroy(ch);
+	krdma_reserves_restore(reserves);
 	/* The session goes on with what the first stands on. */
 	if (ch->first)
 		krdma_conn_release(ch);
@@ -385,9 +414,13 @@ static bool krdma_channel_connect(struct krdma_channel *ch)
 {
 	struct krdma_session *sess = ch->sess;
 	struct krdma_wire_hello hello = krdma_channel_hello(ch);
+	struct krdma_reserves reserves = {};
 	int rc;
 
+	if (!ch->first)
+		reserves = krdma_reserves_save(sess);
 	rc = krdma_conn_connect(ch, sess->net, &hello, krdma_session_connect_ms(sess));
+	krdma_reserves_restore(reserves);
 	if (!rc)
 		rc = krdma_channel_greeted(ch);
 	if (!rc)
@@ -463,32 +496,6 @@ static bool krdma_channel_missing(struct krdma_session *sess, u32 index, u32 *lo
 	return done;
 }
 
-/*
- * Transfers wait for what works do between these two, so memory is not freed by I/O; where that I/O
- * may be these transfers, the reserves are for it (as in xprtrdma, xprt_rdma_connect_worker()).
- */
-struct krdma_reclaim {
-	unsigned int noio, noreclaim;
-	bool reserves;
-};
-
-static struct krdma_reclaim krdma_reclaim_save(const struct krdma_session *sess)
-{
-	struct krdma_reclaim saved = { .reserves = READ_ONCE(sess->writeback) };
-
-	saved.noio = memalloc_noio_save();
-	if (saved.reserves)
-		saved.noreclaim = memalloc_noreclaim_save();
-	return saved;
-}
-
-static void krdma_reclaim_restore(struct krdma_reclaim saved)
-{
-	if (saved.reserves)
-		memalloc_noreclaim_restore(saved.noreclaim);
-	memalloc_noio_restore(saved.noio);
-}
-
 /**
  * krdma_channels_work - connect the channels that are missing
  * @work: of an initiator's session
@@ -498,7 +505,8 @@ static void krdma_reclaim_restore(struct krdma_reclaim saved)
 void krdma_channels_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, channels_work.work);
-	struct krdma_reclaim saved = krdma_reclaim_save(sess);
+	/* Transfers wait for it, so memory is not freed by I/O. */
+	unsigned int noio = memalloc_noio_save();
 	bool again = false, deferred = false;
 	u32 i, pause, most, lost = 0;
 
@@ -513,7 +521,7 @@ void krdma_channels_work(struct work_struct *work)
 	if (again)
 		krdma_channels_queue(sess, pause + get_random_u32() % (pause / 2));
 	spin_unlock_bh(&sess->lock);
-	krdma_reclaim_restore(saved);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -525,7 +533,7 @@ void krdma_channels_work(struct work_struct *work)
 void krdma_channels_ends_work(struct work_struct *work)
 {
 	struct krdma_session *sess = container_of(work, struct krdma_session, ends_work);
-	struct krdma_reclaim saved = krdma_reclaim_save(sess);
+	unsigned int noio = memalloc_noio_save();
 	struct krdma_channel *ch;
 	u32 i;
 
@@ -538,7 +546,7 @@ void krdma_channels_ends_work(struct work_struct *work)
 	if (!sess->pause_ms)
 		krdma_channels_queue(sess, KRDMA_CHANNEL_AGAIN_MS);
 	spin_unlock_bh(&sess->lock);
-	krdma_reclaim_restore(saved);
+	memalloc_noio_restore(noio);
 }
 
 /* Compares the addresses, not the ports. */

@@ -345,7 +345,7 @@ static void krdma_fence_work(struct work_struct *work)
 	}
 	spin_unlock_bh(&sess->lock);
 	if (ask)
-		rpc = krdma_rpc_new(krdma_fence_replied, fence);
+		rpc = krdma_rpc_new(sess, krdma_fence_replied, fence);
 	msg = rpc ? krdma_credit_build(&fence->credit, KRDMA_WIRE_FENCE, sizeof(*msg), 0) : NULL;
 	if (msg) {
 		msg->channel = cpu_to_le32(fence->ch->index);

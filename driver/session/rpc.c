@@ -13,16 +13,32 @@
 #include "trace.h"
 
 /**
+ * krdma_rpc_gfp - how to allocate what transfers may wait for
+ * @sess: session
+ *
+ * Not by I/O, which may be these transfers; and where writeback may be, the reserves are for it.
+ * For little, as much as there are requests.
+ *
+ * Context: any.
+ * Return: the flags
+ */
+gfp_t krdma_rpc_gfp(const struct krdma_session *sess)
+{
+	return READ_ONCE(sess->writeback) ? GFP_NOIO | __GFP_MEMALLOC : GFP_NOIO;
+}
+
+/**
  * krdma_rpc_new - a request to the peer
+ * @sess: session
  * @fn: gets the reply
  * @arg: for @fn
  *
  * Context: process.
  * Return: the request with one reference, NULL without memory
  */
-struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg)
+struct krdma_rpc *krdma_rpc_new(const struct krdma_session *sess, krdma_rpc_fn fn, void *arg)
 {
-	struct krdma_rpc *rpc = krdma_inject(kzalloc(sizeof(*rpc), GFP_NOIO), NULL);
+	struct krdma_rpc *rpc = krdma_inject(kzalloc(sizeof(*rpc), krdma_rpc_gfp(sess)), NULL);
 
 	if (!rpc)
 		return NULL;
@@ -299,7 +315,7 @@ int krdma_rpc_post(struct krdma_session *sess, struct krdma_credit *credit, stru
 int krdma_rpc_wait(struct krdma_session *sess, struct krdma_credit *credit, krdma_rpc_fn fn,
 		   void *arg, u32 wait_ms, s64 *rtt_ns)
 {
-	struct krdma_rpc *rpc = krdma_rpc_new(fn, arg);
+	struct krdma_rpc *rpc = krdma_rpc_new(sess, fn, arg);
 	bool waiting;
 	long left;
 	int rc;
@@ -532,7 +548,7 @@ static void krdma_heartbeat_replied(struct krdma_rpc *rpc, const union krdma_wir
  */
 void krdma_rpc_heartbeat(struct krdma_channel *ch)
 {
-	struct krdma_rpc *rpc = krdma_rpc_new(krdma_heartbeat_replied, ch);
+	struct krdma_rpc *rpc = krdma_rpc_new(ch->sess, krdma_heartbeat_replied, ch);
 	struct krdma_credit credit;
 
 	if (!rpc)
@@ -637,7 +653,7 @@ int krdma_rpc_fence(struct krdma_session *sess)
 {
 	struct krdma_fencing sent = { .sess = sess, .number = get_random_u64() };
 	u32 connection = READ_ONCE(sess->ch->connections);
-	struct krdma_rpc *rpc = krdma_rpc_new(krdma_fence_replied, &sent);
+	struct krdma_rpc *rpc = krdma_rpc_new(sess, krdma_fence_replied, &sent);
 	int rc = rpc ? krdma_fence_wait(&sent, rpc, connection) : -ENOMEM;
 
 	krdma_rpc_put(rpc);

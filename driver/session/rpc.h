@@ -49,7 +49,8 @@ static inline const union krdma_wire_msg *krdma_request_msg(const struct krdma_r
 }
 
 /* rpc.c: requests of this host, and the credits for them */
-struct krdma_rpc *krdma_rpc_new(krdma_rpc_fn fn, void *arg);
+gfp_t krdma_rpc_gfp(const struct krdma_session *sess);
+struct krdma_rpc *krdma_rpc_new(const struct krdma_session *sess, krdma_rpc_fn fn, void *arg);
 void krdma_rpc_put(struct krdma_rpc *rpc);
 void krdma_credit_init(struct krdma_credit *credit, struct work_struct *work);
 bool krdma_credit_take(struct krdma_session *sess, struct krdma_credit *credit);

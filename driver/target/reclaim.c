@@ -79,7 +79,7 @@ static int krdma_reclaim_begin(struct krdma_grant *grant, struct krdma_seg **seg
 
 	if (!rec)
 		return -ENOMEM;
-	rec->rpc = krdma_rpc_new(krdma_reclaim_replied, rec);
+	rec->rpc = krdma_rpc_new(sess, krdma_reclaim_replied, rec);
 	if (!rec->rpc) {
 		kfree(rec);
 		return -ENOMEM;
