@@ -49,8 +49,11 @@ struct krdma_flusher {
 static void krdma_flusher_range(struct krdma_flusher *f, struct krdma_vec *range,
 				unsigned long most)
 {
-	unsigned long first = find_next_bit(f->written, f->chunks, f->next), end = first;
+	unsigned long first, end;
 
+	/* What is written meanwhile may be of the next round: its flush comes later. */
+	first = data_race(find_next_bit(f->written, f->chunks, f->next));
+	end = first;
 	while (end < f->chunks && end - first < most && test_and_clear_bit(end, f->written))
 		end++;
 	range->addr = (u64)first << f->shift;
