@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A disk in the memory of node B, from attach to detach: its bytes are those of the export; a file
-# system is there again after the next attach; what can't be is refused with a sentence; and
-# an export that ends takes the disk with it. Detached by force, it ends what is under way, FORCED times.
+# system is there again after the next attach; what can't be is refused with a sentence; a module that
+# goes detaches its disks; and an export that ends takes the disk with it. Detached by force, it ends what
+# is under way, FORCED times, and no request of another disk of its session.
 # A disk whose session does not resume is lost when the RDMA device of either host is deleted, and
 # one whose target loses its power when its time is over.
 # shellcheck source=selftests/lib/lib.sh
@@ -32,6 +33,7 @@ remember_leftovers
 head -c 3000000 /dev/urandom >"$dir/data"
 
 # 1. Attach.
+merge calls "${0%/*}/calls"
 is "no disk yet" "$(krdma blk list -j | json_at /disks/#)" 0
 said=$(krdma blk attach nodeB/nothing 2>&1)
 is "an export that is not there" "$said" \
@@ -122,9 +124,15 @@ is "three disks" "$(krdma blk list -j | json_at /disks/#)" 3
 check "detach the one between" krdma blk detach krdmab1
 is "two disks" "$(krdma blk list | awk 'NR > 1 { print $1 }' | xargs)" "/dev/krdmab0 /dev/krdmab2"
 check "detach by number, abbreviated" krdma blk d 2
+is "another one" "$(krdma blk attach --no-hold -r nodeB/odd)" /dev/krdmab1
+exec 7<"$device"
+check_fails "a module whose disk is open can't be unloaded" rmmod krdma_blk
+exec 7<&-
+check "one with disks that nobody uses can" wait_for "$LIMIT" rmmod krdma_blk
+check_fails "they are gone" ls /dev/krdmab*
+check "load it again" insmod "$BLK"
 
 # 5. Another one takes it over.
-check "detach" krdma blk detach "$device"
 device=$(krdma blk attach nodeB/scratch)
 is "a disk takes the place of another one" "$(krdma blk attach --takeover nodeB/scratch)" /dev/krdmab1
 check "which is revoked" wait_for "$LIMIT" disk_is state revoked
@@ -177,6 +185,25 @@ check "detach by force" krdma blk detach --force "$device"
 check "the writer ends" wait_for "$LIMIT" is_over "$writer"
 check_here "the other one is as it was" cmp -n 1048576 /dev/zero /dev/krdmab0
 is "and live" "$(disk state)" live
+check "detach it" krdma blk detach 0
+check "the peer has let go of all" wait_for "$LIMIT" let_go
+check_here "two disks of a session" eval "attach nodeB/other && attach nodeB/scratch"
+serial=$(status A /regions/0/session)
+is "it is one" "$(status A /regions/1/session)" "$serial"
+other=/dev/krdmab0
+while [ ! -e "$dir/enough" ]; do
+	dd if=/dev/zero of=$other bs=64k count=16 oflag=direct conv=notrunc,nocreat 2>"$dir/other" || exit
+done &
+neighbour=$!
+background_pids+=("$neighbour")
+check_here "writes are under way" begin_writes
+check "detach by force" krdma blk detach --force "$device"
+check "the writer ends" wait_for "$LIMIT" is_over "$writer"
+device=$other before=$(completed)
+check "the other one's writes go on" wait_for "$LIMIT" goes_on
+touch "$dir/enough"
+check_here "and none has failed" wait "$neighbour" || diag "$(<"$dir/other")"
+is "in the same session" "$(status A /regions/0/session)" "$serial"
 check "detach it" krdma blk detach 0
 for node in B A; do
 	check "the peer has let go of all" wait_for "$LIMIT" let_go

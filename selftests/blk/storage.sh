@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # What is put on disks: ext4 and XFS under load, a mirror of which one disk is lost and comes back, a volume
-# that grows by another disk while it is mounted, and swap, also while connections are lost. What the
+# that grows by another disk while it is mounted, stripes, and swap, also while connections are lost. What the
 # kernel or the machine lacks is skipped. FIO_SECONDS is the time of a load.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
@@ -146,7 +146,18 @@ if command -v dmsetup >/dev/null && { [ -e /sys/class/misc/device-mapper ] || mo
 	check "all four are there" sh -c "for i in before 2 3 4; do cmp '$dir/data' '$dir/mnt/'\$i || exit; done"
 	check "umount" umount "$dir/mnt"
 	check "the volume ends" dmsetup remove --noudevsync $volume
-	check "detach" sh -c "krdma blk detach $one && krdma blk detach $device"
+
+	# Stripes of 64 KiB: what is at 64 KiB is the second disk's first.
+	two=$device sectors=$(blockdev --getsz "$one")
+	check "stripes over both" dmsetup create --noudevsync $volume \
+		--table "0 $((2 * sectors)) striped 2 128 $one 0 $two 0"
+	dmsetup mknodes
+	check "are written" dd if="$dir/data" of=/dev/mapper/$volume bs=1M oflag=direct conv=notrunc iflag=fullblock
+	check_here "and read" cmp -n 7000000 "$dir/data" /dev/mapper/$volume
+	check_here "the second disk has every other one" cmp -n 65536 <(tail -c +65537 "$dir/data") \
+		<(dd if="$two" bs=64k count=1 iflag=direct status=none)
+	check "the stripes end" dmsetup remove --noudevsync $volume
+	check "detach" sh -c "krdma blk detach $one && krdma blk detach $two"
 else
 	skip "a volume that grows" "there is no dmsetup, or no device mapper in this kernel"
 fi
@@ -160,15 +171,15 @@ leave_memory() {
 	wait_for "$LIMIT" grep -q locked "$dir/locked"
 }
 if [ -e /proc/swaps ] && command -v mkswap >/dev/null; then
-	attach swap 192M
+	# rxe allocates packets with GFP_ATOMIC: where that fails, the kernel reports it, and the queue pair is lost.
+	# A kernel with checks of its own needs more for the same, and keeps what was freed for a while.
+	spare=48 least=16384
+	[ "$TIME_FACTOR" = 1 ] || spare=256 least=24576
+	attach swap $((spare + 144))M
 	check "mkswap" mkswap "$device"
 	check "swapon" swapon "$device"
 	at_end sh -c '! grep -q krdmab /proc/swaps || swapoff -a'
 	like "a disk that is swapped to is open" "$(krdma blk detach "$device" 2>&1)" 'it is in use'
-	# rxe allocates packets with GFP_ATOMIC: where that fails, the kernel reports it, and the queue pair is lost.
-	# A kernel with checks of its own needs more for the same.
-	spare=48 least=16384
-	[ "$TIME_FACTOR" = 1 ] || spare=128 least=24576
 	reserve=$(</proc/sys/vm/min_free_kbytes)
 	at_end sh -c "echo $reserve >/proc/sys/vm/min_free_kbytes"
 	echo $least >/proc/sys/vm/min_free_kbytes

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # fio writes blocks with their checksums to a disk in the memory of node B, and reads them again: of
-# several sizes and depths; while queue pairs go to error, the wire is cut and RDMA devices are deleted; and
-# several jobs at once.
+# several sizes and depths; while queue pairs go to error, links flap, the wire is cut and RDMA devices are
+# deleted; and several jobs at once.
 #
 # FIO_SECONDS is the time of each job.
 # shellcheck source=selftests/lib/lib.sh
@@ -41,7 +41,7 @@ device=$(krdma blk attach --poll-queues 64 --timeout 3 nodeB/scratch)
 wait_for "$LIMIT" test -b "$device"
 
 for what in "4k 1 randwrite 16" "4k 64 randwrite 16" "64k 16 write 16" "1M 2 randwrite 2" "1M 16 write 8" \
-	"512 64 randwrite 16" "12k 16 randwrite 16"; do
+	"4k 32 write 16" "512 64 randwrite 16" "12k 16 randwrite 16"; do
 	read -r bs depth rw backlog <<<"$what"
 	check "blocks of $bs, depth $depth, $rw" verified "$bs-$depth-$rw" --bs="$bs" --iodepth="$depth" --rw="$rw" \
 		--verify_backlog="$backlog"
@@ -60,8 +60,11 @@ polled() {
 check "polled, one at a time" polled polled --bs=4k --rw=randwrite
 check "polled, depth 16" polled polled16 --bs=4k --iodepth=16 --rw=randwrite
 # A slow kernel handles the interrupt before it comes to poll.
-[ "$(nproc)" = 1 ] || [ "$TIME_FACTOR" != 1 ] ||
+if [ "$(nproc)" = 1 ] || [ "$TIME_FACTOR" != 1 ]; then
+	skip "completions are found before their interrupt" "there is one processor, or the kernel is slow"
+else
 	check "completions are found before their interrupt" [ "$(counter A polled)" -gt 0 ]
+fi
 # The cache of the device is gone when it is closed.
 buffered() {
 	job buffered --direct=0 --ioengine=psync --bs=4k --size=2M --loops=1 --runtime=0 --rw=write --do_verify=0 \
@@ -76,6 +79,21 @@ job_on_last() {
 keep_writing kept job_on_last
 for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
+done
+# Not for as long that a connection is made meanwhile: rxe of Linux 6.1 makes none any more then.
+has_connection() {
+	! krdma status | grep -qw resuming
+}
+flap() {
+	on -n "$1" sh -c 'ip link set data0 down && ip link set data0 up' &&
+		keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4"
+}
+for node in A B; do
+	check_here "node $node's link goes down and comes up" flap $node
+	before=$(completed)
+	check "writes go on" wait_for "$LIMIT" goes_on
+	# What was sent without a route has cost rxe its queue pair.
+	check "the session has its connection" wait_for "$LIMIT" has_connection
 done
 lost=$(losses)
 cut_wire data0
@@ -109,9 +127,6 @@ check "the disk is live" wait_for "$LIMIT" disk_is state live
 check_here "no block is wrong, and no request has failed" all_right
 [ ! -e "$cpu" ] || echo 1 >"$cpu"
 # Or the peer does not hear of the detach before the next attach.
-has_connection() {
-	! krdma status | grep -qw resuming
-}
 check "the session has its connection again" wait_for "$LIMIT" has_connection
 check "detach" krdma blk detach "$device"
 
