@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* krdma apply: make this host what the configuration file says. krdma show: write what it is. */
-#include <dirent.h>
+/* krdma apply: make this host what the configuration file says. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +10,6 @@
 
 #include "conf.h"
 #include "share.h"
-
-#define PARAMETERS "/sys/module/krdma_mover/parameters"
 
 struct apply {
 	struct krdma *krdma;
@@ -61,44 +58,6 @@ static struct conf_section *section_find(struct apply *apply, const struct conf_
 
 /* ---- module parameters ---- */
 
-static FILE *parameter_open(const char *name, const char *mode)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), PARAMETERS "/%s", name);
-	return fopen(path, mode);
-}
-
-/* Without the newline. Return: 0 or an errno */
-static int parameter_read(const char *name, char *value, size_t size)
-{
-	FILE *file = parameter_open(name, "re");
-	int rc = 0;
-
-	*value = '\0';
-	if (!file)
-		return errno;
-	if (!fgets(value, (int)size, file))
-		rc = EIO;
-	fclose(file);
-	value[strcspn(value, "\n")] = '\0';
-	return rc;
-}
-
-static int parameter_write(const char *name, const char *value)
-{
-	FILE *file = parameter_open(name, "we");
-	int rc = 0;
-
-	if (!file)
-		return errno;
-	/* What the module has against the value is known when it is written. */
-	if (fputs(value, file) < 0 || fflush(file))
-		rc = errno;
-	fclose(file);
-	return rc;
-}
-
 /* The module checks values when they are written: all are, or none. */
 static int apply_parameters(struct apply *apply, const char *path)
 {
@@ -140,52 +99,6 @@ static int apply_parameters(struct apply *apply, const char *path)
 }
 
 /* ---- listeners ---- */
-
-struct listener {
-	struct krdma_sockaddr addr;
-	bool closed;
-	unsigned int sessions;
-	unsigned int allow_count;
-	struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX];
-};
-
-static bool same_addr(const struct krdma_sockaddr *a, const struct krdma_sockaddr *b)
-{
-	return !memcmp(a, b, sizeof(*a));
-}
-
-/* Those of this network namespace. Return: their number, or -1 */
-static int listeners_read(struct krdma *krdma, struct listener **listeners)
-{
-	const struct krdma_listener_info *info;
-	const struct krdma_prefix_info *prefix;
-	struct listener *l = NULL, *more;
-	struct krdma_iter *iter;
-	int n = 0, i;
-
-	*listeners = NULL;
-	if (krdma_iter_new(krdma, KRDMA_LIST_LISTENERS, 0, &iter))
-		return -1;
-	while ((info = krdma_iter_next(iter))) {
-		more = realloc(l, (size_t)(n + 1) * sizeof(*l));
-		if (!more)
-			abort();
-		l = more;
-		memset(&l[n], 0, sizeof(*l));
-		l[n].addr = info->addr;
-		l[n].sessions = info->sessions;
-		l[n++].closed = info->flags & KRDMA_LISTENER_CLOSED;
-	}
-	*listeners = l;
-	if (krdma_iter_free(iter) || krdma_iter_new(krdma, KRDMA_LIST_PREFIXES, 0, &iter))
-		return -1;
-	while ((prefix = krdma_iter_next(iter)))
-		for (i = 0; i < n; i++)
-			if (same_addr(&prefix->listener, &l[i].addr) &&
-			    l[i].allow_count < KRDMA_LISTEN_ALLOW_MAX)
-				l[i].allow[l[i].allow_count++] = prefix->prefix;
-	return krdma_iter_free(iter) ? -1 : n;
-}
 
 /* What a section wants. It was checked. */
 static int listener_parse(const struct conf_section *s, struct listener *want)
@@ -302,16 +215,6 @@ static bool disk_is_of(struct json_object *disk, const struct region_spec *spec)
 	return false;
 }
 
-static const char *disk_text(struct json_object *disk, const char *key)
-{
-	return json_object_get_string(json_object_object_get(disk, key));
-}
-
-static bool disk_is(struct json_object *disk, const char *state)
-{
-	return !strcmp(disk_text(disk, "state"), state);
-}
-
 /* The disk of an export: one that works, if there is one. */
 static struct json_object *disk_find(struct json_object *disks, const struct region_spec *spec)
 {
@@ -374,14 +277,6 @@ static int apply_disks(struct apply *apply)
 }
 
 /* ---- exports, shares and connections: each is held by a unit of systemd ---- */
-
-/* The share whose client an export belongs to has a name of that length; 0: it is no client's. */
-static size_t share_length(const char *export)
-{
-	const char *colon = strchr(export, ':');
-
-	return colon && strlen(colon + 1) == 2UL * SHARE_TOKEN ? (size_t)(colon - export) : 0;
-}
 
 /* What becomes of an export or a share that is restarted: "" if nobody notices. */
 static void restart_effect(struct apply *apply, const struct conf_section *s, char *text,
@@ -631,177 +526,4 @@ const struct command cmd_apply = {
 		"  --no-wait         do not wait for exports of files, whose file systems may be mounted later\n"
 		"  -n, --dry-run     only say what would be changed\n",
 	.run = apply_run,
-};
-
-/* ---- show ---- */
-
-static void show_parameters(void)
-{
-	DIR *dir = opendir(PARAMETERS);
-	struct dirent *entry;
-	char value[256];
-
-	puts("[module]");
-	while (dir && (entry = readdir(dir)))
-		if (*entry->d_name != '.' && !parameter_read(entry->d_name, value, sizeof(value)))
-			printf("%s = %s\n", entry->d_name, value);
-	if (dir)
-		closedir(dir);
-}
-
-static int show_listeners(struct krdma *krdma)
-{
-	char text[KRDMA_ADDR_TEXT];
-	struct listener *have;
-	int i, count = listeners_read(krdma, &have);
-	unsigned int p;
-
-	for (i = 0; i < count; i++) {
-		printf("\n[listen %s]\n", krdma_format_addr(&have[i].addr, text));
-		for (p = 0; p < have[i].allow_count; p++) {
-			have[i].allow[p].addr.port = 0;
-			printf("allow = %s/%u\n", krdma_format_addr(&have[i].allow[p].addr, text),
-			       have[i].allow[p].prefix_len);
-		}
-		if (have[i].closed)
-			puts("# It is closed: 'krdma apply' opens it.");
-	}
-	free(have);
-	return count < 0 ? fail_krdma() : DONE;
-}
-
-static void show_units(const struct unit_kind *kind)
-{
-	char *text = sd_booted() ? units_running(kind) : NULL, *rest = text, *unit, *memory;
-	char *argv[CONF_ARGS], name[512];
-	int argc;
-
-	while (rest && *rest) {
-		unit = unit_next(&rest, name, sizeof(name));
-		if (!unit)
-			continue;
-		argc = unit_command(unit, argv, &memory);
-		/* Not one that still reads its section. */
-		if (argc > 2 && strcmp(argv[2], "--config") != 0) {
-			printf("\n[%s %s]\n", kind->kind->name, name);
-			conf_print_keys(kind->kind, argc - 1, argv + 1);
-		} else {
-			printf("\n# %s waits to be started anew.\n", unit);
-		}
-		free(memory);
-	}
-	free(text);
-}
-
-/* Exports that no unit holds: apply would leave them, and could not make them. */
-static int show_other_exports(struct krdma *krdma)
-{
-	const struct krdma_export_info *info;
-	char share[KRDMA_NAME_MAX], size[SIZE_TEXT], rights[RIGHTS_TEXT];
-	struct krdma_iter *iter;
-
-	if (krdma_iter_new(krdma, KRDMA_LIST_EXPORTS, 0, &iter))
-		return fail_krdma();
-	while ((info = krdma_iter_next(iter))) {
-		/* The share's own one, or a client's. */
-		snprintf(share, sizeof(share), "%s", info->name);
-		if (share_length(share))
-			share[share_length(share)] = '\0';
-		if (!unit_runs(&unit_kinds[UNITS_EXPORT], info->name) &&
-		    !unit_runs(&unit_kinds[UNITS_SHARE], share))
-			printf("\n# A program publishes '%s': %s, %s.\n", info->name,
-			       size_text(info->length, size), rights_text(info->rights, rights));
-	}
-	return krdma_iter_free(iter) ? fail_krdma() : DONE;
-}
-
-static int show_disks(void)
-{
-	static const char *const keys[] = { "read-only", "shared" };
-	static const char *const values[] = { "queues", "depth",     "timeout",
-					      "resume", "keepalive", "policy" };
-	struct json_object *disks = json_object_new_array(), *paths;
-	int rc = blk_disks(disks);
-	size_t i, k, n;
-
-	for (i = 0; !rc && i < json_object_array_length(disks); i++) {
-		struct json_object *disk = json_object_array_get_idx(disks, i);
-		struct json_object *flags = json_object_object_get(disk, "flags");
-
-		printf("\n[disk %s/%s]\nblock-size = %s\n",
-		       json_object_get_string(json_object_object_get(disk, "peer")),
-		       json_object_get_string(json_object_object_get(disk, "export")),
-		       json_object_get_string(json_object_object_get(disk, "block")));
-		for (n = 0; n < json_object_array_length(flags); n++) {
-			const char *flag =
-				json_object_get_string(json_object_array_get_idx(flags, n));
-
-			for (k = 0; k < ARRAY_SIZE(keys); k++)
-				if (!strcmp(flag, keys[k]))
-					printf("%s = yes\n", flag);
-			if (!strcmp(flag, "not-held"))
-				puts("no-hold = yes");
-		}
-		if (disk_text(disk, "poll_queues"))
-			printf("poll-queues = %s\n", disk_text(disk, "poll_queues"));
-		for (k = 0; k < ARRAY_SIZE(values); k++)
-			if (disk_text(disk, values[k]))
-				printf("%s = %s\n", values[k], disk_text(disk, values[k]));
-		paths = json_object_object_get(disk, "paths");
-		for (n = 0; paths && n < json_object_array_length(paths); n++)
-			printf("path = %s\n",
-			       json_object_get_string(json_object_array_get_idx(paths, n)));
-		if (disk_is(disk, "lost") || disk_is(disk, "revoked"))
-			printf("# It is %s.\n", disk_text(disk, "state"));
-	}
-	json_object_put(disks);
-	return rc;
-}
-
-static int show_run(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "config", no_argument, NULL, OPT_LONG_ONLY },
-		COMMON_LONG,
-	};
-	struct krdma *krdma;
-	bool config = false;
-	int c, rc;
-
-	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
-		if (c == OPT_LONG_ONLY) {
-			config = true;
-			continue;
-		}
-		rc = common_option(&cmd_show, argv, c);
-		if (rc >= 0)
-			return rc;
-	}
-	if (optind < argc)
-		return usage_error("'%s' is one operand too many", argv[optind]);
-	if (json_asked)
-		return usage_error("a configuration file is not JSON; see 'krdma status -j'");
-	if (!config)
-		return usage_error("--config is needed; 'krdma status' shows what goes on");
-	if (module_open(&krdma))
-		return FAILED;
-	show_parameters();
-	rc = show_listeners(krdma);
-	show_units(&unit_kinds[UNITS_EXPORT]);
-	show_units(&unit_kinds[UNITS_SHARE]);
-	if (!rc)
-		rc = show_other_exports(krdma);
-	show_units(&unit_kinds[UNITS_CONNECT]);
-	if (!rc)
-		rc = show_disks();
-	krdma_free(krdma);
-	return rc;
-}
-
-const struct command cmd_show = {
-	.name = "show",
-	.usage = "krdma show --config",
-	.summary = "write this host's state as a configuration file",
-	.help = "  --config          for 'krdma apply'; what it can't make is a comment\n\n",
-	.run = show_run,
 };

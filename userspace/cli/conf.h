@@ -94,6 +94,78 @@ int blk_detach(const char *device);
 /* Append what 'krdma blk list' shows; nothing without the module. Return: DONE or FAILED */
 int blk_disks(struct json_object *array);
 
+/* state.c: what this host is */
+
+#define PARAMETERS "/sys/module/krdma_mover/parameters"
+
+/**
+ * parameter_read() - the value of a parameter of the module
+ * @name: of the parameter
+ * @value: out: the value, without the newline
+ * @size: of @value
+ *
+ * Return: 0 or an errno.
+ */
+int parameter_read(const char *name, char *value, size_t size);
+/**
+ * parameter_write() - change a parameter of the module
+ * @name: of the parameter
+ * @value: the new value, which the module checks
+ *
+ * Return: 0 or an errno.
+ */
+int parameter_write(const char *name, const char *value);
+
+/**
+ * struct listener - a listener, and its allow-list
+ * @addr: where it listens
+ * @closed: it accepts no more sessions
+ * @sessions: live sessions that came through it
+ * @allow_count: prefixes in @allow; 0: every host is admitted
+ * @allow: who is admitted
+ */
+struct listener {
+	struct krdma_sockaddr addr;
+	bool closed;
+	unsigned int sessions;
+	unsigned int allow_count;
+	struct krdma_prefix allow[KRDMA_LISTEN_ALLOW_MAX];
+};
+
+/**
+ * same_addr() - are two addresses the same, with their ports?
+ * @a: one
+ * @b: the other
+ *
+ * Return: true if they are.
+ */
+bool same_addr(const struct krdma_sockaddr *a, const struct krdma_sockaddr *b);
+/**
+ * listeners_read() - the listeners of this network namespace
+ * @krdma: handle
+ * @listeners: out: an array, which the caller frees, also after a failure
+ *
+ * Return: their number, or -1 with the error of libkrdma.
+ */
+int listeners_read(struct krdma *krdma, struct listener **listeners);
+
+/**
+ * disk_text() - a member of a disk that blk_disks() has appended
+ * @disk: the disk
+ * @key: of the member
+ *
+ * Return: its value as text; NULL if the disk has none.
+ */
+const char *disk_text(struct json_object *disk, const char *key);
+/**
+ * disk_is() - is a disk in that state?
+ * @disk: of blk_disks()
+ * @state: "live", "lost", ...
+ *
+ * Return: true if it is.
+ */
+bool disk_is(struct json_object *disk, const char *state);
+
 /* units.c */
 
 /**

@@ -12,6 +12,7 @@
 #define SHARE_H
 
 #include <signal.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 
@@ -127,6 +128,19 @@ static inline void share_export_name(char name[KRDMA_NAME_MAX], const char *shar
 
 	for (i = 0; i < SHARE_TOKEN; i++)
 		used += snprintf(name + used, KRDMA_NAME_MAX - (size_t)used, "%02x", token[i]);
+}
+
+/**
+ * share_length() - the share whose client an export belongs to
+ * @export: name of the export, as share_export_name() makes it
+ *
+ * Return: the length of the share's name, with which @export begins; 0: it is no client's.
+ */
+static inline size_t share_length(const char *export)
+{
+	const char *colon = strchr(export, ':');
+
+	return colon && strlen(colon + 1) == 2UL * SHARE_TOKEN ? (size_t)(colon - export) : 0;
 }
 
 /* What files need of a process: all descriptors it may have, and EFBIG in the place of a signal. */
