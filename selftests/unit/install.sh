@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # What `make install` puts into a folder is all that another module is built with, and `make uninstall` removes
-# it. It needs the module of this tree.
+# it. So is what DKMS leaves of a clone. It needs the module of this tree.
 set -u
 
 top=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
@@ -34,6 +34,24 @@ nothing_left() {
 	! find "$root" -path "$root/etc" -prune -o ! -type d ! -name 'modules.*' -print | grep .
 }
 
+# DKMS runs the script in a copy of the tree, beside a link to the tree.
+linked=$work/usr/src/krdma_mover
+at_dkms() {
+	sh "$work/dkms/build/dkms-symvers" "$@"
+}
+dkms_keeps() {
+	mkdir -p "$work/dkms/build" && ln -s "$top" "$work/dkms/source" && cp "$top/Module.symvers" "$work/dkms/build" &&
+		sed "s|/usr/src|$work/usr/src|" "$top/dkms-symvers" >"$work/dkms/build/dkms-symvers" &&
+		at_dkms keep "$release" && at_dkms keep another
+}
+has_shared() {
+	[ -s "$linked/$release/Module.symvers" ] && [ -e "$linked/include/linux/krdma_mover.h" ] &&
+		[ -e "$linked/uapi/linux/krdma_mover.h" ]
+}
+dkms_drops() {
+	at_dkms drop another && has_shared && at_dkms drop "$release" && [ ! -e "$linked" ] && [ -e "$top/include" ]
+}
+
 number=0 failed=0
 # check DESCRIPTION COMMAND...
 check() {
@@ -52,5 +70,8 @@ check "has both modules" modules
 check "another module builds with it" consumer
 check "make uninstall" at_top uninstall
 check "leaves nothing" nothing_left
+check "DKMS keeps Module.symvers of two kernels" dkms_keeps
+check "beside the headers" has_shared
+check "both go with the last kernel" dkms_drops
 echo "1..$number"
 exit $failed
