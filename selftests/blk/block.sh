@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What the block layer does with a disk, as blktests (groups block and nvme) have it: another scheduler,
-# depth or statistics, and processors that go and come, while blocks are written and read again; what
-# is counted; discards and zeroes; partitions; many disks.
+# What the block layer does with a disk, as blktests have it (testing.rst, "Disks", tells which cases have
+# a counterpart here): another scheduler, depth or statistics, and processors that go and come, while blocks
+# are written and read again; what is counted; discards and zeroes; partitions; many disks.
 #
 # FIO_SECONDS is the time of each job.
 # shellcheck source=selftests/lib/lib.sh
