@@ -191,7 +191,7 @@ demo: ## two virtual machines that move bytes between them
 
 # With RNBD, where that has been built.
 bench: KERNEL ?= $(shell selftests/tools/kernels extra --built 2>/dev/null)
-bench: ## krdma beside perftest, the kernel's verbs, NVMe over RDMA, rsync and others in two virtual machines: ratios as tables, JSON and SVG in Documentation/performance, the rest in build/bench (BENCH=--quick: one short round, all in build/bench; KERNEL=)
+bench: ## krdma beside perftest, the kernel's verbs, NVMe over RDMA, rsync and others in two virtual machines: ratios as tables, JSON and SVG in Documentation/performance, the rest in build/bench (BENCH=--quick: one short round, all in build/bench; BENCH="disk count": these alone; KERNEL=)
 	@selftests/tools/setup build lab
 	@kver=$(lab-kernel) && $(MAKE) all bench-modules KVER=$$kver KDIR=/lib/modules/$$kver/build
 	@selftests/tools/bench/all -k '$(KERNEL)' $(BENCH)
