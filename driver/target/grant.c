@@ -206,7 +206,7 @@ static int krdma_grant_holds(const struct krdma_grant *grant, bool takeover)
 int krdma_grant_admit(struct krdma_grant *grant, u32 flags)
 {
 	bool takeover = flags & KRDMA_WIRE_OPEN_TAKEOVER;
-	int rc, held = 0;
+	int rc = 0, held = 0;
 
 	lockdep_assert_held(&krdma_exports_lock);
 	if (flags && !uid_eq(grant->sess->uid, GLOBAL_ROOT_UID))
@@ -215,12 +215,16 @@ int krdma_grant_admit(struct krdma_grant *grant, u32 flags)
 	if ((flags & KRDMA_WIRE_OPEN_HELD) && !(grant->rights & ~KRDMA_RIGHT_MESSAGE))
 		return -EACCES;
 	grant->exclusive = flags & KRDMA_WIRE_OPEN_EXCLUSIVE;
-	/* ORDER: nobody is revoked for what fails then. */
-	if (flags & KRDMA_WIRE_OPEN_HELD)
+	/* Whoever excludes it may hold what it lacks: that is the error to report. */
+	if (!takeover)
+		rc = krdma_grant_exclude(grant, false);
+	if (!rc && (flags & KRDMA_WIRE_OPEN_HELD))
 		held = krdma_grant_holds(grant, takeover);
 	if (held < 0)
 		return held;
-	rc = krdma_grant_exclude(grant, takeover);
+	/* ORDER: nobody is revoked for what fails then. */
+	if (takeover)
+		rc = krdma_grant_exclude(grant, true);
 	if (rc)
 		return rc;
 	grant->held = held;

@@ -146,9 +146,10 @@ static int attach_fail(int err)
 			"another one has it open: --read-only reads beside it, --takeover revokes it, "
 			"--shared needs all of them to be shared");
 	case EDQUOT:
-		return fail(err,
-			    "too few segments are left to hold it: krdma export --max-segments, "
-			    "fewer disks of this peer, or --no-hold");
+		return fail(
+			err,
+			"too few segments are left to hold it: fewer disks of this peer, --no-hold, "
+			"or krdma export --max-segments anew, which loses its bytes");
 	case ENOMEM:
 		return fail(
 			err,
@@ -156,7 +157,8 @@ static int attach_fail(int err)
 	case ETIMEDOUT:
 		return fail(
 			err,
-			"the peer did not set the memory aside in time, or others did not give way");
+			"the peer did not set the memory aside in time, or the disk that is taken over "
+			"was not released: try again");
 	case ECANCELED:
 		return fail(err, "it was detached meanwhile");
 	}
@@ -298,8 +300,7 @@ static int detach(struct krdma_blk_detach *cmd)
 		return FAILED;
 	if (ioctl(fd, KRDMA_BLK_DETACH, cmd)) {
 		if (errno == EBUSY && cmd->flags)
-			rc = fail(EBUSY,
-				  "it is being attached or detached, and that command ends now");
+			rc = fail(EBUSY, "another command attaches or detaches it, and ends now");
 		else if (errno == EBUSY)
 			rc = fail(
 				EBUSY,
