@@ -377,6 +377,12 @@ static void krdma_key_forget(struct krdma_region *region, u32 path)
 	rp->forget = key ? i + 1 : 0;
 }
 
+/* Keys stay; those of a region that is held are as many as when it was opened. */
+static gfp_t krdma_keys_gfp(const struct krdma_region *region)
+{
+	return region->flags & KRDMA_OPEN_HELD ? krdma_rpc_gfp(region->sess) : GFP_NOIO;
+}
+
 /**
  * krdma_keys_store - keep the keys of a reply to SEGS
  * @region: region
@@ -396,7 +402,7 @@ int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *ms
 	struct krdma_region_path *rp = &region->paths[segs->path];
 	struct krdma_session *sess = region->sess;
 	u32 i, n = krdma_wire_entries(msg);
-	gfp_t gfp = krdma_rpc_gfp(sess);
+	gfp_t gfp = krdma_keys_gfp(region);
 
 	if (n < segs->needed || n > segs->count)
 		return -EPROTO;
@@ -578,7 +584,7 @@ void krdma_region_keys_work(struct work_struct *work)
 		return;
 	/* ORDER: who begins to wait from here on queues it again. */
 	atomic_xchg(&region->wanted_keys, 0);
-	segs = krdma_inject(kzalloc(sizeof(*segs), krdma_rpc_gfp(sess)), NULL);
+	segs = krdma_inject(kzalloc(sizeof(*segs), krdma_keys_gfp(region)), NULL);
 	rpc = krdma_rpc_new(sess, krdma_region_keys_replied, segs);
 	if (!segs || !rpc)
 		goto out;

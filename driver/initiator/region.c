@@ -712,10 +712,11 @@ struct krdma_region *krdma_region_open(struct krdma_session *sess, const char *n
 	}
 	if (IS_ERR(region) || !(flags & KRDMA_OPEN_HELD))
 		return region;
-	WRITE_ONCE(sess->writeback, true);
 	rc = krdma_region_hold(region, timeout_ms);
-	if (!rc)
+	if (!rc) {
+		WRITE_ONCE(sess->writeback, true);
 		return region;
+	}
 	rc = krdma_region_explain(region, rc, error);
 	krdma_region_close(region, true);
 	return ERR_PTR(rc);

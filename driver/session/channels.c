@@ -211,8 +211,9 @@ void krdma_channels_lost(struct krdma_channel *ch)
 
 /*
  * Writeback may wait for what is between these two, so the reserves are for it (as in xprtrdma,
- * xprt_rdma_connect_worker()). Users' ->done is not; nor is a channel beside the first one, over
- * which its transfers go as well.
+ * xprt_rdma_connect_worker()). Connecting other channels than the first is not, as their
+ * transfers can go over that one; nor is users' ->done, except that of transfers whose work
+ * requests had no completion.
  */
 struct krdma_reserves {
 	bool used;
@@ -242,6 +243,8 @@ static void krdma_reserves_restore(struct krdma_reserves reserves)
  */
 void krdma_channel_stop(struct krdma_channel *ch)
 {
+	struct krdma_reserves reserves;
+
 	cancel_delayed_work_sync(&ch->tick);
 	if (ch->data)
 		ch->data->fail_rest(ch);
@@ -250,7 +253,9 @@ void krdma_channel_stop(struct krdma_channel *ch)
 	ch->tick_at = KTIME_MAX;
 	krdma_channel_tick_by(ch, ktime_get());
 	krdma_channel_unlock(ch);
+	reserves = krdma_reserves_save(ch->sess);
 	krdma_conn_stop(ch);
+	krdma_reserves_restore(reserves);
 	tasklet_kill(&ch->reply_tasklet);
 }
 

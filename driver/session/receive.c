@@ -91,10 +91,9 @@ static bool krdma_ctl_ping(struct krdma_session *sess, struct krdma_rx *rx, stru
 bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krdma_tx *tx,
 		     const union krdma_wire_msg *msg)
 {
-	struct krdma_request *req =
-		krdma_inject(kmalloc(struct_size(req, bytes, DIV_ROUND_UP(rx->len, sizeof(u64))),
-				     krdma_rpc_gfp(sess)),
-			     NULL);
+	struct krdma_request *req = krdma_inject(
+		kmalloc(struct_size(req, bytes, DIV_ROUND_UP(rx->len, sizeof(u64))), GFP_NOIO),
+		NULL);
 	u8 type = msg->hdr.type;
 	__le32 tag = msg->hdr.tag;
 

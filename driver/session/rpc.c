@@ -13,14 +13,14 @@
 #include "trace.h"
 
 /**
- * krdma_rpc_gfp - how to allocate what transfers may wait for
+ * krdma_rpc_gfp - how to allocate a request that transfers may wait for
  * @sess: session
  *
- * Not by I/O, which may be these transfers; and where writeback may be, the reserves are for it.
- * For little, as much as there are requests.
+ * Not by I/O, which may be these transfers; with the reserves in a session that writeback may use.
+ * It is freed when the request is over.
  *
  * Context: any.
- * Return: the flags
+ * Return: GFP_NOIO, and more flags
  */
 gfp_t krdma_rpc_gfp(const struct krdma_session *sess)
 {
