@@ -295,6 +295,23 @@ END
 inside systemctl reload krdma
 check "a disk is attached" wait_for "$LIMIT" test -b /dev/krdmab0
 is "as its section says" "$(blockdev --getss /dev/krdmab0)" 4096
+# By the UUID of what is on it, as fstab has it: what waits for it begins when it is there.
+uuid=a3f8a3a0-6a3e-4b5e-9a51-2f5f4f0c7a11
+check "a file system" mkfs.ext4 -q -U $uuid /dev/krdmab0
+inside udevadm settle
+check "detach" krdma blk detach krdmab0
+inside tee /run/systemd/system/mnt.mount >/dev/null <<END
+[Mount]
+What=/dev/disk/by-uuid/$uuid
+Where=/mnt
+Options=_netdev
+END
+inside systemctl daemon-reload
+inside systemctl start --no-block mnt.mount
+check_fails "its mount waits for it" is_active mnt.mount
+inside systemctl reload krdma
+check "it is mounted when it is there" wait_for "$LIMIT" is_active mnt.mount
+check "umount" inside systemctl stop mnt.mount
 exec 8</dev/krdmab0
 said=$(inside dpkg --remove krdma-tools 2>&1)
 check_fails "while it is in use the packages are not removed" test $? = 0
@@ -302,6 +319,7 @@ like "dpkg shows which disk" "$said" '/dev/krdmab0 of this host is in use'
 check "krdma.service goes on" is_active krdma
 check "and so does the disk" dd if=/dev/krdmab0 of=/dev/null bs=4k count=1 iflag=direct
 exec 8<&-
+inside udevadm settle
 check "it is detached" krdma blk detach krdmab0
 on -n B kill "$volume"
 three_mib
