@@ -15,7 +15,7 @@ TOP := $(patsubst %/,%,$(dir $(selfdir)))
 
 KST := $(selfdir)/lib/libkst.a
 KST_SOURCES := $(wildcard $(selfdir)/lib/kst*.c)
-HEADERS := $(wildcard $(selfdir)/lib/*.h) $(TOP)/uapi/linux/krdma_mover.h
+HEADERS := $(wildcard $(selfdir)/lib/*.h $(TOP)/uapi/linux/*.h)
 # The harness of the tests in C: tools/testing/selftests of a kernel's source, 6.10 or later. It
 # is taken out of the package (tools/setup check) once.
 LINUX_SOURCE := linux-source-6.12

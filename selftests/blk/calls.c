@@ -19,6 +19,13 @@
 static int fd;
 static const unsigned long calls[] = { KRDMA_BLK_ATTACH, KRDMA_BLK_DETACH, KRDMA_BLK_LIST };
 
+/* Nobody listens there. */
+static const struct krdma_blk_attach nowhere = {
+	.size = sizeof(nowhere),
+	.dst = { .family = AF_INET, .port = 1, .addr = { 127, 0, 0, 1 } },
+	.name = "nothing",
+};
+
 static int call(unsigned long nr, void *arg)
 {
 	return ioctl(fd, nr, arg) ? -errno : 0;
@@ -51,6 +58,8 @@ TEST_F(calls, sizes)
 {
 	/* The longest struct, something unknown behind it, and the rest of a page. */
 	unsigned char arg[8192] = { 0 };
+	const struct krdma_blk_attach attach = nowhere;
+	const struct krdma_blk_list list = { .count = 1, .infos = (uintptr_t)arg, .stride = 8 };
 	__u32 *size = (__u32 *)arg;
 	size_t i;
 
@@ -66,22 +75,21 @@ TEST_F(calls, sizes)
 		EXPECT_EQ(-EFAULT, call(calls[i], NULL));
 		EXPECT_EQ(-EFAULT, call(calls[i], BAD_POINTER));
 	}
-	*size = offsetof(struct krdma_blk_attach, disk);
-	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_ATTACH, arg));
 	*size = offsetof(struct krdma_blk_detach, disk);
 	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_DETACH, arg));
-	*size = sizeof(struct krdma_blk_list) - 4;
+	/* With all that they need. */
+	memcpy(arg, &attach, sizeof(attach));
+	*size = offsetof(struct krdma_blk_attach, disk);
+	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_ATTACH, arg));
+	memcpy(arg, &list, sizeof(list));
+	*size = sizeof(list) - 4;
 	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_LIST, arg));
 	EXPECT_EQ(-ENOTTY, call(_IO(KRDMA_IOC_TYPE, 0x83), arg));
 }
 
 TEST_F(calls, attach)
 {
-	const struct krdma_blk_attach good = {
-		.size = sizeof(good),
-		.dst = { .family = AF_INET, .port = 1, .addr = { 127, 0, 0, 1 } },
-		.name = "nothing",
-	};
+	const struct krdma_blk_attach good = nowhere;
 	struct krdma_blk_attach a, *page;
 
 #define REFUSED(_want, _member, _value)                                         \

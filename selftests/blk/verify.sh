@@ -82,11 +82,13 @@ for node in A B A B; do
 done
 # Not for as long that a connection is made meanwhile: rxe of Linux 6.1 makes none any more then.
 has_connection() {
-	! krdma status | grep -qw resuming
+	local said
+	said=$(krdma status) && ! grep -qw resuming <<<"$said"
 }
 flap() {
+	# What is to be undone in the end is known already.
 	on -n "$1" sh -c 'ip link set data0 down && ip link set data0 up' &&
-		keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4"
+		(keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4")
 }
 for node in A B; do
 	check_here "node $node's link goes down and comes up" flap $node
@@ -166,8 +168,22 @@ if [ "$LAB_RDMA" = rxe ]; then
 	check "they are lost no more" mend_wire data0
 	check_here "the write succeeds" wait "$writer"
 	check "detach" krdma blk detach "$device"
+
+	# No request to READ arrives (opcode 12 of the BTH): attach can't read partitions.
+	check "READs are lost" on -n B tc filter add dev data0 ingress pref 1 protocol ip u32 \
+		match ip protocol 17 0xff match u8 0x0c 0xff at 28 action drop
+	krdma blk attach nodeB/scratch >"$dir/attach" 2>&1 &
+	attach=$!
+	background_pids+=("$attach")
+	check "attach waits for partitions" wait_for "$LIMIT" disk_is state attaching
+	like "detach by force" "$(krdma blk detach --force 0 2>&1)" 'another command attaches or detaches it, and ends now$'
+	check "attach ends" wait_for "$LIMIT" is_over "$attach"
+	is "and says why" "$(<"$dir/attach")" "krdma: blk attach nodeB/scratch: it was detached meanwhile"
+	is "there is no disk" "$(krdma blk list -j | json_at /disks/#)" 0
+	mend_wire data0
 else
 	skip "long packets are lost" "it is iWARP"
+	skip "attach waits for partitions" "it is iWARP"
 fi
 
 # The peer lets go of a disk that was detached while there was no connection, however long it may resume.

@@ -83,7 +83,8 @@ check_fails "nor can it open it" ns a krdma get -q 10.80.0.2/here -
 check_fails "there is no way into the initial namespace" ns a krdma ls --timeout 5 "$LOCAL_V4"
 
 # A disk is of the namespace that attaches it.
-if insmod "${MODULE%/*}/krdma_blk.ko"; then
+if [ -e "${MODULE%/*}/krdma_blk.ko" ]; then
+	check "krdma_blk" insmod "${MODULE%/*}/krdma_blk.ko"
 	at_end rmmod krdma_blk
 	check_fails "a disk has no way out of the initial namespace" krdma blk attach 10.80.0.2/scratch
 	device=$(ns a krdma blk attach 10.80.0.2/scratch)
@@ -91,7 +92,7 @@ if insmod "${MODULE%/*}/krdma_blk.ko"; then
 	check_here "has the bytes" cmp -n 3000000 "$dir/data" "$device"
 	check "detach" krdma blk detach "$device"
 else
-	skip "a disk of a namespace" "krdma_blk can't be loaded"
+	skip "a disk of a namespace" "there is no krdma_blk.ko"
 fi
 
 # What runs there ends, and the namespaces with it.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # What `make install` puts into a folder is all that another module is built with, and `make uninstall` removes
-# it. So is what DKMS leaves of a clone. It needs the module of this tree.
+# it. DKMS leaves the headers and Module.symvers of a clone. It needs the module of this tree.
 set -u
 
 top=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
