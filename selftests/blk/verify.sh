@@ -80,7 +80,6 @@ keep_writing kept job_on_last
 for node in A B A B; do
 	check_here "a queue pair of node $node goes to error" break_channel $node
 done
-# Not for as long that a connection is made meanwhile: rxe of Linux 6.1 makes none any more then.
 has_connection() {
 	local said
 	said=$(krdma status) && ! grep -qw resuming <<<"$said"
@@ -91,10 +90,13 @@ flap() {
 		(keep_neighbours data0 "$LOCAL_V4" "$REMOTE_V4")
 }
 for node in A B; do
+	if [ "$LAB_RDMA" = rxe ]; then
+		skip "node $node's link goes down and comes up" "its queue pair 1 stays in error when it has sent without a route"
+		continue
+	fi
 	check_here "node $node's link goes down and comes up" flap $node
 	before=$(completed)
 	check "writes go on" wait_for "$LIMIT" goes_on
-	# What was sent without a route has cost rxe its queue pair.
 	check "the session has its connection" wait_for "$LIMIT" has_connection
 done
 lost=$(losses)
