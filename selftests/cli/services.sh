@@ -299,7 +299,10 @@ is "as its section says" "$(blockdev --getss /dev/krdmab0)" 4096
 uuid=a3f8a3a0-6a3e-4b5e-9a51-2f5f4f0c7a11
 check "a file system" mkfs.ext4 -q -U $uuid /dev/krdmab0
 inside udevadm settle
+diag "krdma-disks: $(inside systemctl show -p NRestarts -p Result -p ActiveState -p SubState krdma-disks | xargs)"
+inside systemctl stop krdma-disks
 check "detach" krdma blk detach krdmab0
+inside udevadm settle
 inside tee /run/systemd/system/mnt.mount >/dev/null <<END
 [Mount]
 What=/dev/disk/by-uuid/$uuid
