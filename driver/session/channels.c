@@ -211,9 +211,9 @@ void krdma_channels_lost(struct krdma_channel *ch)
 
 /*
  * Writeback may wait for what is between these two, so the reserves are for it (as in xprtrdma,
- * xprt_rdma_connect_worker()). Connecting other channels than the first is not, as their
- * transfers can go over that one; nor is users' ->done, except that of transfers whose work
- * requests had no completion.
+ * xprt_rdma_connect_worker()). Connecting other channels than the first is not between them, as
+ * their transfers can go over the first. Nor is users' ->done, unless the last work request of its
+ * transfer had no completion.
  */
 struct krdma_reserves {
 	bool used;
