@@ -37,7 +37,7 @@ struct krdma_disk {
 	enum krdma_event happened; /* 0: it is live */
 	bool resuming;             /* so is its session */
 	struct work_struct keeps;  /* the device keeps pages: it is lost */
-	struct work_struct reaps;  /* it is dead: polled requests are completed */
+	struct work_struct reaps;  /* polled requests are completed: it is dead, or has flushed */
 	struct gendisk *disk;
 	struct blk_mq_tag_set tags;
 	struct krdma_client *client;

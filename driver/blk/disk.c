@@ -66,7 +66,7 @@ static void krdma_disk_event(void *priv, enum krdma_event event)
 	if (kd->added) {
 		pr_info("krdma_blk: %s: %s of %pISpc is %s\n", kd->disk->disk_name, kd->param.name,
 			&kd->dst, event == KRDMA_EVENT_REVOKED ? "revoked" : "lost");
-		blk_mark_disk_dead(kd->disk);
+		krdma_blk_mark_dead(kd->disk);
 	}
 	mutex_unlock(&kd->lock);
 }
@@ -331,7 +331,7 @@ static void krdma_disk_remove(struct krdma_disk *kd)
 {
 	/* ORDER: its file system, if any, waits for nothing any more. */
 	if (READ_ONCE(kd->dead))
-		blk_mark_disk_dead(kd->disk);
+		krdma_blk_mark_dead(kd->disk);
 	del_gendisk(kd->disk);
 	krdma_disk_delete(kd);
 	krdma_disk_free(kd);

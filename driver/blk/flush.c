@@ -34,7 +34,7 @@ struct krdma_flusher {
 	u32 shift; /* a chunk has 1 << shift bytes */
 	unsigned long chunks;
 	unsigned long *written; /* a bit for each chunk */
-	bool shared;            /* others write as well: a round is about all chunks */
+	bool shared; /* others write as well: a round is about all chunks, not ->written */
 	bool dead;
 	spinlock_t lock;          /* ->running, ->waiting */
 	bool running;             /* a round is under way, which has what follows */
@@ -52,9 +52,10 @@ static void krdma_flusher_range(struct krdma_flusher *f, struct krdma_vec *range
 	unsigned long first, end;
 
 	/* What is written meanwhile may be of the next round: its flush comes later. */
-	first = data_race(find_next_bit(f->written, f->chunks, f->next));
+	first = f->shared ? f->next : data_race(find_next_bit(f->written, f->chunks, f->next));
 	end = first;
-	while (end < f->chunks && end - first < most && test_and_clear_bit(end, f->written))
+	while (end < f->chunks && end - first < most &&
+	       (f->shared || test_and_clear_bit(end, f->written)))
 		end++;
 	range->addr = (u64)first << f->shift;
 	range->length = min((u64)end << f->shift, f->bytes) - min(range->addr, f->bytes);
@@ -89,8 +90,6 @@ static bool krdma_flusher_submit(struct krdma_flusher *f)
 	struct krdma_io *io = &f->io;
 	u64 left = KRDMA_FLUSH_BYTES;
 
-	if (f->shared && !f->next)
-		bitmap_fill(f->written, f->chunks);
 	io->length = 0;
 	io->nr_ranges = 0;
 	while (io->nr_ranges < KRDMA_FLUSH_RANGES && left) {

@@ -68,20 +68,24 @@ static void krdma_disk_done(struct krdma_io *io)
 {
 	struct request *rq = blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io));
 	struct krdma_disk *kd = rq->q->queuedata;
+	bool flush = io->op == KRDMA_OP_FLUSH;
 
 	if (unlikely(io->pages_lost))
 		krdma_disk_keep_pages(kd, rq);
 	if (kd->flusher && io->op == KRDMA_OP_WRITE)
 		krdma_flusher_written(kd->flusher, io->offset, io->length);
-	/* ORDER: not in a softirq: the block layer keeps their bios for their processor. */
-	if (rq->cmd_flags & REQ_POLLED) {
+	/*
+	 * ORDER: not in a softirq: the block layer keeps their bios for their processor. A flush
+	 * ends the write before it.
+	 */
+	if (rq->mq_hctx->type == HCTX_TYPE_POLL) {
 		struct krdma_disk_queue *q = rq->mq_hctx->driver_data;
 
 		spin_lock_bh(&q->lock);
 		list_add_tail(&io->node, &q->polled);
 		spin_unlock_bh(&q->lock);
-		/* Its submitter may be stopped. */
-		if (unlikely(READ_ONCE(kd->dead)))
+		/* Its submitter may be stopped; nobody polls for a flush. */
+		if (unlikely(READ_ONCE(kd->dead) || flush))
 			queue_work(krdma_blk_wq, &kd->reaps);
 		return;
 	}
@@ -101,9 +105,9 @@ static int krdma_disk_reap(struct krdma_disk_queue *q)
 	spin_lock_bh(&q->lock);
 	list_splice_init(&q->polled, &ended);
 	spin_unlock_bh(&q->lock);
+	/* Here: blk_mq_complete_request() may do it in a softirq of another processor. */
 	list_for_each_entry_safe(io, next, &ended, node) {
-		blk_mq_complete_request(
-			blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
+		krdma_disk_complete(blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
 		n++;
 	}
 	return n;
@@ -306,7 +310,7 @@ int krdma_disk_queues_alloc(struct krdma_disk *kd)
 }
 
 /**
- * krdma_disk_reaps - complete polled requests that have ended, of a disk that is dead
+ * krdma_disk_reaps - complete requests of the queues for polling that have ended
  * @work: ->reaps
  */
 void krdma_disk_reaps(struct work_struct *work)

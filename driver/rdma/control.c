@@ -565,7 +565,7 @@ bool krdma_control_resume(struct krdma_channel *ch)
 		if (tx->seq != next++)
 			return false;
 		if (list_is_first(&tx->node, &ch->tx_sent) && tx->sent &&
-		    tx->repeats++ == KRDMA_REPEATS_MAX)
+		    tx->repeats++ == KRDMA_REPEATS_KERNEL_MAX)
 			krdma_channel_fail(ch, -ECONNRESET, "a message does not arrive",
 					   KRDMA_BYE_ENDED);
 		if (ch->state == KRDMA_CHANNEL_UP && !shy)

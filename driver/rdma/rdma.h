@@ -61,9 +61,12 @@
 #define KRDMA_BYE_QUIET (-2)
 #define KRDMA_BYE_ENDED (-3)
 
-/* What was posted on connections that were lost is posted again so often without progress. */
+/*
+ * What was posted on connections that were lost is posted again so often without progress. KERNEL:
+ * what kernel users wait for, which are requests and replies as well; the counter is a u8.
+ */
 #define KRDMA_REPEATS_MAX        4
-#define KRDMA_REPEATS_KERNEL_MAX 254 /* of kernel users; the counter is a u8 */
+#define KRDMA_REPEATS_KERNEL_MAX 254
 
 /* How often an adapter sends a packet again. */
 #define KRDMA_RETRIES 6

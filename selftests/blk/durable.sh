@@ -128,6 +128,20 @@ check "detach both" sh -c "krdma blk detach $one && krdma blk detach $device"
 device=$(krdma blk attach nodeB/vol)
 check "the disk is there again" wait_for "$LIMIT" test -b "$device"
 
+# A program that polls: the block layer ends its write where the flush ends, which must not be a softirq, although the
+# processor of the program is asked for.
+if command -v fio >/dev/null; then
+	check "detach" krdma blk detach "$device"
+	device=$(krdma blk attach --poll-queues 1 nodeB/vol)
+	check "a disk that can be polled" wait_for "$LIMIT" test -b "$device"
+	echo 2 >"/sys/block/${device#/dev/}/queue/rq_affinity"
+	check_here "writes that are polled for, with O_DSYNC" flushes fio --name=polls --thread --filename="$device" --direct=1 \
+		--ioengine=io_uring --hipri=1 --sync=dsync --rw=randwrite --bs=4k --size=1M --output="$dir/fio"
+	check "are flushed" [ "$FLUSHES" -ge 256 ]
+else
+	skip "writes that are polled for, with O_DSYNC" "there is no fio"
+fi
+
 # 3. Without a connection.
 is_flush() {
 	krdma status --transfers | grep -q '^transfer flush '

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # What is put on disks: ext4 and XFS under load, a mirror of which one disk is lost and comes back, a volume
-# that grows by another disk while it is mounted, stripes, and swap, also while connections are lost. What the
-# kernel or the machine lacks is skipped. FIO_SECONDS is the time of a load.
+# that grows by another disk while it is mounted, stripes, two paths to one export, and swap, also while
+# connections are lost. What the kernel or the machine lacks is skipped. FIO_SECONDS is the time of a load.
 # shellcheck source=selftests/lib/lib.sh
 . "$(dirname "$0")/../lib/lib.sh"
 need_lab "makes block devices"
@@ -162,7 +162,43 @@ else
 	skip "a volume that grows" "there is no dmsetup, or no device mapper in this kernel"
 fi
 
-# 4. Swap, when the memory of all of the machine is short, also for what serves the disk.
+# 4. Two paths to one export: the disk of a session that ends is a path that has failed.
+if command -v dmsetup >/dev/null && modprobe -a dm-multipath dm-round-robin 2>/dev/null; then
+	paths=krdma-paths
+	head -c 2048000 /dev/urandom >"$dir/data"
+	export_on B paths --size 16M
+	one=$(krdma blk attach --shared --resume 0 nodeB/paths)
+	first=$(krdma status | awk '/^region paths / { print $4 }')
+	two=$(krdma blk attach --shared --resume 0 nodeB/paths)
+	check "two disks of an export" wait_for "$LIMIT" test -b "$one" -a -b "$two"
+	check "are the paths of a device" dmsetup create --noudevsync $paths \
+		--table "0 $(blockdev --getsz "$one") multipath 0 0 1 1 round-robin 0 2 1 $one 1 $two 1"
+	at_end sh -c "! dmsetup info $paths >/dev/null 2>&1 || dmsetup remove --noudevsync $paths"
+	dmsetup mknodes
+	through() {
+		dd if="$dir/data" of=/dev/mapper/$paths bs=4k count=500 oflag=direct conv=notrunc status=none
+	}
+	check_here "which is written to" through
+	check "the session of one ends" krdma disconnect "$first"
+	is_lost() {
+		[ "$(krdma blk list -j | json_at /disks/0/state)" = lost ]
+	}
+	check "this disk is lost" wait_for "$LIMIT" is_lost
+	through &
+	pid=$!
+	background_pids+=("$pid")
+	check "all goes over the other" wait_for "$LIMIT" is_over "$pid"
+	check_here "without an error" wait "$pid"
+	like "one path has failed" "$(dmsetup status $paths)" ' F '
+	check_here "all is there" cmp -n 2048000 "$dir/data" "$two"
+	check "the device ends" dmsetup remove --noudevsync $paths
+	check "detach" sh -c "krdma blk detach $one && krdma blk detach $two"
+	on -n B kill "$EXPORT_PID"
+else
+	skip "paths of dm-multipath" "there is no dmsetup, or no dm-multipath in this kernel"
+fi
+
+# 5. Swap, when the memory of all of the machine is short, also for what serves the disk.
 # leave_memory MIB: $locker has all the rest, which is not swapped out.
 leave_memory() {
 	"${0%/*}/hog" lock $(($(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo) / 1024 - $1)) >"$dir/locked" &
@@ -170,7 +206,9 @@ leave_memory() {
 	background_pids+=("$locker")
 	wait_for "$LIMIT" grep -q locked "$dir/locked"
 }
-if [ -e /proc/swaps ] && command -v mkswap >/dev/null; then
+if [ "$LAB_RDMA" = siw ]; then
+	skip "swap" "siw may wait for memory that has to be written by siw (kapi.rst)"
+elif [ -e /proc/swaps ] && command -v mkswap >/dev/null; then
 	# rxe allocates packets with GFP_ATOMIC: where that fails, the kernel reports it, and the queue pair is lost.
 	# A kernel with checks of its own needs more for the same, and KASAN keeps what was freed, a 32nd of all memory.
 	spare=48 least=16384
