@@ -1033,6 +1033,8 @@ static void test_exit(void)
 		kthread_stop(thread);
 	crowd_end();
 	krdma_close(region);
+	/* There is no event any more. */
+	pr_info("krdma_kapi_test: in the end %d revoked, %d lost\n", revoked, lost);
 	krdma_disconnect(session);
 	krdma_client_destroy(client);
 	if (big.page[0])

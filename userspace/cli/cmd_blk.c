@@ -304,7 +304,7 @@ static int detach(struct krdma_blk_detach *cmd)
 		else if (errno == EBUSY)
 			rc = fail(
 				EBUSY,
-				"it is in use: unmount it, swapoff, or stop md or LVM; --force loses what is not written");
+				"it is in use: unmount it, swapoff, or stop md or LVM; or udev has it for a moment; --force loses what is not written");
 		else if (errno == ENOENT)
 			rc = fail(ENOENT, "there is no such disk");
 		else
