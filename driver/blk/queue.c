@@ -75,10 +75,10 @@ static void krdma_disk_done(struct krdma_io *io)
 	if (kd->flusher && io->op == KRDMA_OP_WRITE)
 		krdma_flusher_written(kd->flusher, io->offset, io->length);
 	/*
-	 * ORDER: not in a softirq: the block layer keeps their bios for their processor. A flush
-	 * ends the write before it.
+	 * ORDER: polled requests not in a softirq: the block layer keeps their bios for their
+	 * processor. Nor flushes, on any queue, as they end the writes that they are for.
 	 */
-	if (rq->mq_hctx->type == HCTX_TYPE_POLL) {
+	if (rq->mq_hctx->type == HCTX_TYPE_POLL || (flush && kd->param.poll_queues)) {
 		struct krdma_disk_queue *q = rq->mq_hctx->driver_data;
 
 		spin_lock_bh(&q->lock);
@@ -105,9 +105,12 @@ static int krdma_disk_reap(struct krdma_disk_queue *q)
 	spin_lock_bh(&q->lock);
 	list_splice_init(&q->polled, &ended);
 	spin_unlock_bh(&q->lock);
-	/* Here: blk_mq_complete_request() may do it in a softirq of another processor. */
 	list_for_each_entry_safe(io, next, &ended, node) {
-		krdma_disk_complete(blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io)));
+		struct request *rq = blk_mq_rq_from_pdu(container_of(io, struct krdma_disk_io, io));
+
+		/* As blk_mq_complete_request(), which may go to a softirq of another processor. */
+		blk_mq_set_request_complete(rq);
+		krdma_disk_complete(rq);
 		n++;
 	}
 	return n;

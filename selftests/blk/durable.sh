@@ -135,9 +135,18 @@ if command -v fio >/dev/null; then
 	device=$(krdma blk attach --poll-queues 1 nodeB/vol)
 	check "a disk that can be polled" wait_for "$LIMIT" test -b "$device"
 	echo 2 >"/sys/block/${device#/dev/}/queue/rq_affinity"
-	check_here "writes that are polled for, with O_DSYNC" flushes fio --name=polls --thread --filename="$device" --direct=1 \
-		--ioengine=io_uring --hipri=1 --sync=dsync --rw=randwrite --bs=4k --size=1M --output="$dir/fio"
+	polls() {
+		fio --name=polls --thread --filename="$device" --direct=1 --ioengine=io_uring --hipri=1 --sync=dsync \
+			--rw=randwrite --bs=4k --size=1M --output="$dir/fio"
+	}
+	check_here "writes that are polled for, with O_DSYNC" flushes polls
 	check "are flushed" [ "$FLUSHES" -ge 256 ]
+	polls &
+	pid=$!
+	while ! is_over "$pid"; do
+		sync "$device"
+	done
+	check_here "also where a flush is for others as well" wait "$pid"
 else
 	skip "writes that are polled for, with O_DSYNC" "there is no fio"
 fi
