@@ -132,7 +132,7 @@ check "the disk is there again" wait_for "$LIMIT" test -b "$device"
 # processor of the program is asked for.
 if command -v fio >/dev/null; then
 	check "detach" krdma blk detach "$device"
-	device=$(krdma blk attach --poll-queues 1 nodeB/vol)
+	device=$(krdma blk attach --queues 1 --poll-queues 1 nodeB/vol)
 	check "a disk that can be polled" wait_for "$LIMIT" test -b "$device"
 	echo 2 >"/sys/block/${device#/dev/}/queue/rq_affinity"
 	polls() {
