@@ -101,7 +101,8 @@ run_case() {
 	local krdma=(timeout -k 5 $((($4 + PAUSE) * TIME_FACTOR)) krdma)
 	case $3 in
 	ls) "${krdma[@]}" ls "$at" ;;
-	ping) "${krdma[@]}" ping -c 1 --timeout $PATIENCE "$at" ;;
+	# rxe may lose the MAD of a disconnect; then the retries of the ping show it, after 6 s.
+	ping) "${krdma[@]}" ping -c 1 --timeout $((PATIENCE + 5)) "$at" ;;
 	put) "${krdma[@]}" put -q --timeout $PATIENCE "$dir/file" "$at/x" ;;
 	patient) "${krdma[@]}" put -q --timeout 60 "$dir/file" "$at/x" ;;
 	send) "${krdma[@]}" send --timeout $PATIENCE "$at/x" hello ;;
