@@ -66,7 +66,7 @@ static inline struct gendisk *krdma_blk_alloc(struct blk_mq_tag_set *tags,
 static inline void krdma_blk_mark_dead(struct gendisk *disk)
 {
 #ifndef HAVE_BLK_MQ_ALLOC_DISK_LIMITS
-	/* ORDER: before the wake-up of those that wait for the queue. 6.1 sets it too late. */
+	/* ORDER: the waiters that blk_mark_disk_dead() wakes check it. 6.1 sets it too late. */
 	blk_queue_flag_set(QUEUE_FLAG_DYING, disk->queue);
 #endif
 	blk_mark_disk_dead(disk);

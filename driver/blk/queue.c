@@ -75,8 +75,8 @@ static void krdma_disk_done(struct krdma_io *io)
 	if (kd->flusher && io->op == KRDMA_OP_WRITE)
 		krdma_flusher_written(kd->flusher, io->offset, io->length);
 	/*
-	 * ORDER: polled requests not in a softirq: the block layer keeps their bios for their
-	 * processor. Nor flushes, on any queue, as they end the writes that they are for.
+	 * ORDER: polled requests do not end in a softirq: the block layer caches their bios for
+	 * each processor. Nor do flushes, on any queue, as a flush ends the polled writes before it.
 	 */
 	if (rq->mq_hctx->type == HCTX_TYPE_POLL || (flush && kd->param.poll_queues)) {
 		struct krdma_disk_queue *q = rq->mq_hctx->driver_data;
@@ -84,7 +84,7 @@ static void krdma_disk_done(struct krdma_io *io)
 		spin_lock_bh(&q->lock);
 		list_add_tail(&io->node, &q->polled);
 		spin_unlock_bh(&q->lock);
-		/* Its submitter may be stopped; nobody polls for a flush. */
+		/* The submitter may be stopped; no submitter polls for a flush. */
 		if (unlikely(READ_ONCE(kd->dead) || flush))
 			queue_work(krdma_blk_wq, &kd->reaps);
 		return;

@@ -62,8 +62,8 @@
 #define KRDMA_BYE_ENDED (-3)
 
 /*
- * What was posted on connections that were lost is posted again so often without progress. KERNEL:
- * what kernel users wait for, which are requests and replies as well; the counter is a u8.
+ * What was posted on connections that were lost is posted again so often without progress.
+ * KERNEL: for transfers of kernel users, and for requests and replies; the counter is a u8.
  */
 #define KRDMA_REPEATS_MAX        4
 #define KRDMA_REPEATS_KERNEL_MAX 254

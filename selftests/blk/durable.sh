@@ -128,8 +128,8 @@ check "detach both" sh -c "krdma blk detach $one && krdma blk detach $device"
 device=$(krdma blk attach nodeB/vol)
 check "the disk is there again" wait_for "$LIMIT" test -b "$device"
 
-# A program that polls: the block layer ends its write where the flush ends, which must not be a softirq, although the
-# processor of the program is asked for.
+# A program that polls: the block layer ends its write together with the flush, which must not end in a softirq,
+# although rq_affinity asks for the processor of the program.
 if command -v fio >/dev/null; then
 	check "detach" krdma blk detach "$device"
 	device=$(krdma blk attach --queues 1 --poll-queues 1 nodeB/vol)
@@ -143,6 +143,7 @@ if command -v fio >/dev/null; then
 	check "are flushed" [ "$FLUSHES" -ge 256 ]
 	polls &
 	pid=$!
+	background_pids+=("$pid")
 	while ! is_over "$pid"; do
 		sync "$device"
 	done
