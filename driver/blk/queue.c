@@ -76,7 +76,7 @@ static void krdma_disk_done(struct krdma_io *io)
 		krdma_flusher_written(kd->flusher, io->offset, io->length);
 	/*
 	 * ORDER: polled requests do not end in a softirq: the block layer caches their bios for
-	 * each processor. Nor do flushes, on any queue, as a flush ends the polled writes before it.
+	 * each processor. Nor do flushes, on any queue: a flush ends the polled writes before it.
 	 */
 	if (rq->mq_hctx->type == HCTX_TYPE_POLL || (flush && kd->param.poll_queues)) {
 		struct krdma_disk_queue *q = rq->mq_hctx->driver_data;
