@@ -31,6 +31,7 @@ struct krdma_disk {
 	u32 index;
 	bool attached;     /* it may be detached; krdma_disks_lock */
 	bool going;        /* somebody detaches it; krdma_disks_lock */
+	bool resizing;     /* somebody resizes it: nobody detaches it; the same */
 	bool dead;         /* no request is submitted any more */
 	struct mutex lock; /* ->added, and what an event does */
 	bool added;
@@ -55,6 +56,7 @@ struct krdma_disk {
 /* disk.c */
 int krdma_disk_attach(struct net *net, struct krdma_blk_attach *cmd, __u32 __user *number);
 int krdma_disk_detach(u32 disk, bool force);
+int krdma_disk_resize(u32 disk, u64 *bytes);
 u32 krdma_disk_next(u32 first, struct krdma_blk_info *info);
 void krdma_disks_detach(void);
 

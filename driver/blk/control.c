@@ -56,6 +56,22 @@ static int krdma_blk_ioctl_detach(const void __user *user)
 	return krdma_disk_detach(cmd.disk, cmd.flags & KRDMA_BLK_FORCE);
 }
 
+static int krdma_blk_ioctl_resize(struct krdma_blk_resize __user *user)
+{
+	struct krdma_blk_resize cmd;
+	u32 size;
+	int rc = krdma_blk_copy(&cmd, sizeof(cmd), user, &size);
+
+	if (rc)
+		return rc;
+	if (cmd.flags)
+		return -EOPNOTSUPP;
+	if (cmd.reserved || size < sizeof(cmd))
+		return -EINVAL;
+	rc = krdma_disk_resize(cmd.disk, &cmd.bytes);
+	return rc ?: put_user(cmd.bytes, &user->bytes);
+}
+
 static int krdma_blk_ioctl_list(struct krdma_blk_list __user *user)
 {
 	struct krdma_blk_info info;
@@ -96,6 +112,8 @@ static long krdma_blk_ioctl(struct file *file, unsigned int cmd, unsigned long a
 		return krdma_blk_ioctl_attach(user);
 	case KRDMA_BLK_DETACH:
 		return krdma_blk_ioctl_detach(user);
+	case KRDMA_BLK_RESIZE:
+		return krdma_blk_ioctl_resize(user);
 	case KRDMA_BLK_LIST:
 		return krdma_blk_ioctl_list(user);
 	}

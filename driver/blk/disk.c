@@ -16,6 +16,7 @@
 #include <linux/krdma_mover.h>
 #include <linux/log2.h>
 #include <linux/module.h>
+#include <linux/sched/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
@@ -188,7 +189,8 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	struct krdma_blk_attach *param = &kd->param;
 	struct krdma_open_param open = {
 		.name = param->name,
-		.rights = param->flags & KRDMA_BLK_READ_ONLY ? KRDMA_RIGHT_READ : 0,
+		.rights = KRDMA_RIGHT_READ |
+			  (param->flags & KRDMA_BLK_READ_ONLY ? 0 : KRDMA_RIGHT_WRITE),
 		.flags = krdma_disk_open_flags(param),
 		.event = krdma_disk_event,
 		.priv = kd,
@@ -203,6 +205,11 @@ static int krdma_disk_open(struct krdma_disk *kd, struct net *net)
 	if (IS_ERR(kd->session))
 		return PTR_ERR(kd->session);
 	kd->region = krdma_open(kd->session, &open);
+	if (kd->region == ERR_PTR(-EACCES)) {
+		/* Of an export that can't be written. */
+		open.rights = KRDMA_RIGHT_READ;
+		kd->region = krdma_open(kd->session, &open);
+	}
 	if (IS_ERR(kd->region))
 		return PTR_ERR(kd->region);
 	rc = krdma_region_limits(kd->region, &kd->limits);
@@ -404,7 +411,7 @@ static int krdma_disk_claim(struct krdma_disk *kd, bool force)
 	lockdep_assert_held(&krdma_disks_lock);
 	if (force)
 		krdma_disk_kill(kd);
-	if (kd->going || !kd->attached)
+	if (kd->going || !kd->attached || kd->resizing)
 		return -EBUSY;
 	/* The holder of the mutex uses the disk, and may wait for the peer. */
 	if (!force && !mutex_trylock(&kd->disk->open_mutex))
@@ -421,7 +428,7 @@ static int krdma_disk_claim(struct krdma_disk *kd, bool force)
  * @force: although it is open; its requests end in any case
  *
  * Context: process.
- * Return: 0, -ENOENT; or -EBUSY, also if it is being attached or detached
+ * Return: 0, -ENOENT; or -EBUSY, also if it is being attached, detached or resized
  */
 int krdma_disk_detach(u32 disk, bool force)
 {
@@ -479,6 +486,78 @@ void krdma_disks_detach(void)
 	async_synchronize_full_domain(&removals);
 	ida_destroy(&krdma_disk_ids);
 }
+
+/* ---- resize ---- */
+
+/* Its export has grown, and may have now. Return: 0 or a negative errno */
+static int krdma_disk_grow(struct krdma_disk *kd)
+{
+	struct krdma_limits limits;
+	unsigned int noio;
+	u64 bytes;
+	int rc;
+
+	rc = krdma_grow(kd->region, 0) ?: krdma_region_limits(kd->region, &limits);
+	if (rc)
+		return rc;
+	if (limits.length > LLONG_MAX)
+		return -EOPNOTSUPP;
+	bytes = round_down(limits.length, kd->param.block_size);
+	mutex_lock(&kd->lock);
+	if (kd->happened) {
+		rc = kd->happened == KRDMA_EVENT_REVOKED ? -ESTALE : -ENOTCONN;
+	} else {
+		/* An event waits for the mutex, and requests may wait for what the event does. */
+		noio = memalloc_noio_save();
+		set_capacity_and_notify(kd->disk, bytes >> SECTOR_SHIFT);
+		memalloc_noio_restore(noio);
+	}
+	mutex_unlock(&kd->lock);
+	if (rc)
+		return rc;
+	mutex_lock(&krdma_disks_lock);
+	kd->limits.length = limits.length;
+	mutex_unlock(&krdma_disks_lock);
+	return 0;
+}
+
+/**
+ * krdma_disk_resize - have a disk as large as its export
+ * @disk: its number
+ * @bytes: out: its size
+ *
+ * Context: process.
+ * Return: 0, -ENOENT, -EBUSY, or as krdma_grow()
+ */
+int krdma_disk_resize(u32 disk, u64 *bytes)
+{
+	struct krdma_disk *kd, *found = NULL;
+	int rc = -ENOENT;
+
+	mutex_lock(&krdma_disks_lock);
+	list_for_each_entry(kd, &krdma_disks, node) {
+		if (kd->index != disk)
+			continue;
+		rc = -EBUSY;
+		if (kd->attached && !kd->going && !kd->resizing)
+			found = kd;
+		break;
+	}
+	if (found)
+		found->resizing = true;
+	mutex_unlock(&krdma_disks_lock);
+	if (!found)
+		return rc;
+	/* The bits of a write cache are of the size that it has; devdax does not grow either. */
+	rc = found->flusher ? -EOPNOTSUPP : krdma_disk_grow(found);
+	mutex_lock(&krdma_disks_lock);
+	found->resizing = false;
+	*bytes = get_capacity(found->disk) << SECTOR_SHIFT;
+	mutex_unlock(&krdma_disks_lock);
+	return rc;
+}
+
+/* ---- list ---- */
 
 static enum krdma_blk_state krdma_disk_state(const struct krdma_disk *kd)
 {

@@ -52,6 +52,7 @@ struct krdma_call {
 		struct krdma_ioc_ping ping;
 		struct krdma_ioc_buffer buffer;
 		struct krdma_ioc_export export;
+		struct krdma_ioc_export_grow export_grow;
 		struct krdma_ioc_open open;
 		struct krdma_ioc_submit submit;
 		struct krdma_ioc_cancel cancel;
@@ -201,7 +202,7 @@ static int krdma_ioc_query(struct krdma_call *call)
 			    KRDMA_FEATURE_AFTER | KRDMA_FEATURE_ATOMIC | KRDMA_FEATURE_DIGEST |
 			    KRDMA_FEATURE_UNPLACED | KRDMA_FEATURE_MESSAGES | KRDMA_FEATURE_PLACED |
 			    KRDMA_FEATURE_CONNECT | KRDMA_FEATURE_MONITOR | KRDMA_FEATURE_FLUSH |
-			    krdma_uring_features(),
+			    KRDMA_FEATURE_GROW | krdma_uring_features(),
 		.incarnation = krdma_incarnation,
 		.pinned_bytes = (u64)atomic64_read(&payer->pinned) << PAGE_SHIFT,
 		.pinned_limit = payer->limit << PAGE_SHIFT,
@@ -509,7 +510,7 @@ static int krdma_ioc_open(struct krdma_call *call)
 				      &call->error);
 	if (!IS_ERR(h->region)) {
 		krdma_session_join(sh->sess);
-		cmd->length = h->region->length;
+		cmd->length = READ_ONCE(h->region->length);
 		cmd->segment_size = 1ULL << h->region->segment_shift;
 		cmd->granted = h->region->rights;
 	}
@@ -553,6 +554,22 @@ static int krdma_ioc_export(struct krdma_call *call)
 	if (!rc)
 		rc = krdma_export_publish(h->export, &call->error);
 	return krdma_object_end(call, h, rc);
+}
+
+static int krdma_ioc_export_grow(struct krdma_call *call)
+{
+	struct krdma_ioc_export_grow *cmd = &call->cmd.export_grow;
+	struct krdma_handle *h;
+	int rc;
+
+	if (cmd->reserved)
+		return -EINVAL;
+	h = krdma_handle_get(call->ctx, cmd->id, KRDMA_HANDLE_EXPORT, &call->error);
+	if (IS_ERR(h))
+		return PTR_ERR(h);
+	rc = krdma_export_grow(call->ctx->payer, h->export, cmd->length, &call->error);
+	krdma_handle_put(h);
+	return rc;
 }
 
 static int krdma_ioc_message_queue(struct krdma_call *call)
@@ -628,6 +645,7 @@ static const struct krdma_ioc krdma_iocs[] = {
 	KRDMA_IOC(DISCONNECT, disconnect, peer, 0),
 	KRDMA_IOC(BUFFER, buffer, reserved, KRDMA_BUFFER_WRITABLE),
 	KRDMA_IOC(EXPORT, export, name, KRDMA_EXPORT_FD | KRDMA_EXPORT_DURABLE),
+	KRDMA_IOC(EXPORT_GROW, export_grow, length, 0),
 	KRDMA_IOC(OPEN, open, name, KRDMA_OPEN_FLAGS),
 	KRDMA_IOC(CANCEL, cancel, reserved, KRDMA_CANCEL_ALL),
 	KRDMA_IOC(MESSAGE_QUEUE, message_queue, fd, KRDMA_MESSAGE_QUEUE_NONBLOCK),

@@ -375,7 +375,7 @@ static void krdma_emit_regions(struct krdma_emit *e, struct krdma_session *sess)
 	list_for_each_entry(region, &sess->regions, node) {
 		struct krdma_region_info info = {
 			.session = sess->serial,
-			.length = region->length,
+			.length = READ_ONCE(region->length),
 			.segment_size = 1ULL << region->segment_shift,
 			.rights = region->rights,
 			.flags =

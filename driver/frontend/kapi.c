@@ -343,6 +343,17 @@ int krdma_reopen(struct krdma_region_handle *handle, struct krdma_session_handle
 }
 EXPORT_SYMBOL_GPL(krdma_reopen);
 
+int krdma_grow(struct krdma_region_handle *handle, unsigned int timeout_ms)
+{
+	struct krdma_error error = {};
+	int rc;
+
+	might_sleep();
+	rc = krdma_region_grow(handle->region, timeout_ms, &error);
+	return rc ? PTR_ERR(krdma_api_fail(NULL, rc, &error)) : 0;
+}
+EXPORT_SYMBOL_GPL(krdma_grow);
+
 int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits *limits)
 {
 	struct krdma_region *region = handle->region;
@@ -352,7 +363,7 @@ int krdma_region_limits(struct krdma_region_handle *handle, struct krdma_limits 
 	if (!dev)
 		return -ENOTCONN;
 	*limits = (struct krdma_limits){
-		.length = region->length,
+		.length = READ_ONCE(region->length),
 		.rights = region->rights,
 		.segment_size = 1ULL << region->segment_shift,
 		.wr_bytes = KRDMA_WR_MAX,
@@ -488,7 +499,7 @@ static bool krdma_io_number_ok(const struct krdma_io *io)
 static int krdma_io_check_flush(const struct krdma_io *io, struct krdma_transfer *x)
 {
 	const struct krdma_region *region = x->region;
-	u64 sum = 0;
+	u64 sum = 0, length = READ_ONCE(region->length);
 	u32 i;
 
 	if (io->flags || io->timeout < 0)
@@ -500,7 +511,7 @@ static int krdma_io_check_flush(const struct krdma_io *io, struct krdma_transfer
 	for (i = 0; i < x->nrange; i++) {
 		if (!x->range[i].length || check_add_overflow(sum, x->range[i].length, &sum))
 			return -EINVAL;
-		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
+		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, length))
 			return -ERANGE;
 	}
 	if (!sum || sum != io->length)
@@ -551,7 +562,8 @@ static noinline int krdma_io_check_any(const struct krdma_io *io, struct krdma_t
 	more = krdma_io_check_more(io, x);
 	if (more < 0)
 		return more;
-	if (io->op != KRDMA_OP_SEND && !krdma_range_ok(io->offset, io->length, region->length))
+	if (io->op != KRDMA_OP_SEND &&
+	    !krdma_range_ok(io->offset, io->length, READ_ONCE(region->length)))
 		return -ERANGE;
 	return (right | more) & ~region->rights ? -EACCES : 0;
 }
@@ -574,7 +586,7 @@ static int krdma_io_check(const struct krdma_io *io, struct krdma_transfer *x)
 		x->local.n = krdma_io_bvecs(io);
 	if (io->timeout < 0 || !io->length || !x->local.n)
 		return -EINVAL;
-	if (!krdma_range_ok(io->offset, io->length, x->region->length))
+	if (!krdma_range_ok(io->offset, io->length, READ_ONCE(x->region->length)))
 		return -ERANGE;
 	return x->region->rights & (read ? KRDMA_RIGHT_READ : KRDMA_RIGHT_WRITE) ? 0 : -EACCES;
 }

@@ -179,6 +179,7 @@ static __always_inline int krdma_op_region(const struct krdma_op *op, u32 right,
 {
 	struct krdma_transfer *x = &r->x;
 	struct krdma_region *region;
+	u64 length;
 	u32 i, lacks;
 
 	if (unlikely(!r->h))
@@ -187,12 +188,13 @@ static __always_inline int krdma_op_region(const struct krdma_op *op, u32 right,
 	region = r->h->region;
 	x->region = region;
 	x->submitter = &r->h->submitter;
+	length = READ_ONCE(region->length);
 	for (i = 0; i < x->nrange; i++)
-		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, region->length))
+		if (!krdma_range_ok(x->range[i].addr, x->range[i].length, length))
 			return krdma_explain(error, -ERANGE,
 					     "%llu bytes at %llu are outside '%s', which has %llu",
 					     x->range[i].length, x->range[i].addr, region->name,
-					     region->length);
+					     length);
 	lacks = right & ~region->rights;
 	return lacks ? krdma_region_refuse(region, lacks, error) : 0;
 }

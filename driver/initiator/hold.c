@@ -36,7 +36,7 @@ static void krdma_region_held(struct krdma_rpc *rpc, const union krdma_wire_msg 
 	complete_all(&rpc->done);
 }
 
-/* Have keys of segments, all that are named. */
+/* Have keys of segments: the first, and of those behind it some. */
 static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, u32 timeout_ms)
 {
 	struct krdma_session *sess = segs->region->sess;
@@ -51,6 +51,7 @@ static int krdma_region_hold_segs(struct krdma_segs_rpc *segs, u32 timeout_ms)
 	msg->generation = cpu_to_le32(segs->region->generation);
 	msg->first = cpu_to_le64(segs->first);
 	msg->count = cpu_to_le32(segs->needed);
+	msg->extra = cpu_to_le16(segs->count - segs->needed);
 	msg->path = cpu_to_le16(segs->path);
 	return krdma_rpc_wait(sess, &credit, krdma_region_held, segs, timeout_ms, NULL);
 }
@@ -75,8 +76,9 @@ static bool krdma_region_hold_next(struct krdma_region *region, struct krdma_seg
 			break;
 		cond_resched();
 	}
+	/* The target has each of them ready before it replies: of those that take long, fewer. */
 	segs->count = min_t(u64, end - segs->first, KRDMA_WIRE_SEGS_MAX);
-	segs->needed = segs->count;
+	segs->needed = min(segs->count, 1U);
 	return segs->count;
 }
 

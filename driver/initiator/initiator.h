@@ -20,6 +20,8 @@
 #include "initiator/opcode.h"
 #include "session/session.h"
 
+/* Where more than a round trip is needed, the default time is so many times as long. */
+#define KRDMA_OPEN_LONG 4
 /* One work request never carries more. */
 #define KRDMA_WR_MAX SZ_1M
 
@@ -264,7 +266,7 @@ struct krdma_region {
 	u32 wanted; /* rights requested */
 	u32 flags;  /* KRDMA_OPEN_* */
 
-	/* what the OPEN's reply says; does not change then */
+	/* what the OPEN's reply says; ->length grows by GROW, and is read without a lock */
 	u32 rights;
 	u32 grant;
 	u32 generation;
@@ -345,6 +347,9 @@ void krdma_region_put_soft(struct krdma_region *region);
 int krdma_region_refuse(struct krdma_region *region, u32 right, struct krdma_error *error);
 void krdma_region_watch(struct krdma_region *region, struct krdma_watch *watch);
 void krdma_region_unwatch(struct krdma_region *region, struct krdma_watch *watch);
+
+/* grow.c */
+int krdma_region_grow(struct krdma_region *region, u32 timeout_ms, struct krdma_error *error);
 
 /* key.c */
 u32 krdma_region_nkeys(const struct krdma_region *region);

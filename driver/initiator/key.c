@@ -412,8 +412,8 @@ int krdma_keys_store(struct krdma_region *region, const union krdma_wire_msg *ms
 		struct krdma_key *key, *new, *drop;
 		bool ok = true;
 
-		if (index >= end ||
-		    length != krdma_segment_length(index, region->length, region->segment_shift))
+		if (index >= end || length != krdma_segment_length(index, READ_ONCE(region->length),
+								   region->segment_shift))
 			return -EPROTO;
 		new = krdma_inject(kzalloc(sizeof(*new), gfp), NULL);
 		if (!new || krdma_inject(xa_reserve_bh(&rp->keys, index, gfp), -ENOMEM)) {

@@ -17,8 +17,6 @@ static const char krdma_no_messages[] =
 #define KRDMA_RIGHTS_TEXT 64
 /* Rights that nobody requests: the target says that it has them. */
 #define KRDMA_RIGHTS_SAID (KRDMA_RIGHT_ATOMIC_CPU | KRDMA_RIGHT_DURABLE)
-/* Where more than a round trip is needed, the default is so many times as long. */
-#define KRDMA_OPEN_LONG 4
 
 /* Rights by the names that krdma ls has for them, or by what they are for. */
 static const char *krdma_rights_text(u32 rights, bool uses, char text[KRDMA_RIGHTS_TEXT])

@@ -140,7 +140,7 @@ int krdma_region_hold(struct krdma_region *region, u32 timeout_ms);
  */
 static inline u64 krdma_region_segments(const struct krdma_region *region)
 {
-	return krdma_segments(region->length, region->segment_shift);
+	return krdma_segments(READ_ONCE(region->length), region->segment_shift);
 }
 
 /**

@@ -17,7 +17,7 @@
 static u64 krdma_session_features(const struct krdma_session *sess)
 {
 	return (sess->messages ? KRDMA_WIRE_MESSAGES : 0) |
-	       (sess->usage.wanted ? KRDMA_WIRE_USAGES : 0) |
+	       (sess->usage.wanted ? KRDMA_WIRE_USAGES : 0) | (sess->grows ? KRDMA_WIRE_GROWS : 0) |
 	       (sess->inbound ? 0 : KRDMA_WIRE_PLACES);
 }
 
@@ -72,6 +72,7 @@ static int krdma_session_greeted(struct krdma_session *sess)
 	ch->messages = features & KRDMA_WIRE_MESSAGES;
 	ch->places = features & KRDMA_WIRE_PLACES;
 	sess->usage.wanted = features & KRDMA_WIRE_USAGES;
+	sess->grows = features & KRDMA_WIRE_GROWS;
 	/* As many for each path; or the first alone, which goes over any. */
 	channels = max_t(u32, channels, 1) - 1;
 	sess->nchannels = 1 + channels - channels % sess->npaths;
@@ -165,6 +166,7 @@ void krdma_session_connect_work(struct work_struct *work)
 
 	sess->nchannels = krdma_channels_wanted(sess->npaths);
 	sess->usage.wanted = true;
+	sess->grows = true;
 	sess->resume_s = krdma_session_resume_wanted(sess);
 	hello = krdma_session_hello(sess);
 	do {

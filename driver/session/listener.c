@@ -171,6 +171,7 @@ static int krdma_connect_request(struct krdma_listener *l, struct rdma_cm_id *id
 	sess->uid = make_kuid(&init_user_ns, le32_to_cpu(hello.uid));
 	sess->messages = hello.features & cpu_to_le64(KRDMA_WIRE_MESSAGES);
 	sess->usage.wanted = hello.features & cpu_to_le64(KRDMA_WIRE_USAGES);
+	sess->grows = hello.features & cpu_to_le64(KRDMA_WIRE_GROWS);
 	/* Before they are counted. */
 	krdma_sessions_replace(sess, hello.incarnation);
 	rc = krdma_session_add(sess);

@@ -122,9 +122,11 @@ bool krdma_ctl_serve(struct krdma_session *sess, struct krdma_rx *rx, struct krd
 	return false;
 }
 
-/* Does a request take the feature USAGES, which the session has not? */
+/* Does a request take a feature that the session has not? */
 static bool krdma_ctl_unused(const struct krdma_session *sess, const union krdma_wire_msg *msg)
 {
+	if (msg->hdr.type == KRDMA_WIRE_GROW)
+		return !sess->grows;
 	return !sess->usage.wanted &&
 	       (msg->hdr.type == KRDMA_WIRE_USAGE ||
 		(msg->hdr.type == KRDMA_WIRE_CLOSE && krdma_wire_entries(msg)));
@@ -146,7 +148,7 @@ static bool krdma_ctl_request(struct krdma_session *sess, struct krdma_rx *rx, s
 	if (!cause && sess->inbound == recall)
 		cause = "a request of the other role";
 	if (!cause && krdma_ctl_unused(sess, msg))
-		cause = "a report without the feature";
+		cause = "a request without the feature";
 	if (!cause && msg->hdr.type == KRDMA_WIRE_FENCE)
 		return krdma_fence_serve(sess, rx, tx, &msg->fence);
 	if (!cause)

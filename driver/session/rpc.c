@@ -233,7 +233,8 @@ static bool krdma_wire_service(u8 type)
 {
 	return type == KRDMA_WIRE_LIST || type == KRDMA_WIRE_OPEN || type == KRDMA_WIRE_SEGS ||
 	       type == KRDMA_WIRE_CLOSE || type == KRDMA_WIRE_DIGEST ||
-	       type == KRDMA_WIRE_ADDRESSES || type == KRDMA_WIRE_USAGE || type == KRDMA_WIRE_FLUSH;
+	       type == KRDMA_WIRE_ADDRESSES || type == KRDMA_WIRE_USAGE ||
+	       type == KRDMA_WIRE_FLUSH || type == KRDMA_WIRE_GROW;
 }
 
 /**

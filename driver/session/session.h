@@ -107,6 +107,7 @@ struct krdma_session {
 	struct krdma_connect_options options; /* outbound */
 	bool private;
 	bool messages;            /* made for them, too */
+	bool grows;               /* GROW may be sent */
 	u32 users;                /* handles of sessions and regions */
 	unsigned long idle_since; /* jiffies, when users became 0 */
 	struct net *net;          /* compared only; the cm id holds it */

@@ -123,7 +123,8 @@ static struct page *krdma_memfd_new_page(struct krdma_export *export, pgoff_t in
 	struct page *page;
 
 	/* An exporter that punches holes again and again is charged for the export once. */
-	hole = hole && atomic64_read(&export->peer_pages) < krdma_pages(0, export->length);
+	hole = hole &&
+	       atomic64_read(&export->peer_pages) < krdma_pages(0, READ_ONCE(export->length));
 	if (krdma_memory_left(error))
 		return ERR_PTR(krdma_memfd_lacks());
 	/* What is given back stays allocated. */
@@ -498,6 +499,27 @@ static int krdma_disk_check(struct file *file, bool writable, struct krdma_error
 }
 
 /**
+ * krdma_backing_has - is a range inside the file of an export?
+ * @export: export with ->file and ->on_disk
+ * @offset: first byte
+ * @length: bytes
+ * @error: explanation
+ *
+ * Context: process.
+ * Return: 0 or -ERANGE
+ */
+int krdma_backing_has(const struct krdma_export *export, u64 offset, u64 length,
+		      struct krdma_error *error)
+{
+	loff_t size = i_size_read(file_inode(export->file));
+
+	if (krdma_range_ok(offset, length, size))
+		return 0;
+	return krdma_explain(error, -ERANGE, "%llu bytes at %llu are outside the %s of %lld bytes",
+			     length, offset, export->on_disk ? "file" : "memfd", size);
+}
+
+/**
  * krdma_backing_check - may a range of the file of an export be exported?
  * @export: export with ->file, any that there is
  * @offset: first byte, a multiple of the page size
@@ -519,12 +541,5 @@ int krdma_backing_check(struct krdma_export *export, u64 offset, u64 length, boo
 	export->on_disk = inode->i_sb->s_magic != TMPFS_MAGIC || !S_ISREG(inode->i_mode);
 	rc = export->on_disk ? krdma_disk_check(export->file, writable, error) :
 			       krdma_memfd_check(export->file, writable, error);
-	if (rc)
-		return rc;
-	if (!krdma_range_ok(offset, length, i_size_read(inode)))
-		return krdma_explain(error, -ERANGE,
-				     "%llu bytes at %llu are outside the %s of %lld bytes", length,
-				     offset, export->on_disk ? "file" : "memfd",
-				     i_size_read(inode));
-	return 0;
+	return rc ?: krdma_backing_has(export, offset, length, error);
 }

@@ -79,11 +79,11 @@ void krdma_export_put(struct krdma_export *export)
 	kref_put(&export->ref, krdma_export_release);
 }
 
-/* Can a peer ever have a segment of it? */
+/* Can a peer ever have a segment of it, with @length? */
 static int krdma_export_fits(struct krdma_payer *payer, const struct krdma_export *export,
-			     struct krdma_error *error)
+			     u64 length, struct krdma_error *error)
 {
-	u64 segment = krdma_pages(0, min(export->length, krdma_devices_segment()));
+	u64 segment = krdma_pages(0, min(length, krdma_devices_segment()));
 
 	/* Of messages alone. */
 	if (!(export->rights & ~KRDMA_RIGHT_MESSAGE))
@@ -159,7 +159,7 @@ static int krdma_export_memory(struct krdma_payer *payer, struct krdma_export *e
 		return krdma_explain(error, -EACCES, "the file is sealed against writing");
 	export->write_held = writable;
 	rc = krdma_backing_check(export, cmd->addr, cmd->length, writable, error);
-	return rc ?: krdma_export_fits(payer, export, error);
+	return rc ?: krdma_export_fits(payer, export, cmd->length, error);
 }
 
 /**
@@ -270,6 +270,41 @@ int krdma_export_publish(struct krdma_export *export, struct krdma_error *error)
 		list_add_tail(&export->node, &krdma_exports);
 		krdma_export_event(export, KRDMA_EVENT_EXPORT_ADDED, NULL, NULL);
 	}
+	mutex_unlock(&krdma_exports_lock);
+	return rc;
+}
+
+/**
+ * krdma_export_grow - let peers have more of the file of an export
+ * @payer: of the user and the file that it is charged to
+ * @export: export
+ * @length: its bytes from now on, not less than so far
+ * @error: explanation
+ *
+ * A peer that has it open learns of it when it asks (krdma_grant_grow()).
+ *
+ * Context: process.
+ * Return: 0, -EOPNOTSUPP, -ERANGE, -EINVAL, or that a segment is more than the limits allow
+ */
+int krdma_export_grow(struct krdma_payer *payer, struct krdma_export *export, u64 length,
+		      struct krdma_error *error)
+{
+	u64 first = export->pgoff;
+	int rc;
+
+	if (!export->file)
+		return krdma_explain(error, -EOPNOTSUPP, "'%s' is not of a file: it can't grow",
+				     export->name);
+	rc = krdma_backing_has(export, first << PAGE_SHIFT, length, error) ?:
+		     krdma_export_fits(payer, export, length, error);
+	if (rc)
+		return rc;
+	mutex_lock(&krdma_exports_lock);
+	if (length < export->length)
+		rc = krdma_explain(error, -EINVAL, "'%s' has %llu bytes: it can't shrink",
+				   export->name, export->length);
+	else
+		WRITE_ONCE(export->length, length);
 	mutex_unlock(&krdma_exports_lock);
 	return rc;
 }

@@ -167,15 +167,25 @@ static int krdma_grant_exclude(const struct krdma_grant *grant, bool takeover)
 }
 
 /*
- * Segments that are never recalled: an eighth of what the export and the session may have, and
- * at least one, is left for those that are. What is taken over counts no more. Return: how many
- * the grant has, or -EDQUOT
+ * May a grant hold so many segments more, where @held of its export and @mine of its session are
+ * held? An eighth of what each of them may have, and at least one, is left for those that are
+ * recalled.
+ */
+static bool krdma_grant_hold_fits(const struct krdma_grant *grant, u64 more, u32 held, u32 mine)
+{
+	return more <= krdma_hold_max(grant->export->max_segments) - held &&
+	       more <= krdma_hold_max(KRDMA_SESSION_SEGMENTS) - mine;
+}
+
+/*
+ * Segments that are never recalled. What is taken over counts no more. Return: how many the
+ * grant has, or -EDQUOT
  */
 static int krdma_grant_holds(const struct krdma_grant *grant, bool takeover)
 {
 	const struct krdma_session *sess = grant->sess;
 	const struct krdma_export *export = grant->export;
-	u64 n = krdma_segments(export->length, sess->segment_shift);
+	u64 n = krdma_segments(grant->length, sess->segment_shift);
 	u32 held = export->held, mine = sess->nheld;
 	const struct krdma_grant *other;
 
@@ -186,10 +196,7 @@ static int krdma_grant_holds(const struct krdma_grant *grant, bool takeover)
 		held -= other->held;
 		mine -= other->sess == sess ? other->held : 0;
 	}
-	if (n > krdma_hold_max(export->max_segments) - held ||
-	    n > krdma_hold_max(KRDMA_SESSION_SEGMENTS) - mine)
-		return -EDQUOT;
-	return n;
+	return krdma_grant_hold_fits(grant, n, held, mine) ? n : -EDQUOT;
 }
 
 /**
@@ -231,6 +238,44 @@ int krdma_grant_admit(struct krdma_grant *grant, u32 flags)
 	grant->export->held += held;
 	grant->sess->nheld += held;
 	return 0;
+}
+
+/**
+ * krdma_grant_grow - have a grant be of all that its export has by now
+ * @grant: grant
+ *
+ * Keys stay as they are, so its last segment has to be a whole one.
+ *
+ * Context: the session's service.
+ * Return: 0; -EDQUOT: it can't be held; or -EOPNOTSUPP: its last segment is not a whole one
+ */
+int krdma_grant_grow(struct krdma_grant *grant)
+{
+	struct krdma_export *export = grant->export;
+	struct krdma_session *sess = grant->sess;
+	u32 shift = sess->segment_shift, more = 0;
+	int rc = 0;
+	u64 n;
+
+	mutex_lock(&krdma_exports_lock);
+	if (export->length == grant->length)
+		goto out;
+	n = krdma_segments(export->length, shift) - krdma_segments(grant->length, shift);
+	if (krdma_segment_offset(grant->length, shift))
+		rc = -EOPNOTSUPP;
+	else if (grant->held && !krdma_grant_hold_fits(grant, n, export->held, sess->nheld))
+		rc = -EDQUOT;
+	if (rc)
+		goto out;
+	if (grant->held)
+		more = n;
+	grant->length = export->length;
+	grant->held += more;
+	export->held += more;
+	sess->nheld += more;
+out:
+	mutex_unlock(&krdma_exports_lock);
+	return rc;
 }
 
 /**

@@ -11,6 +11,8 @@
 /* Longer than a RECALL that gets no reply, which ends its session; less than KRDMA_SERVICE_MS. */
 #define KRDMA_SHED_MS       (KRDMA_RECLAIM_MS + 2000)
 #define KRDMA_SHED_AGAIN_MS 100
+/* Segments that are not needed yet are prepared for so long: the peer waits for the reply. */
+#define KRDMA_AHEAD_MS 1000
 /* A takeover is tried again within this; until then no other OPEN may come between. */
 #define KRDMA_TAKER_MS 2000
 /* Connections that may be lost while the same segments are registered. */
@@ -85,6 +87,8 @@ static inline bool krdma_rights_change(u32 rights)
 /* backing.c: files that exports are of */
 int krdma_backing_check(struct krdma_export *export, u64 offset, u64 length, bool writable,
 			struct krdma_error *error);
+int krdma_backing_has(const struct krdma_export *export, u64 offset, u64 length,
+		      struct krdma_error *error);
 int krdma_backing_get(struct krdma_export *export, pgoff_t first, unsigned int n,
 		      struct page **pages, struct krdma_error *error);
 void krdma_backing_put(struct page **pages, unsigned int n);
@@ -116,6 +120,7 @@ void krdma_grant_lacks(struct krdma_grant *grant);
 void krdma_grant_over(struct krdma_grant *grant, const char *cause);
 bool krdma_grant_matters(const struct krdma_grant *grant);
 int krdma_grant_admit(struct krdma_grant *grant, u32 flags);
+int krdma_grant_grow(struct krdma_grant *grant);
 void krdma_grants_release(struct krdma_session *sess);
 
 /* Have others left a note for the service? */

@@ -183,7 +183,7 @@ struct krdma_seg *krdma_seg_prepare(struct krdma_grant *grant, u64 index, struct
 		return ERR_PTR(-ENOMEM);
 	seg->grant = grant;
 	seg->index = index;
-	seg->length = krdma_segment_length(index, grant->export->length, sess->segment_shift);
+	seg->length = krdma_segment_length(index, grant->length, sess->segment_shift);
 	seg->npages = krdma_pages(0, seg->length);
 
 	rc = krdma_seg_pages(seg) ?: krdma_seg_key_prepare(seg, path);

@@ -125,6 +125,7 @@ static int krdma_grant_begin(struct krdma_grant *grant, const struct krdma_wire_
 	if (n >= KRDMA_EXPORT_GRANTS)
 		return -EDQUOT;
 	grant->export = export;
+	grant->length = export->length;
 	rc = krdma_grant_admit(grant, le32_to_cpu(msg->flags));
 	if (rc)
 		return rc;
@@ -187,7 +188,7 @@ static int krdma_serve_open(struct krdma_session *sess, const struct krdma_wire_
 	if ((grant->export->flags & KRDMA_EXPORT_DURABLE) && krdma_rights_change(rights))
 		rights |= KRDMA_RIGHT_DURABLE;
 	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_OPEN, sizeof(*reply), 0);
-	reply->length = cpu_to_le64(grant->export->length);
+	reply->length = cpu_to_le64(grant->length);
 	reply->rights = cpu_to_le32(rights);
 	reply->grant = cpu_to_le32(grant->id);
 	reply->generation = cpu_to_le32(grant->generation);
@@ -209,6 +210,7 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 	u32 extra = le16_to_cpu(msg->extra);
 	struct krdma_wire_segs_reply *reply;
 	unsigned long until = jiffies + msecs_to_jiffies(KRDMA_SHED_MS * sess->ch->timeout_scale);
+	unsigned long ahead = jiffies + msecs_to_jiffies(KRDMA_AHEAD_MS);
 	u32 i, n = 0, nfresh = 0;
 	int rc = 0;
 
@@ -220,7 +222,7 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 		return -EOPNOTSUPP;
 	if (READ_ONCE(path->gone) || !READ_ONCE(path->pd))
 		return -EAGAIN;
-	total = krdma_segments(grant->export->length, shift);
+	total = krdma_segments(grant->length, shift);
 	if (!krdma_range_ok(first, count, total))
 		return -ERANGE;
 	if (count > grant->export->max_segments)
@@ -235,6 +237,8 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 			rc = -ENOTCONN;
 			break;
 		}
+		if (i >= count && time_after(jiffies, ahead))
+			break;
 		seg = krdma_segment_get(grant, first + i, path, i < count, until);
 		if (IS_ERR(seg) && i < count)
 			rc = PTR_ERR(seg);
@@ -297,7 +301,7 @@ static int krdma_serve_digest(struct krdma_grant *grant, const struct krdma_wire
 	/* It tells of the bytes as reading them does. */
 	if (!(grant->rights & KRDMA_RIGHT_READ))
 		return -EACCES;
-	if (!krdma_range_ok(offset, length, grant->export->length))
+	if (!krdma_range_ok(offset, length, grant->length))
 		return -ERANGE;
 	krdma_error_init(&grant->error);
 	rc = krdma_digest_grant(grant, offset, length, &value);
@@ -322,7 +326,7 @@ static int krdma_serve_flush(struct krdma_grant *grant, const struct krdma_wire_
 	/* All or nothing. */
 	for (i = 0; i < n; i++)
 		if (!krdma_range_ok(le64_to_cpu(range[i].offset), le64_to_cpu(range[i].length),
-				    grant->export->length))
+				    grant->length))
 			return -ERANGE;
 	if (!(grant->export->flags & KRDMA_EXPORT_DURABLE))
 		return -EOPNOTSUPP;
@@ -332,6 +336,18 @@ static int krdma_serve_flush(struct krdma_grant *grant, const struct krdma_wire_
 	if (rc)
 		return rc;
 	krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_FLUSH, sizeof(msg->hdr), 0);
+	return 0;
+}
+
+static int krdma_serve_grow(struct krdma_grant *grant, void *buf)
+{
+	struct krdma_wire_grow_reply *reply;
+	int rc = krdma_grant_grow(grant);
+
+	if (rc)
+		return rc;
+	reply = krdma_wire_build(buf, KRDMA_WIRE_REPLY | KRDMA_WIRE_GROW, sizeof(*reply), 0);
+	reply->length = cpu_to_le64(grant->length);
 	return 0;
 }
 
@@ -348,7 +364,7 @@ static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *m
 		return krdma_serve_addresses(sess, buf);
 	if (msg->hdr.type == KRDMA_WIRE_USAGE)
 		return krdma_serve_usage(sess, &msg->usage, buf);
-	/* SEGS, DIGEST and FLUSH begin as CLOSE does. */
+	/* SEGS, DIGEST and FLUSH begin as CLOSE does, and GROW is like it. */
 	BUILD_BUG_ON(offsetof(struct krdma_wire_segs, first) != sizeof(msg->close));
 	BUILD_BUG_ON(offsetof(struct krdma_wire_digest, offset) != sizeof(msg->close));
 	BUILD_BUG_ON(offsetof(struct krdma_wire_flush, range) != sizeof(msg->close));
@@ -360,6 +376,8 @@ static int krdma_serve(struct krdma_session *sess, const union krdma_wire_msg *m
 		return krdma_serve_segs(grant, &msg->segs, buf);
 	if (msg->hdr.type == KRDMA_WIRE_FLUSH)
 		return krdma_serve_flush(grant, &msg->flush, buf);
+	if (msg->hdr.type == KRDMA_WIRE_GROW)
+		return krdma_serve_grow(grant, buf);
 	if (msg->hdr.type != KRDMA_WIRE_CLOSE)
 		return krdma_serve_digest(grant, &msg->digest, buf);
 	if (krdma_wire_entries(msg))

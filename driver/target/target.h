@@ -46,7 +46,7 @@ struct krdma_export {
 	char name[KRDMA_NAME_MAX];
 	u32 rights;
 	u32 flags;
-	u64 length;
+	u64 length;               /* krdma_exports_lock; only grows, also read without it */
 	struct krdma_mem *mem;    /* an address range */
 	struct page **pages;      /* or pages of another module, which are not ours to put */
 	struct file *file;        /* or a memfd, or a file on disk */
@@ -81,8 +81,9 @@ struct krdma_grant {
 	u32 id;
 	u32 generation;
 	u32 rights;
-	u32 held;                    /* segments that are never recalled: all, or 0 */
-	bool exclusive;              /* no other grant can change the memory */
+	u64 length;     /* of the export, when it was opened or grew; the service alone */
+	u32 held;       /* segments that are never recalled: all, or 0 */
+	bool exclusive; /* no other grant can change the memory */
 	struct krdma_sender *sender; /* of messages, or NULL */
 	bool revoke;                 /* krdma_exports_lock: the export is gone, or taken over */
 	bool revoking;               /* the RECALL for it has begun; only the session's service */
@@ -104,6 +105,8 @@ struct krdma_export *krdma_export_new(struct net *net, struct krdma_payer *payer
 				      const struct krdma_ioc_export *cmd, struct page *const *pages,
 				      krdma_receive_fn fn, void *priv, struct krdma_error *error);
 int krdma_export_publish(struct krdma_export *export, struct krdma_error *error);
+int krdma_export_grow(struct krdma_payer *payer, struct krdma_export *export, u64 length,
+		      struct krdma_error *error);
 void krdma_export_unpublish(struct krdma_export *export);
 struct krdma_export *krdma_export_find(struct net *net, const char *name);
 void krdma_export_put(struct krdma_export *export);

@@ -171,6 +171,11 @@ static const char *krdma_wire_check_flush(const union krdma_wire_msg *msg, u32 n
 	return krdma_wire_check_grant(msg->flush.grant, msg->flush.generation);
 }
 
+static const char *krdma_wire_check_grow_reply(const union krdma_wire_msg *msg, u32 n)
+{
+	return msg->grow_reply.length ? NULL : "export of no length";
+}
+
 static const char *krdma_wire_check_message(const union krdma_wire_msg *msg, u32 n)
 {
 	if (msg->message.reserved)
@@ -226,7 +231,7 @@ struct krdma_wire_kind {
 };
 
 /* By type; requests, then replies. */
-static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FLUSH + 1] = {
+static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_GROW + 1] = {
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
 		[KRDMA_WIRE_LIST] = { sizeof(struct krdma_wire_list) },
@@ -254,6 +259,8 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FLUSH + 1] = 
 		[KRDMA_WIRE_FLUSH] = { sizeof(struct krdma_wire_flush),
 				       sizeof(struct krdma_wire_range), 1, KRDMA_WIRE_FLUSH_MAX,
 				       krdma_wire_check_flush },
+		[KRDMA_WIRE_GROW] = { sizeof(struct krdma_wire_close),
+				      .check = krdma_wire_check_close },
 	},
 	{
 		[KRDMA_WIRE_PING] = { sizeof(struct krdma_wire_ping), 1, 0, KRDMA_WIRE_PING_MAX },
@@ -280,6 +287,8 @@ static const struct krdma_wire_kind krdma_wire_kinds[2][KRDMA_WIRE_FLUSH + 1] = 
 					   krdma_wire_check_addresses_reply },
 		[KRDMA_WIRE_USAGE] = { sizeof(struct krdma_wire_hdr) },
 		[KRDMA_WIRE_FLUSH] = { sizeof(struct krdma_wire_hdr) },
+		[KRDMA_WIRE_GROW] = { sizeof(struct krdma_wire_grow_reply),
+				      .check = krdma_wire_check_grow_reply },
 	},
 };
 

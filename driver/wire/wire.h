@@ -70,6 +70,8 @@
 #define KRDMA_WIRE_MESSAGES 0x1ULL
 /* Feature: the initiator may send USAGE, and a CLOSE with what its grant was used for. */
 #define KRDMA_WIRE_USAGES 0x2ULL
+/* Feature: the initiator may send GROW. */
+#define KRDMA_WIRE_GROWS 0x8ULL
 /* Feature, of each channel: the target's device has WRITEs in memory when it acknowledges them. */
 #define KRDMA_WIRE_PLACES 0x4ULL
 
@@ -93,6 +95,7 @@ enum krdma_wire_type {
 	KRDMA_WIRE_ADDRESSES = 0x0c, /* initiator */
 	KRDMA_WIRE_USAGE = 0x0d,     /* initiator */
 	KRDMA_WIRE_FLUSH = 0x0e,     /* initiator */
+	KRDMA_WIRE_GROW = 0x0f,      /* initiator */
 };
 
 #define KRDMA_WIRE_REPLY 0x80 /* set in the type of a reply */
@@ -273,8 +276,7 @@ struct krdma_wire_bye {
 
 static_assert(sizeof(struct krdma_wire_bye) == 24);
 
-/* Those with a time in ->notice, in a session. */
-#define KRDMA_NOTICES_MAX 64
+#define KRDMA_NOTICES_MAX 64 /* those with a time in ->notice, in a session */
 
 /*
  * DIGEST: CRC32C (Castagnoli, reflected) of a range. The value is the register of the
@@ -315,11 +317,17 @@ struct krdma_wire_flush {
 	struct krdma_wire_range range[]; /* 1 to KRDMA_WIRE_FLUSH_MAX */
 };
 
+/* GROW, as CLOSE without an entry: the grant is to be of all that the export has by now. */
+struct krdma_wire_grow_reply {
+	struct krdma_wire_hdr hdr;
+	__le64 length;
+};
+
 static_assert(sizeof(struct krdma_wire_range) == 16);
 static_assert(sizeof(struct krdma_wire_flush) == 24);
+static_assert(sizeof(struct krdma_wire_grow_reply) == 24);
 
-/* A WRITE went before the message on the same queue pair. */
-#define KRDMA_WIRE_WRITTEN 0x1U
+#define KRDMA_WIRE_WRITTEN 0x1U /* a WRITE went before it on the same queue pair */
 
 /* MESSAGE: its tag is the number of the message credit that it uses, from 1. */
 struct krdma_wire_message {
@@ -366,6 +374,7 @@ union krdma_wire_msg {
 	struct krdma_wire_digest digest;
 	struct krdma_wire_digest_reply digest_reply;
 	struct krdma_wire_flush flush;
+	struct krdma_wire_grow_reply grow_reply;
 	struct krdma_wire_message message;
 	struct krdma_wire_message_reply message_reply;
 };

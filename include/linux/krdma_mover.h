@@ -318,7 +318,7 @@ struct krdma_region_handle *krdma_open(struct krdma_session_handle *session,
  * this call makes it quick, and krdma_region_abort() quicker. If the region is
  * KRDMA_OPEN_EXCLUSIVE, or operations were aborted, this waits up to 3 s, times the parameter
  * timeout_scale, until the peer knows. If it does, others can open it then, and nothing arrives
- * any more.
+ * any more; unless the region had ended before.
  *
  * Context: process, may sleep; neither in a ->done nor in the @event of this region.
  */
@@ -344,6 +344,25 @@ void krdma_close(struct krdma_region_handle *region);
  */
 int krdma_reopen(struct krdma_region_handle *region, struct krdma_session_handle *session,
 		 unsigned int timeout_ms);
+
+/**
+ * krdma_grow - have all of an export that has grown
+ * @region: the region
+ * @timeout_ms: as of struct krdma_open_param
+ *
+ * Operations on the region go on meanwhile. The new length is in krdma_region_limits(), and is
+ * that of every region that this one is shared with. If the region is KRDMA_OPEN_HELD, all keys
+ * of it are there when this returns 0; if it fails, it may be called again.
+ *
+ * The kernel's log has the error text of a failed call.
+ *
+ * Context: process, may sleep; a fatal signal ends the wait; not beside krdma_close() or
+ * krdma_reopen() of it.
+ * Return: 0, also if the export has not grown; -EOPNOTSUPP: the length so far is not a multiple of
+ * @segment_size of struct krdma_limits, or the peer's module is an older one; -EDQUOT: what is more
+ * can't be held; or as krdma_open()
+ */
+int krdma_grow(struct krdma_region_handle *region, unsigned int timeout_ms);
 
 /**
  * krdma_region_limits - properties of a region that matter for speed

@@ -204,6 +204,11 @@ is "and leaves the rest" "$(main_pid scratch)" "$pid"
 three_mib
 check "another one" inside systemctl reload krdma
 check "changes what is not the same" size_is scratch '3.0 MiB'
+is "an export that is to be larger has grown" "$(main_pid scratch)" "$pid"
+# shellcheck disable=SC2016 # for that shell
+check "with what is in it" on -n B sh -c 'krdma get -q nodeA/scratch - | cmp -n "$(stat -c %s /etc/hostname)" - /etc/hostname'
+like "show has its size" "$(inside krdma show --config)" '\[export scratch\]
+size = 3145728'
 check_fails "and ends what is not there" is_active 'krdma-export@a\x2bb'
 check_fails "shares, too" is_active krdma-share@files
 check "the session is the same" test "${session:-none}" = "$(status B /sessions/0/session)"
@@ -216,6 +221,15 @@ size = 3072K
 END
 check "the same in other words" inside systemctl reload krdma
 is "changes nothing" "$(main_pid scratch)" "$pid"
+mine <<END
+[listen 0.0.0.0]
+[connect nodeB]
+[export scratch]
+size = 1M
+END
+check "a smaller one" inside systemctl reload krdma
+check "is made anew" test "$(main_pid scratch)" != "$pid"
+pid=$(main_pid scratch)
 # A disk of a host that is away is tried again, and nothing else is begun anew for it.
 mine <<END
 [listen 0.0.0.0]

@@ -61,6 +61,7 @@ enum {
 	ADDRS,
 	USAGE,
 	FLUSH,
+	GROW,
 	REPLY = 0x80
 };
 enum {
@@ -151,6 +152,7 @@ struct conn {
 	bool no_receives;
 	bool messages; /* the feature is wanted */
 	bool usages;   /* it wants the feature USAGES */
+	bool grows;    /* the same of GROWS */
 	bool places;   /* and PLACES */
 	bool no_rtu;   /* never say that the connection is established; not on iWARP */
 	bool early;    /* a PING before that is said; the same */

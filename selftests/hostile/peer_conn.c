@@ -213,6 +213,11 @@ static void conn_param(struct conn *c, struct rdma_conn_param *param)
 	};
 }
 
+static u64 features_wanted(const struct conn *c)
+{
+	return c->messages | c->usages << 1 | (c->places ? PLACES : 0) | c->grows << 3;
+}
+
 /* The accept, as the initiator has to check it. */
 static const char *check_accept(struct conn *c)
 {
@@ -221,7 +226,7 @@ static const char *check_accept(struct conn *c)
 	bool joins = get_bytes(c->hello + 40, 8);
 	u32 credits = get_bytes(c->priv + 36, 2), message_credits = get_bytes(c->priv + 38, 2);
 	/* The other device of a lab is rxe, which places before it acknowledges. */
-	u64 features = c->messages | c->usages << 1 | (c->places && !iwarp ? PLACES : 0);
+	u64 features = features_wanted(c) & ~(iwarp ? PLACES : 0ULL);
 
 	if (c->priv_len < HELLO || get_bytes(c->priv, 4) != MAGIC || c->priv[4] != 2)
 		return "the accept is no hello";
@@ -266,8 +271,8 @@ const char *conn_connect(struct conn *c)
 	why = make_qp(c);
 	if (why)
 		return why;
-	if (c->messages || c->usages || c->places)
-		put_bytes(c->hello + 8, 8, c->messages | c->usages << 1 | (c->places ? PLACES : 0));
+	if (features_wanted(c))
+		put_bytes(c->hello + 8, 8, features_wanted(c));
 	conn_param(c, &param);
 	if (rdma_connect(c->id, &param))
 		return bad("no connect: %m");

@@ -376,7 +376,7 @@ static void well_behaved(void)
 	u32 grant;
 
 	conn_init(&c);
-	put_bytes(c.hello + 8, 8, ~7ULL); /* MESSAGES, USAGES and PLACES are known */
+	put_bytes(c.hello + 8, 8, ~15ULL); /* MESSAGES, USAGES, PLACES and GROWS are known */
 	why = conn_connect(&c);
 	result(why, "connect, with features that nobody knows");
 	if (why)

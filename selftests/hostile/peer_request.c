@@ -11,10 +11,11 @@ static void failing_requests(void)
 {
 	struct conn c;
 	struct key key;
-	struct msg q;
+	struct msg q, a;
 	u64 total;
 
 	conn_init(&c);
+	c.grows = true;
 	result(begin(&c, "data"), "a session for requests that fail");
 	total = ((c.length - 1) >> c.shift) + 1;
 	key = c.key[0];
@@ -92,6 +93,15 @@ static void failing_requests(void)
 	result(fails(&c, &q, RANGE), "FLUSH of a range inside and one behind the end: RANGE");
 	request(&c, &q, FLUSH);
 	result(fails(&c, &q, UNSUPPORTED), "FLUSH of volatile memory: UNSUPPORTED");
+	request(&c, &q, GROW);
+	put(&q, 16, 4, c.grant + 1000);
+	result(fails(&c, &q, STALE), "GROW of an unknown grant: STALE");
+	request(&c, &q, GROW);
+	put(&q, 20, 4, c.generation + 1);
+	result(fails(&c, &q, STALE), "GROW of the next generation: STALE");
+	request(&c, &q, GROW);
+	result(call(&c, &q, &a, SOON) ?: (get(&a, 16, 8) != c.length ? "another length" : NULL),
+	       "GROW of what has not grown: the same length");
 	request(&c, &q, LIST);
 	put(&q, 16, 8, ~0ULL);
 	result(fails(&c, &q, OK), "LIST from a cursor that there is not: no harm");

@@ -40,13 +40,13 @@ void header(struct msg *m, u8 type, u32 len, u32 tag)
 void request(struct conn *c, struct msg *m, u8 type)
 {
 	/* By type, requests and replies. */
-	static const u8 sizes[2][15] = {
-		{ 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16, 56, 40 },
-		{ 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16, 16, 16 }
+	static const u8 sizes[2][16] = {
+		{ 0, 21, 24, 88, 40, 24, 32, 24, 40, 40, 24, 16, 16, 56, 40, 24 },
+		{ 0, 21, 24, 40, 32, 16, 16, 24, 24, 24, 16, 0, 16, 16, 16, 24 }
 	};
 	u8 plain = type & 0x7f;
 
-	header(m, type, plain && plain <= FLUSH ? sizes[type >> 7][plain] : HEADER, ++c->tag);
+	header(m, type, plain && plain <= GROW ? sizes[type >> 7][plain] : HEADER, ++c->tag);
 	switch (type) {
 	case PING:
 	case REPLY | PING:
@@ -73,6 +73,7 @@ void request(struct conn *c, struct msg *m, u8 type)
 	case MESSAGE:
 	case USAGE:
 	case FLUSH:
+	case GROW:
 		put(m, 16, 4, c->grant ?: 1);
 		put(m, 20, 4, c->generation ?: 1);
 		if (type == SEGS || type == DIGEST || type == FLUSH)
@@ -123,7 +124,7 @@ const char *sane(const struct msg *m)
 {
 	static const struct {
 		u16 fixed, each, min, max;
-	} sizes[2][15] = {
+	} sizes[2][16] = {
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24 },
 		  [OPEN] = { 88 },
@@ -137,7 +138,8 @@ const char *sane(const struct msg *m)
 		  [ACK] = { 16 },
 		  [ADDRS] = { 16 },
 		  [USAGE] = { 16, 40, 1, 24 },
-		  [FLUSH] = { 24, 16, 1, 32 } },
+		  [FLUSH] = { 24, 16, 1, 32 },
+		  [GROW] = { 24 } },
 		{ [PING] = { 16, 1, 0, 512 },
 		  [LIST] = { 24, 80, 0, 12 },
 		  [OPEN] = { 40 },
@@ -149,7 +151,8 @@ const char *sane(const struct msg *m)
 		  [FENCE] = { 16 },
 		  [ADDRS] = { 16, 20, 0, 16 },
 		  [USAGE] = { 16 },
-		  [FLUSH] = { 16 } },
+		  [FLUSH] = { 16 },
+		  [GROW] = { 24 } },
 	};
 	u32 type = m->b[0] & 0x7f, reply = m->b[0] >> 7, status = get(m, 2, 2), n = 0;
 
@@ -157,7 +160,7 @@ const char *sane(const struct msg *m)
 		return bad("a message of %u bytes says it has %u", m->len, (u32)get(m, 4, 4));
 	if (m->b[1] || get(m, 14, 2) || (get(m, 12, 2) && !iwarp))
 		return bad("type %#x: reserved bytes are not zero", m->b[0]);
-	if (type > FLUSH || !sizes[reply][type].fixed)
+	if (type > GROW || !sizes[reply][type].fixed)
 		return bad("unknown type %#x", m->b[0]);
 	if (!get(m, 8, 4) != (m->b[0] == BYE || m->b[0] == ACK))
 		return bad("type %#x with tag %u", m->b[0], (u32)get(m, 8, 4));

@@ -39,11 +39,13 @@ static int uses_of(int fd, __u32 region, __u32 id)
 		.count = KST_ARRAY_SIZE(entries),
 	};
 	struct krdma_ioc_ping ping = { .size = sizeof(ping), .session = id };
+	struct krdma_ioc_export_grow grow = { .size = sizeof(grow), .id = id, .length = 1 << 20 };
 	char byte[8];
 	__u32 other;
 
 	return (kst_call(fd, KRDMA_IOC_PING, &ping) != -ENOENT) +
 	       (kst_call(fd, KRDMA_IOC_LIST, &list) != -ENOENT) +
+	       (kst_call(fd, KRDMA_IOC_EXPORT_GROW, &grow) != -ENOENT) +
 	       (kst_open_region(fd, id, "users", 0, &other, NULL) != -ENOENT) +
 	       (kst_move(fd, KRDMA_OP_READ, id, 0, byte, 8, NULL) != -ENOENT) +
 	       (by_buffer(fd, KRDMA_OP_READ, region, id) != -ENOENT) +

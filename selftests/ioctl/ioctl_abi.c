@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,6 +32,7 @@ union args {
 	struct krdma_ioc_ping ping;
 	struct krdma_ioc_buffer buffer;
 	struct krdma_ioc_export export;
+	struct krdma_ioc_export_grow grow;
 	struct krdma_ioc_open open;
 	struct krdma_ioc_submit submit;
 	struct krdma_ioc_cancel cancel;
@@ -43,6 +45,7 @@ union args {
 static int fd;
 static __u32 session, region;
 static __u32 receiver;        /* an export for messages */
+static __u32 grown;           /* an export of a memfd */
 static unsigned char *memory; /* 16 pages, fine for anything */
 static struct krdma_op op;
 static struct krdma_completion comp;
@@ -199,6 +202,12 @@ static void undo_export(union args *a, int rc)
 	undo_made(rc, a->export.id);
 }
 
+static void good_export_grow(union args *a)
+{
+	a->grow.id = grown;
+	a->grow.length = KST_PAGE;
+}
+
 static void good_open(union args *a)
 {
 	a->open.session = session;
@@ -266,6 +275,25 @@ FIXTURE_VARIANT(command)
 	__u32 first; /* bytes of its first version; 0: the same */
 };
 
+/* Return: its id, or 0 */
+static __u32 export_memfd(void)
+{
+	struct krdma_ioc_export cmd = {
+		.size = sizeof(cmd),
+		.flags = KRDMA_EXPORT_FD,
+		.rights = KRDMA_RIGHT_READ,
+		.fd = memfd_create("abi", MFD_ALLOW_SEALING | MFD_CLOEXEC),
+		.length = KST_PAGE,
+		.name = "abi-memfd",
+	};
+
+	if (cmd.fd < 0 || ftruncate(cmd.fd, KST_PAGE) ||
+	    fcntl(cmd.fd, F_ADD_SEALS, F_SEAL_SHRINK) || kst_call(fd, KRDMA_IOC_EXPORT, &cmd))
+		return 0;
+	close(cmd.fd);
+	return cmd.id;
+}
+
 KST_FIXTURE(command, fd)
 FIXTURE_SETUP(command)
 {
@@ -278,6 +306,8 @@ FIXTURE_SETUP(command)
 			   kst_export(fd, "abi-messages", memory + 8 * KST_PAGE, KST_PAGE,
 				      KRDMA_RIGHT_MESSAGE, &receiver),
 		   "no region, or no export: %s", kst_last_error(fd, NULL));
+	grown = export_memfd();
+	ASSERT_NOT(!grown, "no export of a memfd: %s", kst_last_error(fd, NULL));
 	self->before = kst_now();
 }
 
@@ -309,6 +339,8 @@ COMMAND(BUFFER, buffer, 4, KRDMA_BUFFER_WRITABLE, MUST_BE_0(buffer, reserved), t
 	good_buffer, undo_buffer);
 COMMAND(EXPORT, export, 4, KRDMA_EXPORT_FD | KRDMA_EXPORT_DURABLE, MUST_BE_0(export, fd), true,
 	false, good_export, undo_export);
+COMMAND(EXPORT_GROW, export_grow, 4, 0, MUST_BE_0(export_grow, reserved), false, false,
+	good_export_grow, undo_none);
 COMMAND(OPEN, open, 4, KRDMA_OPEN_HELD | KRDMA_OPEN_EXCLUSIVE | KRDMA_OPEN_TAKEOVER,
 	MUST_BE_0(open, reserved), true, true, good_open, undo_open);
 COMMAND(SUBMIT, submit, 4, KRDMA_SUBMIT_ASYNC, MUST_BE_0(submit, reserved), true, true, good_submit,

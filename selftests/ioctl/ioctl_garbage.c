@@ -153,6 +153,7 @@ union garbage {
 	struct krdma_ioc_ping ping;
 	struct krdma_ioc_buffer buffer;
 	struct krdma_ioc_export export;
+	struct krdma_ioc_export_grow grow;
 	struct krdma_ioc_open open;
 	struct krdma_ioc_submit submit;
 	struct krdma_ioc_message_queue queue;
@@ -273,6 +274,9 @@ static void garbage_fix(unsigned long nr, union garbage *g)
 		break;
 	case KRDMA_IOC_MESSAGE_QUEUE:
 		g->queue.id = any_id();
+		break;
+	case KRDMA_IOC_EXPORT_GROW:
+		g->grow.id = any_id();
 		break;
 	case KRDMA_IOC_LIST:
 		g->list.entries = any_pointer();
@@ -434,6 +438,7 @@ TEST_F(garbage, calls)
 		{ KRDMA_IOC_PING, sizeof(struct krdma_ioc_ping) },
 		{ KRDMA_IOC_BUFFER, sizeof(struct krdma_ioc_buffer) },
 		{ KRDMA_IOC_EXPORT, sizeof(struct krdma_ioc_export) },
+		{ KRDMA_IOC_EXPORT_GROW, sizeof(struct krdma_ioc_export_grow) },
 		{ KRDMA_IOC_OPEN, sizeof(struct krdma_ioc_open) },
 		{ KRDMA_IOC_SUBMIT, sizeof(struct krdma_ioc_submit) },
 		{ KRDMA_IOC_CANCEL, sizeof(struct krdma_ioc_cancel) },

@@ -138,6 +138,50 @@ TEST_F(limits, ranges)
 	close(file);
 }
 
+static int grow(__u32 id, __u64 length)
+{
+	struct krdma_ioc_export_grow cmd = { .size = sizeof(cmd), .id = id, .length = length };
+
+	return kst_call(fd, KRDMA_IOC_EXPORT_GROW, &cmd);
+}
+
+TEST_F(limits, grow)
+{
+	static char memory[KST_PAGE] __attribute__((aligned(4096)));
+	int file = sealed(F_SEAL_SHRINK);
+	struct krdma_ioc_export cmd = {
+		.size = sizeof(cmd),
+		.flags = KRDMA_EXPORT_FD,
+		.rights = BOTH,
+		.fd = file,
+		.addr = KST_PAGE,
+		.length = KST_PAGE,
+		.name = "limits-grow",
+	};
+	__u32 id, plain;
+
+	ASSERT_NOT(kst_call(fd, KRDMA_IOC_EXPORT, &cmd) ||
+			   kst_export(fd, "limits-plain", memory, KST_PAGE, BOTH, &plain),
+		   "export: %s", kst_last_error(fd, NULL));
+	id = cmd.id;
+	EXPECT_IS(0, grow(id, KST_PAGE), "an export gets the length that it has");
+	EXPECT_FAILS(fd, grow(id, KST_PAGE - 1), -EINVAL, "shrink", "not less");
+	EXPECT_FAILS(fd, grow(id, 0), -EINVAL, "shrink", "nor nothing");
+	EXPECT_IS(0, grow(id, FD_BYTES - KST_PAGE), "more: all that the memfd has");
+	EXPECT_FAILS(fd, grow(id, FD_BYTES - KST_PAGE + 1), -ERANGE, "memfd", "more than that");
+	EXPECT_FAILS(fd, grow(id, ~0ULL), -ERANGE, "memfd", "2^64 - 1 bytes");
+	ASSERT_NOT(ftruncate(file, FD_BYTES + 1), "ftruncate: %s", strerror(errno));
+	EXPECT_IS(0, grow(id, FD_BYTES - KST_PAGE + 1), "when the memfd is longer");
+	EXPECT_FAILS(fd, grow(id, FD_BYTES - KST_PAGE), -EINVAL, "shrink", "then not less again");
+	EXPECT_FAILS(fd, grow(plain, KST_PAGE), -EOPNOTSUPP, "file",
+		     "an address range does not grow");
+	EXPECT_IS(-ENOENT, grow(id + 1000, KST_PAGE), "what is no export");
+	kst_destroy(fd, id);
+	kst_destroy(fd, plain);
+	EXPECT_IS(-ENOENT, grow(id, KST_PAGE), "what was one");
+	close(file);
+}
+
 TEST_F(limits, other_files)
 {
 	int pipes[2], file, rc;

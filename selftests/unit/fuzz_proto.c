@@ -62,6 +62,10 @@ static const void *end_of(const union krdma_wire_msg *msg)
 		return &msg->digest_reply + 1;
 	case KRDMA_WIRE_FLUSH:
 		return &msg->flush.range[n];
+	case KRDMA_WIRE_GROW:
+		return &msg->close + 1;
+	case KRDMA_WIRE_REPLY | KRDMA_WIRE_GROW:
+		return &msg->grow_reply + 1;
 	default:
 		return &msg->hdr + 1;
 	}
@@ -82,7 +86,7 @@ static void fuzz_message(const u8 *copy, u32 len)
 	REQUIRE(len <= KRDMA_WIRE_MSG_MAX || msg->hdr.type == KRDMA_WIRE_MESSAGE);
 	REQUIRE(len <= KRDMA_WIRE_MESSAGE_MAX);
 	REQUIRE((msg->hdr.type & ~KRDMA_WIRE_REPLY) >= KRDMA_WIRE_PING);
-	REQUIRE((msg->hdr.type & ~KRDMA_WIRE_REPLY) <= KRDMA_WIRE_FLUSH);
+	REQUIRE((msg->hdr.type & ~KRDMA_WIRE_REPLY) <= KRDMA_WIRE_GROW);
 	REQUIRE(krdma_wire_errno(le16_to_cpu(msg->hdr.status)) != -EPROTO);
 	if (!msg->hdr.status)
 		REQUIRE(end_of(msg) == copy + len);

@@ -272,6 +272,18 @@ static void build_flush_reply(union krdma_wire_msg *msg)
 	BEGIN(msg, REPLY | KRDMA_WIRE_FLUSH, krdma_wire_hdr, 0, 14);
 }
 
+static void build_grow(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, KRDMA_WIRE_GROW, krdma_wire_close, 0, 15);
+	GRANT(&msg->close);
+}
+
+static void build_grow_reply(union krdma_wire_msg *msg)
+{
+	BEGIN(msg, REPLY | KRDMA_WIRE_GROW, krdma_wire_grow_reply, 0, 15);
+	msg->grow_reply.length = cpu_to_le64(0x80000000);
+}
+
 static void build_message(union krdma_wire_msg *msg)
 {
 	BEGIN(msg, KRDMA_WIRE_MESSAGE, krdma_wire_message, 5, 3);
@@ -376,6 +388,8 @@ static struct example {
 	{ "digest-reply", build_digest_reply },
 	{ "flush", build_flush },
 	{ "flush-reply", build_flush_reply },
+	{ "grow", build_grow },
+	{ "grow-reply", build_grow_reply },
 	{ "fence", build_fence },
 	{ "fence-reply", build_fence_reply },
 	{ "ack", build_ack },
@@ -585,6 +599,8 @@ static const struct shape shapes[] = {
 	{ REPLY | KRDMA_WIRE_USAGE, 16 },
 	{ KRDMA_WIRE_FLUSH, 24, 16, 1, 32 },
 	{ REPLY | KRDMA_WIRE_FLUSH, 16 },
+	{ KRDMA_WIRE_GROW, 24 },
+	{ REPLY | KRDMA_WIRE_GROW, 24 },
 };
 
 #define for_each_shape(s) for (s = shapes; s < shapes + ARRAY_SIZE(shapes); s++)
@@ -592,9 +608,10 @@ static const struct shape shapes[] = {
 /* For messages about a failure: of a type in shapes[]. */
 static const char *type_name(u8 type)
 {
-	static const char *const types[] = { "unknown", "PING",   "LIST",  "OPEN",   "SEGS",
-					     "CLOSE",   "RECALL", "BYE",   "DIGEST", "MESSAGE",
-					     "FENCE",   "ACK",    "ADDRS", "USAGE",  "FLUSH" };
+	static const char *const types[] = { "unknown", "PING",    "LIST",   "OPEN",
+					     "SEGS",    "CLOSE",   "RECALL", "BYE",
+					     "DIGEST",  "MESSAGE", "FENCE",  "ACK",
+					     "ADDRS",   "USAGE",   "FLUSH",  "GROW" };
 
 	return types[type & ~REPLY];
 }
@@ -660,6 +677,7 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 	case KRDMA_WIRE_DIGEST:
 	case KRDMA_WIRE_MESSAGE:
 	case KRDMA_WIRE_FLUSH:
+	case KRDMA_WIRE_GROW:
 		put(m + 16, 4, random_id());
 		put(m + 20, 4, random_id());
 	}
@@ -727,6 +745,9 @@ static u32 random_message(const struct shape *s, u32 n, u8 *m)
 			put(at + 8, 8, 1 + random32() % ((64 << 20) / n));
 		}
 		break;
+	case REPLY | KRDMA_WIRE_GROW:
+		put(m + 16, 8, random64() | 1);
+		break;
 	case KRDMA_WIRE_MESSAGE:
 		put(m + 32, 8, random32() & 1);
 		break;
@@ -768,7 +789,7 @@ static void test_random_bytes(void **state)
 			bytes[i] = random32();
 		/* Mostly with a header that is nearly right, or nothing is reached. */
 		if (len >= HDR && round % 4) {
-			put(bytes, 4, (1 + random32() % 14) | (random32() & 0x80));
+			put(bytes, 4, (1 + random32() % 15) | (random32() & 0x80));
 			put(bytes + 4, 4, len);
 			put(bytes + 12, 4, 0);
 		}
@@ -909,7 +930,7 @@ static const struct {
 	{ "recall", 0x0e },        { "recall-reply", 0x8e },
 	{ "fence-reply", 0x8e },   { "flush", 0x06 },
 	{ "flush-reply", 0x86 },   { "flush-reply", 0x8a },
-	{ "flush-reply", 0x8c },
+	{ "flush-reply", 0x8c },   { "grow", 0x8f },
 };
 
 static bool type_flip_right(const struct example *e, u8 type)
@@ -1241,6 +1262,10 @@ static const struct field {
 	{ "digest", 32, 4, (4 << 20) + 1, "length of a digest outside its limits" },
 	{ "digest", 32, 4, U32_MAX, "length of a digest outside its limits" },
 	{ "digest", 36, 4, 0, NULL },
+	{ "grow", 16, 4, 0, "grant 0" },
+	{ "grow", 20, 4, 0, "generation 0" },
+	{ "grow-reply", 16, 8, 0, "export of no length" },
+	{ "grow-reply", 16, 8, U64_MAX, NULL },
 	{ "digest-reply", 16, 4, U32_MAX, NULL },
 
 	/* FLUSH */

@@ -104,6 +104,30 @@ struct krdma_blk_detach {
 };
 
 /**
+ * struct krdma_blk_resize - KRDMA_BLK_RESIZE, have a disk as large as its export
+ * @size: sizeof(struct)
+ * @flags: 0
+ * @disk: number of the disk
+ * @reserved: 0
+ * @bytes: out: its size
+ *
+ * For an export that has grown (KRDMA_IOC_EXPORT_GROW). Requests go on meanwhile. When this returns
+ * 0, what is more is set aside like the rest; after a failure the disk is as it was.
+ *
+ * Errors: ENOENT; EBUSY, if the disk is being attached, detached or resized by another call;
+ * ESTALE or ENOTCONN, if it is lost; EOPNOTSUPP, if its size is not a multiple of the peer's
+ * segments, or the peer's module is an older one; EDQUOT and ENOMEM, if what is more can't be set
+ * aside; ETIMEDOUT.
+ */
+struct krdma_blk_resize {
+	__u32 size;
+	__u32 flags;
+	__u32 disk;
+	__u32 reserved;
+	__u64 bytes;
+};
+
+/**
  * enum krdma_blk_state - what has become of a disk
  * @KRDMA_BLK_LIVE: it is in use, or can be
  * @KRDMA_BLK_LOST: its session has ended; all requests fail until it is detached
@@ -190,5 +214,6 @@ struct krdma_blk_list {
 #define KRDMA_BLK_ATTACH _IO(KRDMA_IOC_TYPE, 0x80)
 #define KRDMA_BLK_DETACH _IO(KRDMA_IOC_TYPE, 0x81)
 #define KRDMA_BLK_LIST   _IO(KRDMA_IOC_TYPE, 0x82)
+#define KRDMA_BLK_RESIZE _IO(KRDMA_IOC_TYPE, 0x83)
 
 #endif /* _UAPI_KRDMA_BLK_H */

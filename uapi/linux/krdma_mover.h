@@ -119,6 +119,7 @@ struct krdma_sockaddr {
 #define KRDMA_FEATURE_CONNECT  (1ULL << 11) /* KRDMA_CONNECT_ASYNC */
 #define KRDMA_FEATURE_MONITOR  (1ULL << 12) /* KRDMA_IOC_MONITOR, lists of latencies and grants */
 #define KRDMA_FEATURE_FLUSH    (1ULL << 13) /* KRDMA_OP_FLUSH, KRDMA_EXPORT_DURABLE */
+#define KRDMA_FEATURE_GROW     (1ULL << 14) /* KRDMA_IOC_EXPORT_GROW */
 
 /*
  * Longest deadline of an operation by io_uring without KRDMA_FEATURE_CANCEL (Linux up to
@@ -318,6 +319,30 @@ struct krdma_ioc_export {
 	__u32 max_segments;
 	__u32 id;
 	char name[KRDMA_NAME_MAX];
+};
+
+/**
+ * struct krdma_ioc_export_grow - KRDMA_IOC_EXPORT_GROW, publish more of a file
+ * @size: sizeof(struct krdma_ioc_export_grow)
+ * @flags: must be 0
+ * @id: an export with KRDMA_EXPORT_FD
+ * @reserved: must be 0
+ * @length: its length from now on, in bytes; the file must have them, counted from @addr of
+ *	struct krdma_ioc_export
+ *
+ * Peers that open the export from now on have all of it. Those that have it open keep the length
+ * that it had, until they ask for more (krdma_grow(), KRDMA_BLK_RESIZE). A memfd is made longer by
+ * ftruncate(2) before; an export never gets shorter.
+ *
+ * Errors: ENOENT; EOPNOTSUPP: it is not of a file; ERANGE: the file is shorter; EINVAL: @length is
+ * less than it had; ENOMEM and EDQUOT as of KRDMA_IOC_EXPORT.
+ */
+struct krdma_ioc_export_grow {
+	__u32 size;
+	__u32 flags;
+	__u32 id;
+	__u32 reserved;
+	__aligned_u64 length;
 };
 
 /* Do not share the session with other files. */
@@ -1458,5 +1483,6 @@ struct krdma_latency_info {
 #define KRDMA_IOC_CANCEL        _IO(KRDMA_IOC_TYPE, 0x32)
 #define KRDMA_IOC_EVENTFD       _IO(KRDMA_IOC_TYPE, 0x33)
 #define KRDMA_IOC_MESSAGE_QUEUE _IO(KRDMA_IOC_TYPE, 0x34)
+#define KRDMA_IOC_EXPORT_GROW   _IO(KRDMA_IOC_TYPE, 0x23)
 
 #endif /* _UAPI_KRDMA_MOVER_H */

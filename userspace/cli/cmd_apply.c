@@ -6,10 +6,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conf.h"
 #include "share.h"
+
+/* How often an export that is to grow is looked at, 50 ms apart. */
+#define GROW_TRIES 200
 
 struct apply {
 	struct krdma *krdma;
@@ -303,14 +307,41 @@ static void restart_effect(struct apply *apply, const struct conf_section *s, ch
 		snprintf(text, size, "copies that end: %u", clients);
 }
 
+/* A larger size of an export that is there. Return: DONE or FAILED */
+static int export_grow(struct apply *apply, const struct conf_section *s, const char *unit,
+		       uint64_t size)
+{
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	int tries;
+
+	if (!change(apply, "grow", "export", s->name, ""))
+		return DONE;
+	if (!systemctl("--quiet", "reload", unit))
+		for (tries = 0; tries < GROW_TRIES; tries++) {
+			if (export_length(apply->krdma, s->name) == size)
+				return DONE;
+			nanosleep(&pause, NULL);
+		}
+	return fail(EIO, "%s does not grow: see 'journalctl -u %s'", unit, unit);
+}
+
 static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct conf_section *s)
 {
 	char unit[512], effect[128] = "";
-	bool runs;
+	uint64_t size, have;
+	bool current, runs;
 
 	if (unit_name(kind, s->name, unit, sizeof(unit)))
 		return FAILED;
-	if (unit_is_current(unit, s, &runs))
+	current = unit_is_current(unit, s, &runs);
+	/* It may have grown since it began. */
+	if (runs && unit_grows(unit, s, &size)) {
+		have = export_length(apply->krdma, s->name);
+		if (have && have < size)
+			return export_grow(apply, s, unit, size);
+		current = have == size;
+	}
+	if (current)
 		return DONE;
 	if (runs)
 		restart_effect(apply, s, effect, sizeof(effect));

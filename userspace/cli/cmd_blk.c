@@ -291,6 +291,17 @@ static int parse_disk(const char *text, uint32_t *disk)
 	return 0;
 }
 
+/* The only operand. Return: DONE or USAGE */
+static int one_disk(int argc, char **argv, uint32_t *disk)
+{
+	if (argc - optind != 1)
+		return usage_error("one device is needed");
+	if (parse_disk(argv[optind], disk))
+		return usage_error("'%s' is not a device, /dev/" PREFIX "0 for example",
+				   argv[optind]);
+	return DONE;
+}
+
 static int detach(struct krdma_blk_detach *cmd)
 {
 	const int fd = control_open();
@@ -339,13 +350,71 @@ static int detach_run(int argc, char **argv)
 		if (rc >= 0)
 			return rc;
 	}
-	if (argc - optind != 1)
-		return usage_error("one device is needed");
-	if (parse_disk(argv[optind], &cmd.disk))
-		return usage_error("'%s' is not a device, /dev/" PREFIX "0 for example",
-				   argv[optind]);
+	rc = one_disk(argc, argv, &cmd.disk);
+	if (rc)
+		return rc;
 	subject_set("blk detach %s", argv[optind]);
 	return detach(&cmd);
+}
+
+/* ---- resize ---- */
+
+static int resize(struct krdma_blk_resize *cmd)
+{
+	const int fd = control_open();
+	int rc = DONE;
+
+	if (fd < 0)
+		return FAILED;
+	if (ioctl(fd, KRDMA_BLK_RESIZE, cmd)) {
+		if (errno == EBUSY)
+			rc = fail(EBUSY, "another command attaches, detaches or resizes it");
+		else if (errno == ENOENT)
+			rc = fail(ENOENT, "there is no such disk");
+		else if (errno == EDQUOT)
+			rc = fail(
+				EDQUOT,
+				"too few segments are left to hold more of it: fewer disks of this peer");
+		else if (errno == EOPNOTSUPP)
+			rc = fail(
+				EOPNOTSUPP,
+				"it can't grow: its size is no multiple of the peer's segments, it is durable, "
+				"or the peer's module is an older one (the kernel's log says which)");
+		else
+			rc = fail(errno, "%s (the kernel's log has the reason)", strerror(errno));
+	}
+	close(fd);
+	return rc;
+}
+
+static int resize_run(int argc, char **argv)
+{
+	static const struct option options[] = { COMMON_LONG };
+	struct krdma_blk_resize cmd = { .size = sizeof(cmd) };
+	struct json_object *root;
+	char size[SIZE_TEXT];
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, ":" COMMON_SHORT, options, NULL)) != -1) {
+		rc = common_option(&cmd_blk, argv, c);
+		if (rc >= 0)
+			return rc;
+	}
+	rc = one_disk(argc, argv, &cmd.disk);
+	if (rc)
+		return rc;
+	subject_set("blk resize %s", argv[optind]);
+	rc = resize(&cmd);
+	if (rc)
+		return rc;
+	if (!json_asked) {
+		puts(size_text(cmd.bytes, size));
+		return DONE;
+	}
+	root = json_root();
+	json_add_count(root, "size", cmd.bytes);
+	json_finish(root);
+	return DONE;
 }
 
 /* ---- list ---- */
@@ -467,6 +536,7 @@ static int blk_run(int argc, char **argv)
 		{ "attach", attach_run },
 		{ "detach", detach_run },
 		{ "list", list_run },
+		{ "resize", resize_run },
 	};
 	size_t i;
 
@@ -478,14 +548,15 @@ static int blk_run(int argc, char **argv)
 	for (i = 0; argc > 1 && *argv[1] && i < ARRAY_SIZE(actions); i++)
 		if (!strncmp(argv[1], actions[i].name, strlen(argv[1])))
 			return actions[i].run(argc - 1, argv + 1);
-	return argc > 1 ? usage_error("'%s' is not attach, detach or list", argv[1]) :
-			  usage_error("attach, detach or list?");
+	return argc > 1 ? usage_error("'%s' is not attach, detach, list or resize", argv[1]) :
+			  usage_error("attach, detach, list or resize?");
 }
 
 const struct command cmd_blk = {
 	.name = "blk",
 	.usage = "krdma blk attach [OPTIONS] HOST[:PORT]/NAME\n"
 		 "       krdma blk detach [--force] DEVICE\n"
+		 "       krdma blk resize DEVICE\n"
 		 "       krdma blk list",
 	.summary = "use the memory of another host as a disk",
 	.help = "attach makes a block device of an export, and prints its name. The peer's memory is\n"
@@ -509,6 +580,7 @@ const struct command cmd_blk = {
 		"  --path ADDRESS      another address of the peer; may be given again; 'auto': all it has\n"
 		"  --policy POLICY     which path is used: in-flight (default), round-robin, latency\n\n"
 		"detach:\n"
-		"  -f, --force         even if it is open: requests fail, and what is not written is lost\n\n",
+		"  -f, --force         even if it is open: requests fail, and what is not written is lost\n\n"
+		"resize: the export has grown, and the disk grows to its size while it is used\n\n",
 	.run = blk_run,
 };

@@ -29,6 +29,7 @@ struct export_options {
 	const char *config;
 	const char *file;
 	uint64_t length; /* 0: not given */
+	int fd;          /* of anonymous memory, or -1 */
 	uint32_t rights;
 	uint32_t max_segments;
 	bool huge;
@@ -52,7 +53,7 @@ static int export_options(int argc, char **argv, struct export_options *opts)
 	uint64_t value;
 	int c, rc;
 
-	*opts = (struct export_options){ .rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE };
+	*opts = (struct export_options){ .fd = -1, .rights = KRDMA_RIGHT_READ | KRDMA_RIGHT_WRITE };
 	while ((c = getopt_long(argc, argv, ":s:f:" COMMON_SHORT, options, NULL)) != -1) {
 		other |= c != OPT_CONFIG && c != 'j' && c != 'p';
 		switch (c) {
@@ -229,7 +230,7 @@ static int publish_mapping(struct krdma *krdma, struct export_options *opts, voi
 static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *id)
 {
 	void *addr;
-	int fd, rc;
+	int rc;
 
 	if (opts->file) {
 		rc = opts->rights == KRDMA_RIGHT_READ ? publish_file(krdma, opts, id) : -EINVAL;
@@ -243,13 +244,10 @@ static int publish(struct krdma *krdma, struct export_options *opts, uint32_t *i
 		if (krdma_map_huge(opts->length, &addr))
 			return -1;
 	} else {
-		fd = krdma_memfd(opts->name, opts->length);
-		if (fd < 0)
-			return -1;
-		rc = krdma_export_memfd(krdma, opts->name, fd, 0, opts->length, opts->rights,
-					opts->max_segments, id);
-		close(fd);
-		if (rc)
+		/* It stays open: the export may grow. */
+		opts->fd = krdma_memfd(opts->name, opts->length);
+		if (opts->fd < 0 || krdma_export_memfd(krdma, opts->name, opts->fd, 0, opts->length,
+						       opts->rights, opts->max_segments, id))
 			return -1;
 		warn_of_limits(opts);
 		return 0;
@@ -285,27 +283,79 @@ int export_check(int argc, char **argv)
 	return export_options(argc, argv, &opts);
 }
 
+/* Do two commands that are in order ask for the same, but for the length? */
+static bool options_alike(const struct export_options *a, const struct export_options *b)
+{
+	return !a->config && !b->config && !strcmp(a->name, b->name) &&
+	       !strcmp(a->file ? a->file : "", b->file ? b->file : "") && a->rights == b->rights &&
+	       a->max_segments == b->max_segments && a->huge == b->huge;
+}
+
+/* Return: are both in order? */
+static bool options_both(int argc, char **argv, struct export_options *a, int other_argc,
+			 char **other_argv, struct export_options *b)
+{
+	optind = 0;
+	if (export_options(argc, argv, a) >= 0)
+		return false;
+	optind = 0;
+	return export_options(other_argc, other_argv, b) < 0;
+}
+
 bool export_same(int argc, char **argv, int other_argc, char **other_argv)
 {
 	struct export_options a, b;
 
-	optind = 0;
-	if (export_options(argc, argv, &a) >= 0)
+	return options_both(argc, argv, &a, other_argc, other_argv, &b) && options_alike(&a, &b) &&
+	       a.length == b.length;
+}
+
+bool export_grows(int argc, char **argv, int other_argc, char **other_argv, uint64_t *other_size)
+{
+	struct export_options a, b;
+
+	if (!options_both(argc, argv, &a, other_argc, other_argv, &b) || !options_alike(&a, &b) ||
+	    a.file || a.huge)
 		return false;
+	*other_size = b.length;
+	return true;
+}
+
+/* The section that the options come from has another size now: a larger one can be had. */
+static void export_reload(struct krdma *krdma, const char *config, struct export_options *opts,
+			  uint32_t id)
+{
+	char size[SIZE_TEXT], less[SIZE_TEXT];
+	struct export_options again;
+	struct conf_section *section;
+
+	if (conf_read_one(config, &conf_export, opts->name, &section))
+		return;
+	subject_set("export %s", opts->name);
 	optind = 0;
-	return export_options(other_argc, other_argv, &b) < 0 && !a.config && !b.config &&
-	       !strcmp(a.name, b.name) && !strcmp(a.file ? a.file : "", b.file ? b.file : "") &&
-	       a.length == b.length && a.rights == b.rights && a.max_segments == b.max_segments &&
-	       a.huge == b.huge;
+	if (export_options(section->argc, section->argv, &again) >= 0 ||
+	    !options_alike(opts, &again) || opts->fd < 0)
+		fail(EINVAL, "only the size of anonymous memory can change while it is exported");
+	else if (again.length < opts->length)
+		fail(EINVAL, "it has %s, and can't shrink to %s", size_text(opts->length, size),
+		     size_text(again.length, less));
+	else if (ftruncate(opts->fd, (off_t)again.length))
+		fail(errno, "it can't grow: %s", strerror(errno));
+	else if (krdma_export_grow(krdma, id, again.length))
+		fail_krdma();
+	else
+		opts->length = again.length;
+	conf_free(section);
 }
 
 static int export_run(int argc, char **argv)
 {
+	const char *config = getenv(CONF_FROM);
 	struct export_options opts;
 	struct krdma *krdma;
 	sigset_t signals;
+	int rc, sig = 0;
 	uint32_t id;
-	int rc, sig;
 
 	rc = export_options(argc, argv, &opts);
 	if (rc >= 0)
@@ -316,6 +366,10 @@ static int export_run(int argc, char **argv)
 
 	/* Blocked before the export exists, so that no signal is lost. */
 	stop_signals_block(&signals);
+	if (config) {
+		sigaddset(&signals, SIGHUP);
+		pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	}
 	if (module_open(&krdma))
 		return FAILED;
 	if (publish(krdma, &opts, &id)) {
@@ -326,8 +380,8 @@ static int export_run(int argc, char **argv)
 	warn_of_nobody(krdma);
 	rc = finish_output(DONE);
 	sd_notify(0, "READY=1");
-	if (!rc)
-		sigwait(&signals, &sig);
+	while (!rc && !sigwait(&signals, &sig) && sig == SIGHUP)
+		export_reload(krdma, config, &opts, id);
 	if (krdma_destroy(krdma, id))
 		rc = fail_krdma();
 	krdma_free(krdma);
@@ -350,6 +404,7 @@ const struct command cmd_export = {
 		"  --atomic          peers may do atomic operations as well\n"
 		"  --huge            take anonymous memory from the pool of huge pages\n"
 		"  --max-segments N  most segments registered for peers at a time\n"
-		"  --config[=FILE]   as the section [export NAME] of FILE says (/etc/krdma/krdma.conf)\n",
+		"  --config[=FILE]   as the section [export NAME] of FILE says (/etc/krdma/krdma.conf);\n"
+		"                    on SIGHUP, anonymous memory grows to the size that FILE has then\n",
 	.run = export_run,
 };

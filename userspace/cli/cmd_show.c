@@ -44,10 +44,23 @@ static int show_listeners(struct krdma *krdma)
 	return count < 0 ? fail_krdma() : DONE;
 }
 
-static void show_units(const struct unit_kind *kind)
+/* An export may have grown since its command began. */
+static void show_length(struct krdma *krdma, int argc, char **argv, char text[32])
+{
+	const uint64_t length = export_length(krdma, argv[argc - 1]);
+	uint64_t size;
+	int i;
+
+	snprintf(text, 32, "%llu", (unsigned long long)length);
+	for (i = 1; length && i + 1 < argc; i++)
+		if (!strcmp(argv[i], "--size") && !parse_size(argv[i + 1], &size) && size < length)
+			argv[i + 1] = text;
+}
+
+static void show_units(struct krdma *krdma, const struct unit_kind *kind)
 {
 	char *text = sd_booted() ? units_running(kind) : NULL, *rest = text, *unit, *memory;
-	char *argv[CONF_ARGS], name[512];
+	char *argv[CONF_ARGS], name[512], length[32];
 	int argc;
 
 	while (rest && *rest) {
@@ -58,6 +71,8 @@ static void show_units(const struct unit_kind *kind)
 		/* Not one that still reads its section. */
 		if (argc > 2 && strcmp(argv[2], "--config") != 0) {
 			printf("\n[%s %s]\n", kind->kind->name, name);
+			if (kind->kind == &conf_export)
+				show_length(krdma, argc, argv, length);
 			conf_print_keys(kind->kind, argc - 1, argv + 1);
 		} else {
 			printf("\n# %s waits to be started anew.\n", unit);
@@ -161,11 +176,11 @@ static int show_run(int argc, char **argv)
 		return FAILED;
 	show_parameters();
 	rc = show_listeners(krdma);
-	show_units(&unit_kinds[UNITS_EXPORT]);
-	show_units(&unit_kinds[UNITS_SHARE]);
+	show_units(krdma, &unit_kinds[UNITS_EXPORT]);
+	show_units(krdma, &unit_kinds[UNITS_SHARE]);
 	if (!rc)
 		rc = show_other_exports(krdma);
-	show_units(&unit_kinds[UNITS_CONNECT]);
+	show_units(krdma, &unit_kinds[UNITS_CONNECT]);
 	if (!rc)
 		rc = show_disks();
 	krdma_free(krdma);

@@ -417,24 +417,46 @@ void conf_free(struct conf_section *sections)
 	}
 }
 
-int conf_exec(const char *path, const struct conf_kind *kind, const char *name)
+int conf_read_one(const char *path, const struct conf_kind *kind, const char *name,
+		  struct conf_section **section)
 {
-	char *argv[CONF_ARGS + 3] = { "krdma", "-j" };
-	struct conf_section *sections, *s;
+	struct conf_section *sections, *s, **at;
 	int rc = conf_open(path, kind, name, &sections);
 
 	subject_set("%s %s", kind->command, path);
-	for (s = sections; !rc && s; s = s->next)
+	for (at = &sections; !rc && (s = *at); at = &s->next)
 		if (s->kind == kind && !strcmp(s->name, name))
 			break;
-	if (!rc && !s)
+	if (!rc && !*at)
 		rc = fail(ENOENT, "there is no [%s %s]", kind->name, name);
-	if (!rc && s) {
-		memcpy(argv + (json_asked ? 2 : 1), s->argv, sizeof(s->argv));
-		execv("/proc/self/exe", argv);
-		rc = fail(errno, "cannot start: %s", strerror(errno));
+	if (!rc) {
+		/* It goes first. */
+		s = *at;
+		*at = s->next;
+		s->next = sections;
+		sections = s;
 	}
-	conf_free(sections);
+	if (rc) {
+		conf_free(sections);
+		sections = NULL;
+	}
+	*section = sections;
+	return rc;
+}
+
+int conf_exec(const char *path, const struct conf_kind *kind, const char *name)
+{
+	char *argv[CONF_ARGS + 3] = { "krdma", "-j" };
+	struct conf_section *s;
+	int rc = conf_read_one(path, kind, name, &s);
+
+	if (rc)
+		return rc;
+	memcpy(argv + (json_asked ? 2 : 1), s->argv, sizeof(s->argv));
+	setenv(CONF_FROM, path, 1);
+	execv("/proc/self/exe", argv);
+	rc = fail(errno, "cannot start: %s", strerror(errno));
+	conf_free(s);
 	return rc;
 }
 

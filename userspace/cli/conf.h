@@ -66,6 +66,14 @@ extern bool conf_checks;
 /* Read and check a file. Return: DONE, or the exit status after a sentence with the line. */
 int conf_read(const char *path, struct conf_section **sections);
 void conf_free(struct conf_section *sections);
+/*
+ * Read and check one section alone. Return: DONE, and the list that begins with it, which the caller
+ * frees; or the exit status after a sentence
+ */
+int conf_read_one(const char *path, const struct conf_kind *kind, const char *name,
+		  struct conf_section **section);
+/* Set by conf_exec(): the file that the options come from. */
+#define CONF_FROM "KRDMA_CONFIG"
 /* Become the command of that section, so that ps(1) and 'krdma apply' see its options. */
 int conf_exec(const char *path, const struct conf_kind *kind, const char *name);
 /* Print the options of a command, behind its name, as keys. */
@@ -81,6 +89,8 @@ int export_check(int argc, char **argv);
 int serve_check(int argc, char **argv);
 int connect_check(int argc, char **argv);
 int blk_check(int argc, char **argv);
+/* Do two commands that are in order ask for the same anonymous memory, but for its size? */
+bool export_grows(int argc, char **argv, int other_argc, char **other_argv, uint64_t *other_size);
 bool export_same(int argc, char **argv, int other_argc, char **other_argv);
 bool serve_same(int argc, char **argv, int other_argc, char **other_argv);
 bool connect_same(int argc, char **argv, int other_argc, char **other_argv);
@@ -150,6 +160,15 @@ bool same_addr(const struct krdma_sockaddr *a, const struct krdma_sockaddr *b);
 int listeners_read(struct krdma *krdma, struct listener **listeners);
 
 /**
+ * export_length() - the bytes of an export of this host
+ * @krdma: handle
+ * @name: its name
+ *
+ * Return: its length; 0 if there is none.
+ */
+uint64_t export_length(struct krdma *krdma, const char *name);
+
+/**
  * disk_text() - a member of a disk that blk_disks() has appended
  * @disk: the disk
  * @key: of the member
@@ -205,6 +224,8 @@ char *section_drop_in(const struct conf_section *section);
 /* Does a unit run that does what the section says? @runs: does it run at all? */
 bool unit_is_current(const char *unit, const struct conf_section *section, bool *runs);
 bool unit_runs(const struct unit_kind *kind, const char *name);
+/* Does a unit of an export run that does so, but for the size, which is told? */
+bool unit_grows(const char *unit, const struct conf_section *section, uint64_t *size);
 /* Can a unit hold what this file says? Return: DONE or FAILED, with a sentence */
 int unit_possible(const struct conf_section *section, const char *path);
 int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory);

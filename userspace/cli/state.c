@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What this host is, for 'krdma apply' and 'krdma show': the module's parameters, listeners, disks. */
+/* What this host is, for 'krdma apply' and 'krdma show': the module's parameters, listeners, exports, disks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +79,21 @@ int listeners_read(struct krdma *krdma, struct listener **listeners)
 			    l[i].allow_count < KRDMA_LISTEN_ALLOW_MAX)
 				l[i].allow[l[i].allow_count++] = prefix->prefix;
 	return krdma_iter_free(iter) ? -1 : n;
+}
+
+uint64_t export_length(struct krdma *krdma, const char *name)
+{
+	const struct krdma_export_info *info;
+	struct krdma_iter *iter;
+	uint64_t length = 0;
+
+	if (krdma_iter_new(krdma, KRDMA_LIST_EXPORTS, 0, &iter))
+		return 0;
+	while ((info = krdma_iter_next(iter)))
+		if (!strcmp(info->name, name))
+			length = info->length;
+	krdma_iter_free(iter);
+	return length;
 }
 
 const char *disk_text(struct json_object *disk, const char *key)

@@ -135,6 +135,17 @@ bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 	return same;
 }
 
+bool unit_grows(const char *unit, const struct conf_section *s, uint64_t *size)
+{
+	char *argv[CONF_ARGS], *memory;
+	const int argc = unit_command(unit, argv, &memory);
+	const bool grows = argc > 1 && s->kind == &conf_export &&
+			   export_grows(argc - 1, argv + 1, s->argc, (char **)s->argv, size);
+
+	free(memory);
+	return grows;
+}
+
 bool unit_runs(const struct unit_kind *kind, const char *name)
 {
 	char unit[512], *argv[CONF_ARGS], *memory;

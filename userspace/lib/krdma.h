@@ -259,8 +259,8 @@ int krdma_disconnect(struct krdma *krdma, uint64_t serial, const struct krdma_so
  * @name: any text; /proc shows it
  * @length: bytes
  *
- * The memory is a memfd, sealed against growing and shrinking. Its pages are
- * allocated when they are first touched.
+ * The memory is a memfd, sealed against shrinking. Its pages are allocated when they are first
+ * touched.
  *
  * Return: a file descriptor that the caller closes (an export holds the file
  * on its own), or the errno of memfd_create(2), ftruncate(2) or fcntl(2).
@@ -352,6 +352,19 @@ int krdma_export_durable(struct krdma *krdma, const char *name, void *addr, uint
  */
 int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t offset,
 		       uint64_t length, uint32_t rights, uint32_t max_segments, uint32_t *id);
+
+/**
+ * krdma_export_grow() - publish more of a memfd or a file
+ * @krdma: the handle
+ * @id: of an export of krdma_export_memfd()
+ * @length: its bytes from now on; ftruncate(2) makes a memfd longer before
+ *
+ * Peers that have it open keep the length that it had, unless they ask for more (krdma blk resize).
+ *
+ * Return: 0; -EOPNOTSUPP if it is no file's, -ERANGE if the file is shorter, -EINVAL if @length is
+ * less than it had, or another errno.
+ */
+int krdma_export_grow(struct krdma *krdma, uint32_t id, uint64_t length);
 
 /**
  * krdma_message_queue() - open an export's message queue for reading

@@ -228,6 +228,13 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
 	return do_export(krdma, name, &arg, id);
 }
 
+int krdma_export_grow(struct krdma *krdma, uint32_t id, uint64_t length)
+{
+	struct krdma_ioc_export_grow arg = { .size = sizeof(arg), .id = id, .length = length };
+
+	return krdma__ioctl(krdma, KRDMA_IOC_EXPORT_GROW, &arg);
+}
+
 int krdma_message_queue(struct krdma *krdma, uint32_t id, uint32_t flags)
 {
 	struct krdma_ioc_message_queue arg = { .size = sizeof(arg), .flags = flags, .id = id };

@@ -24,7 +24,7 @@ int krdma_memfd(const char *name, uint64_t length)
 		error = errno;
 		return krdma__fail(error, "cannot create a memfd: %s", strerror(error));
 	}
-	if (ftruncate(fd, (off_t)length) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
+	if (ftruncate(fd, (off_t)length) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)) {
 		error = errno;
 		close(fd);
 		return krdma__fail(error, "cannot make a memfd of %llu bytes: %s",
