@@ -506,7 +506,7 @@ static int krdma_disk_grow(struct krdma_disk *kd)
 	mutex_lock(&kd->lock);
 	if (kd->happened) {
 		rc = kd->happened == KRDMA_EVENT_REVOKED ? -ESTALE : -ENOTCONN;
-	} else {
+	} else if (!READ_ONCE(kd->dead)) {
 		/* An event waits for the mutex, and requests may wait for what the event does. */
 		noio = memalloc_noio_save();
 		set_capacity_and_notify(kd->disk, bytes >> SECTOR_SHIFT);
@@ -527,12 +527,13 @@ static int krdma_disk_grow(struct krdma_disk *kd)
  * @bytes: out: its size
  *
  * Context: process.
- * Return: 0, -ENOENT, -EBUSY, or as krdma_grow()
+ * Return: 0, -ENOENT, -EBUSY, -ECANCELED if it was detached by force meanwhile, or as krdma_grow()
  */
 int krdma_disk_resize(u32 disk, u64 *bytes)
 {
 	struct krdma_disk *kd, *found = NULL;
 	int rc = -ENOENT;
+	bool gone;
 
 	mutex_lock(&krdma_disks_lock);
 	list_for_each_entry(kd, &krdma_disks, node) {
@@ -553,8 +554,15 @@ int krdma_disk_resize(u32 disk, u64 *bytes)
 	mutex_lock(&krdma_disks_lock);
 	found->resizing = false;
 	*bytes = get_capacity(found->disk) << SECTOR_SHIFT;
+	/* Detached by force meanwhile: krdma_disk_claim(). */
+	gone = found->dead;
+	if (gone)
+		WRITE_ONCE(found->going, true);
 	mutex_unlock(&krdma_disks_lock);
-	return rc;
+	if (!gone)
+		return rc;
+	krdma_disk_remove(found);
+	return -ECANCELED;
 }
 
 /* ---- list ---- */

@@ -377,7 +377,7 @@ static void krdma_key_forget(struct krdma_region *region, u32 path)
 	rp->forget = key ? i + 1 : 0;
 }
 
-/* Keys stay; those of a region that is held are as many as when it was opened. */
+/* Keys stay; those of a region that is held are as many as it had when it was opened, or grew. */
 static gfp_t krdma_keys_gfp(const struct krdma_region *region)
 {
 	return region->flags & KRDMA_OPEN_HELD ? krdma_rpc_gfp(region->sess) : GFP_NOIO;
@@ -506,7 +506,7 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	struct krdma_session *sess = region->sess;
 	struct krdma_channel *ch;
 	bool more = false, lacks, old;
-	u32 i;
+	u32 i, n;
 
 	if (msg && !READ_ONCE(region->err)) {
 		err = krdma_keys_store(region, msg, segs);
@@ -517,15 +517,17 @@ static void krdma_region_keys_replied(struct krdma_rpc *rpc, const union krdma_w
 	spin_lock_bh(&sess->lock);
 	/* ORDER: before those that wait look for it again. */
 	list_del(&segs->node);
-	lacks = err || !msg || krdma_wire_entries(msg) < segs->count;
+	n = err || !msg ? 0 : krdma_wire_entries(msg);
+	/* What is held is given in the end, some at a time. */
+	lacks = n < segs->count && !(n && (region->flags & KRDMA_OPEN_HELD));
 	/* It says nothing of what is registered by now. */
 	old = segs->era != sess->paths[segs->path].era;
 	if (!old && (lacks || segs->needed))
 		rp->scarce = lacks;
-	if (!old && (err || !msg))
-		krdma_region_ahead_stop(rp, segs->first);
-	else if (!old && krdma_wire_entries(msg) < segs->count)
-		krdma_region_ahead_stop(rp, segs->first + krdma_wire_entries(msg));
+	if (!old && lacks)
+		krdma_region_ahead_stop(rp, segs->first + n);
+	else if (!old && n < segs->count)
+		rp->next = min(rp->next, segs->first + n);
 	for (i = 0; i < sess->npaths; i++)
 		more |= krdma_region_ahead(&region->paths[i]);
 	spin_unlock_bh(&sess->lock);

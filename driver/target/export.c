@@ -295,18 +295,19 @@ int krdma_export_grow(struct krdma_payer *payer, struct krdma_export *export, u6
 	if (!export->file)
 		return krdma_explain(error, -EOPNOTSUPP, "'%s' is not of a file: it can't grow",
 				     export->name);
+	if (length < READ_ONCE(export->length))
+		return krdma_explain(error, -EINVAL, "'%s' has %llu bytes: it can't shrink",
+				     export->name, READ_ONCE(export->length));
 	rc = krdma_backing_has(export, first << PAGE_SHIFT, length, error) ?:
 		     krdma_export_fits(payer, export, length, error);
 	if (rc)
 		return rc;
 	mutex_lock(&krdma_exports_lock);
-	if (length < export->length)
-		rc = krdma_explain(error, -EINVAL, "'%s' has %llu bytes: it can't shrink",
-				   export->name, export->length);
-	else
+	/* Another call may have come first, with more. */
+	if (length > export->length)
 		WRITE_ONCE(export->length, length);
 	mutex_unlock(&krdma_exports_lock);
-	return rc;
+	return 0;
 }
 
 /**

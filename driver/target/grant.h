@@ -11,7 +11,7 @@
 /* Longer than a RECALL that gets no reply, which ends its session; less than KRDMA_SERVICE_MS. */
 #define KRDMA_SHED_MS       (KRDMA_RECLAIM_MS + 2000)
 #define KRDMA_SHED_AGAIN_MS 100
-/* Segments that are not needed yet are prepared for so long: the peer waits for the reply. */
+/* Segments that are held are prepared for so long before a reply: others may wait for theirs. */
 #define KRDMA_AHEAD_MS 1000
 /* A takeover is tried again within this; until then no other OPEN may come between. */
 #define KRDMA_TAKER_MS 2000

@@ -237,7 +237,7 @@ static int krdma_serve_segs_once(struct krdma_grant *grant, const struct krdma_w
 			rc = -ENOTCONN;
 			break;
 		}
-		if (i >= count && time_after(jiffies, ahead))
+		if (grant->held && i >= count && time_after(jiffies, ahead))
 			break;
 		seg = krdma_segment_get(grant, first + i, path, i < count, until);
 		if (IS_ERR(seg) && i < count)

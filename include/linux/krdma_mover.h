@@ -350,9 +350,9 @@ int krdma_reopen(struct krdma_region_handle *region, struct krdma_session_handle
  * @region: the region
  * @timeout_ms: as of struct krdma_open_param
  *
- * Operations on the region go on meanwhile. The new length is in krdma_region_limits(), and is
- * that of every region that this one is shared with. If the region is KRDMA_OPEN_HELD, all keys
- * of it are there when this returns 0; if it fails, it may be called again.
+ * Operations on the region go on meanwhile. The new length is in krdma_region_limits(), also for
+ * those who share the region. If the region is KRDMA_OPEN_HELD, all keys of it are there when this
+ * returns 0. If this fails, the region may have grown all the same; call it again.
  *
  * The kernel's log has the error text of a failed call.
  *

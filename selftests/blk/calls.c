@@ -17,7 +17,8 @@
 #define BAD_POINTER ((void *)8)
 
 static int fd;
-static const unsigned long calls[] = { KRDMA_BLK_ATTACH, KRDMA_BLK_DETACH, KRDMA_BLK_LIST };
+static const unsigned long calls[] = { KRDMA_BLK_ATTACH, KRDMA_BLK_DETACH, KRDMA_BLK_LIST,
+				       KRDMA_BLK_RESIZE };
 
 /* Nobody listens there. */
 static const struct krdma_blk_attach nowhere = {
@@ -84,7 +85,7 @@ TEST_F(calls, sizes)
 	memcpy(arg, &list, sizeof(list));
 	*size = sizeof(list) - 4;
 	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_LIST, arg));
-	EXPECT_EQ(-ENOTTY, call(_IO(KRDMA_IOC_TYPE, 0x83), arg));
+	EXPECT_EQ(-ENOTTY, call(_IO(KRDMA_IOC_TYPE, 0x84), arg));
 }
 
 TEST_F(calls, attach)
@@ -136,6 +137,19 @@ TEST_F(calls, detach)
 	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_DETACH, &d));
 	d = (struct krdma_blk_detach){ .size = sizeof(d), .flags = KRDMA_BLK_FORCE << 1 };
 	EXPECT_EQ(-EOPNOTSUPP, call(KRDMA_BLK_DETACH, &d));
+}
+
+TEST_F(calls, resize)
+{
+	struct krdma_blk_resize r = { .size = sizeof(r), .disk = 99 };
+
+	EXPECT_EQ(-ENOENT, call(KRDMA_BLK_RESIZE, &r));
+	r.reserved = 1;
+	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_RESIZE, &r));
+	r = (struct krdma_blk_resize){ .size = sizeof(r) - 8 };
+	EXPECT_EQ(-EINVAL, call(KRDMA_BLK_RESIZE, &r));
+	r = (struct krdma_blk_resize){ .size = sizeof(r), .flags = 1 };
+	EXPECT_EQ(-EOPNOTSUPP, call(KRDMA_BLK_RESIZE, &r));
 }
 
 TEST_F(calls, list)

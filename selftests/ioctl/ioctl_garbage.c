@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,13 +17,14 @@
 
 static __u64 state;
 
-static int fd, event;
+static int fd, event, memfd;
 static bool have_peer;
 static __u32 session, region;
 
 #define ARENA_BYTES (16 * KST_PAGE)
 /* More than a LIST can write behind the place where it begins. */
 #define GUARD_BYTES (8UL << 20)
+#define MEMFD_BYTES (64 * KST_PAGE)
 
 static unsigned char *arena, *read_only;
 
@@ -256,6 +258,10 @@ static void garbage_valid(unsigned long nr, union garbage *g)
 		if (chance(50))
 			g->export.rights |= KRDMA_RIGHT_MESSAGE;
 		g->export.max_segments = any() % 2;
+		if (chance(20)) {
+			g->export.flags = KRDMA_EXPORT_FD;
+			g->export.fd = memfd;
+		}
 		snprintf(g->export.name, sizeof(g->export.name), "garbage-%u", any() % 64);
 		break;
 	case KRDMA_IOC_OPEN:
@@ -277,6 +283,7 @@ static void garbage_fix(unsigned long nr, union garbage *g)
 		break;
 	case KRDMA_IOC_EXPORT_GROW:
 		g->grow.id = any_id();
+		g->grow.length = chance(50) ? MEMFD_BYTES : any_length();
 		break;
 	case KRDMA_IOC_LIST:
 		g->list.entries = any_pointer();
@@ -311,7 +318,7 @@ static void garbage_fix(unsigned long nr, union garbage *g)
 		g->buffer.length = chance(50) ? any() % 8192 : any_length();
 		break;
 	case KRDMA_IOC_EXPORT:
-		g->export.addr = any_pointer();
+		g->export.addr = g->export.flags & KRDMA_EXPORT_FD ? 0 : any_pointer();
 		g->export.length = chance(50) ? any() % 8192 : any_length();
 		break;
 	case KRDMA_IOC_OPEN:
@@ -391,6 +398,9 @@ FIXTURE_SETUP(garbage)
 	ASSERT_NOT(have_peer && !kst_peer("export garbage-peer mem 65536 23 1"),
 		   "node B can't export");
 	event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	memfd = memfd_create("garbage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ASSERT_NOT(ftruncate(memfd, MEMFD_BYTES) || fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK),
+		   "memfd: %s", strerror(errno));
 	state = kst_number("SEED", 20240229) | 1;
 	arena = kst_map(ARENA_BYTES + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE);
 	arena += GUARD_BYTES;

@@ -93,8 +93,9 @@ struct krdma_blk_attach {
  * @disk: number of the disk
  * @reserved: 0
  *
- * Errors: ENOENT; EBUSY, if the disk is open, mounted for example; or if it is being attached or
- * detached by another call, whose requests KRDMA_BLK_FORCE ends all the same.
+ * Errors: ENOENT; EBUSY, if the disk is open, mounted for example; or if it is being attached,
+ * detached or resized by another call. KRDMA_BLK_FORCE ends its requests all the same, and the call
+ * that attaches or resizes it removes it.
  */
 struct krdma_blk_detach {
 	__u32 size;
@@ -112,12 +113,14 @@ struct krdma_blk_detach {
  * @bytes: out: its size
  *
  * For an export that has grown (KRDMA_IOC_EXPORT_GROW). Requests go on meanwhile. When this returns
- * 0, what is more is set aside like the rest; after a failure the disk is as it was.
+ * 0, what is more is set aside like the rest. After a failure the disk is as large as before, and
+ * this may be called again; what could be set aside stays so until the disk is detached.
  *
  * Errors: ENOENT; EBUSY, if the disk is being attached, detached or resized by another call;
- * ESTALE or ENOTCONN, if it is lost; EOPNOTSUPP, if its size is not a multiple of the peer's
- * segments, or the peer's module is an older one; EDQUOT and ENOMEM, if what is more can't be set
- * aside; ETIMEDOUT.
+ * ESTALE or ENOTCONN, if it is lost; EOPNOTSUPP, if the length that it has of the export is not a
+ * multiple of the peer's segments, if the memory is durable, or the peer's module is an older one;
+ * EDQUOT and ENOMEM, if what is more can't be set aside; ETIMEDOUT; ECANCELED, if it was detached
+ * by force meanwhile.
  */
 struct krdma_blk_resize {
 	__u32 size;

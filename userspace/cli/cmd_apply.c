@@ -339,7 +339,8 @@ static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct 
 		have = export_length(apply->krdma, s->name);
 		if (have && have < size)
 			return export_grow(apply, s, unit, size);
-		current = have == size;
+		if (have)
+			current = have == size;
 	}
 	if (current)
 		return DONE;

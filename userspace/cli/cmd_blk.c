@@ -311,7 +311,9 @@ static int detach(struct krdma_blk_detach *cmd)
 		return FAILED;
 	if (ioctl(fd, KRDMA_BLK_DETACH, cmd)) {
 		if (errno == EBUSY && cmd->flags)
-			rc = fail(EBUSY, "another command attaches or detaches it, and ends now");
+			rc = fail(
+				EBUSY,
+				"another command attaches, detaches or resizes it, and ends in bounded time");
 		else if (errno == EBUSY)
 			rc = fail(
 				EBUSY,
@@ -371,6 +373,8 @@ static int resize(struct krdma_blk_resize *cmd)
 			rc = fail(EBUSY, "another command attaches, detaches or resizes it");
 		else if (errno == ENOENT)
 			rc = fail(ENOENT, "there is no such disk");
+		else if (errno == ECANCELED)
+			rc = fail(ECANCELED, "it was detached meanwhile");
 		else if (errno == EDQUOT)
 			rc = fail(
 				EDQUOT,

@@ -283,7 +283,7 @@ int export_check(int argc, char **argv)
 	return export_options(argc, argv, &opts);
 }
 
-/* Do two commands that are in order ask for the same, but for the length? */
+/* Do two commands that are in order ask for the same, of any length? */
 static bool options_alike(const struct export_options *a, const struct export_options *b)
 {
 	return !a->config && !b->config && !strcmp(a->name, b->name) &&
@@ -350,7 +350,7 @@ static void export_reload(struct krdma *krdma, const char *config, struct export
 
 static int export_run(int argc, char **argv)
 {
-	const char *config = getenv(CONF_FROM);
+	char *config = getenv(CONF_FROM);
 	struct export_options opts;
 	struct krdma *krdma;
 	sigset_t signals;
@@ -363,6 +363,8 @@ static int export_run(int argc, char **argv)
 	subject_set("export %s", opts.name);
 	if (opts.config)
 		return conf_exec(opts.config, &conf_export, opts.name);
+	/* Not for a command that is started from here. */
+	unsetenv(CONF_FROM);
 
 	/* Blocked before the export exists, so that no signal is lost. */
 	stop_signals_block(&signals);

@@ -73,7 +73,7 @@ void conf_free(struct conf_section *sections);
 int conf_read_one(const char *path, const struct conf_kind *kind, const char *name,
 		  struct conf_section **section);
 /* Set by conf_exec(): the file that the options come from. */
-#define CONF_FROM "KRDMA_CONFIG"
+#define CONF_FROM "KRDMA_EXEC_CONFIG"
 /* Become the command of that section, so that ps(1) and 'krdma apply' see its options. */
 int conf_exec(const char *path, const struct conf_kind *kind, const char *name);
 /* Print the options of a command, behind its name, as keys. */
@@ -89,7 +89,7 @@ int export_check(int argc, char **argv);
 int serve_check(int argc, char **argv);
 int connect_check(int argc, char **argv);
 int blk_check(int argc, char **argv);
-/* Do two commands that are in order ask for the same anonymous memory, but for its size? */
+/* Do two commands that are in order ask for the same anonymous memory, of any size? */
 bool export_grows(int argc, char **argv, int other_argc, char **other_argv, uint64_t *other_size);
 bool export_same(int argc, char **argv, int other_argc, char **other_argv);
 bool serve_same(int argc, char **argv, int other_argc, char **other_argv);
@@ -224,7 +224,7 @@ char *section_drop_in(const struct conf_section *section);
 /* Does a unit run that does what the section says? @runs: does it run at all? */
 bool unit_is_current(const char *unit, const struct conf_section *section, bool *runs);
 bool unit_runs(const struct unit_kind *kind, const char *name);
-/* Does a unit of an export run that does so, but for the size, which is told? */
+/* Does a unit run that exports such memory, of any size, and can grow? @size: of the section */
 bool unit_grows(const char *unit, const struct conf_section *section, uint64_t *size);
 /* Can a unit hold what this file says? Return: DONE or FAILED, with a sentence */
 int unit_possible(const struct conf_section *section, const char *path);

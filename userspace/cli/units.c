@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Units of systemd that hold exports, shares and connections, by systemctl(1). */
-#include <fcntl.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,23 +74,29 @@ int systemctl(const char *option, const char *verb, const char *unit)
 	return run_program(argv, NULL);
 }
 
+/* A file of /proc of a unit's process. Return: NULL if it does not run */
+static FILE *unit_proc(const char *unit, const char *name)
+{
+	char *show[] = { "systemctl", "show", "--property=MainPID", "--value", (char *)unit, NULL };
+	char path[64], *text;
+	unsigned long pid = 0;
+
+	if (!run_program(show, &text) && text)
+		pid = strtoul(text, NULL, 10);
+	free(text);
+	snprintf(path, sizeof(path), "/proc/%lu/%s", pid, name);
+	return pid ? fopen(path, "re") : NULL;
+}
+
 /* The command of a running unit, as it began. Return: words in argv, 0 if it does not run */
 int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory)
 {
-	char *show[] = { "systemctl", "show", "--property=MainPID", "--value", (char *)unit, NULL };
-	char path[64], *text, *word;
+	FILE *file = unit_proc(unit, "cmdline");
 	size_t room = 0, length = 0;
+	char *text, *word;
 	int argc = 0;
-	FILE *file;
 
 	*memory = NULL;
-	if (run_program(show, &text) || !text || !strtoul(text, NULL, 10)) {
-		free(text);
-		return 0;
-	}
-	snprintf(path, sizeof(path), "/proc/%lu/cmdline", strtoul(text, NULL, 10));
-	free(text);
-	file = fopen(path, "re");
 	while (file && length == room) {
 		text = realloc(*memory, room + UNIT_COMMAND + 1);
 		if (!text)
@@ -135,12 +142,28 @@ bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 	return same;
 }
 
+/* A process that does not wait for SIGHUP would end by it: of an older version, or of another command. */
+static bool unit_takes_hangup(const char *unit)
+{
+	FILE *file = unit_proc(unit, "status");
+	unsigned long long blocked = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "SigBlk:", strlen("SigBlk:")))
+			blocked = strtoull(line + strlen("SigBlk:"), NULL, 16);
+	if (file)
+		fclose(file);
+	return blocked >> (SIGHUP - 1) & 1;
+}
+
 bool unit_grows(const char *unit, const struct conf_section *s, uint64_t *size)
 {
 	char *argv[CONF_ARGS], *memory;
 	const int argc = unit_command(unit, argv, &memory);
 	const bool grows = argc > 1 && s->kind == &conf_export &&
-			   export_grows(argc - 1, argv + 1, s->argc, (char **)s->argv, size);
+			   export_grows(argc - 1, argv + 1, s->argc, (char **)s->argv, size) &&
+			   unit_takes_hangup(unit);
 
 	free(memory);
 	return grows;
