@@ -335,7 +335,7 @@ const struct target_case cases[] = {
 	ACCEPTS("no-epoch", 5, 1, 0),
 	ACCEPTS("channel-1", 6, 2, 1),
 	ACCEPTS("feature", 8, 8, 1),
-	ACCEPTS("other-feature", 8, 8, 8),
+	ACCEPTS("other-feature", 8, 8, 16),
 	ACCEPTS("message-credit", 38, 2, 1),
 	ACCEPTS("session", 24, 8, 0x77777777),
 	ACCEPTS("uid", 32, 4, 1),
