@@ -34,6 +34,8 @@ ip addr add $OTHER_ADDRESS/24 dev data0
 at_end ip addr del $OTHER_ADDRESS/24 dev data0
 unload_module # what an earlier test may have left
 load_module
+insmod "${MODULE%/*}/krdma_blk.ko"
+at_end sh -c '[ ! -d /sys/module/krdma_blk ] || rmmod krdma_blk'
 # However many processors there are.
 on -n B sh -c 'echo 4 >/sys/module/krdma_mover/parameters/channels'
 dir=$(mktemp -d)
@@ -95,6 +97,14 @@ placed_by() {
 	}
 }
 
+# grow EXPORT KRDMA...: a disk of it, which is to be as large as it
+grow() {
+	local device status=0
+	device=$("${@:2}" blk attach --no-hold --shared "$1") || return
+	"${@:2}" blk resize "$device" || status=$?
+	"${@:2}" blk detach --force "$device" && return $status
+}
+
 # run_case NUMBER NAME COMMAND LIMIT: leaves the status, the time and what was said.
 run_case() {
 	local at=nodeB:$((BASE + $1)) began=${EPOCHREALTIME/[.,]/} status=0
@@ -107,6 +117,7 @@ run_case() {
 	ping) "${krdma[@]}" ping -c 1 --timeout $patience "$at" ;;
 	put) "${krdma[@]}" put -q --timeout $patience "$dir/file" "$at/x" ;;
 	patient) "${krdma[@]}" put -q --timeout 60 "$dir/file" "$at/x" ;;
+	grow) grow "$at/x" "${krdma[@]}" ;;
 	send) "${krdma[@]}" send --timeout $patience "$at/x" hello ;;
 	digest) "${krdma[@]}" digest --timeout $patience "$at/x" ;;
 	verified) "${krdma[@]}" put -q --verify --timeout $patience "$dir/file" "$at/x" ;;
@@ -242,6 +253,7 @@ kill "$target_pid"
 check_nothing_left "no session, pin or registration is left"
 # shellcheck disable=SC2016 # for the node's shell
 on -n B sh -c 'kill $(cat /run/peer/*.pid)' 2>/dev/null # those of gone1 to gone8 are gone already
+rmmod krdma_blk
 check_unload "the module can be unloaded on both nodes"
 diag "after $((SECONDS - began)) s"
 done_testing

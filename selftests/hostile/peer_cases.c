@@ -252,6 +252,7 @@ static void other_credit(struct conn *c, const struct msg *q, struct msg *a)
 		}                                          \
 	}
 #define BAD_LIST(name_, ...)    PATCHED("list-" name_, "ls", LIST, __VA_ARGS__)
+#define BAD_GROW(name_, ...)    PATCHED("grow-" name_, "grow", GROW, __VA_ARGS__)
 #define BAD_CRC(name_, ...)     PATCHED("digest-" name_, "digest", DIGEST, __VA_ARGS__)
 #define BAD_MESSAGE(name_, ...) PATCHED("message-" name_, "send", MESSAGE, __VA_ARGS__)
 #define BAD_OPEN(name_, ...)    PATCHED("open-" name_, "put", OPEN, __VA_ARGS__)
@@ -400,6 +401,13 @@ const struct target_case cases[] = {
 	{ "ping-other", "ping", 1, QUICK, ".", LINGERS, { "", A(PING), 17, 2, 0x1234 } },
 	{ "ping-shorter", "ping", 1, QUICK, ".", LINGERS, { "", A(PING), 0, 0, 0, 16, true } },
 	PATCHED("ping-longer", "ping", PING, 0, 0, 0, 529, true),
+
+	/* GROW */
+	{ "grow", "grow", 0, QUICK, ".", "." },
+	BAD_GROW("nothing", 16, 8, 0),
+	BAD_GROW("shorter", 16, 8, LENGTH - 1),
+	BAD_GROW("part", 16, 8, LENGTH + 1),
+	BAD_GROW("endless", 16, 8, ~0ULL),
 
 	/* OPEN */
 	SLOW("open-never", "patient", 40, "not reply|sign of life", "bye 7", OPEN, nothing, 0),

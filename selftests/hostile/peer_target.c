@@ -115,6 +115,10 @@ static void good_reply(struct served *s, const struct msg *q, struct msg *a)
 		if (first + get(q, 32, 4) <= LENGTH)
 			put(a, 16, 4, crc32c(get(q, 36, 4), c->data + first, get(q, 32, 4)));
 		break;
+	case GROW:
+		header(a, A(GROW), 24, get(q, 8, 4));
+		put(a, 16, 8, LENGTH);
+		break;
 	case MESSAGE:
 		header(a, A(MESSAGE), 24, get(q, 8, 4));
 		put(a, 16, 4, get(q, 8, 4));
@@ -160,11 +164,10 @@ static const char *greet(struct served *s)
 		put_bytes(c->hello + 40, 8, 0x5ec7e7);
 		put_bytes(c->hello + 50, 2, 30);
 	}
-	/* Whoever wants to send messages may. */
-	if (s->request[8] & 1) {
-		put_bytes(c->hello + 8, 8, 1);
+	/* Whoever wants to send messages may, and whoever wants to send GROW. */
+	put_bytes(c->hello + 8, 8, s->request[8] & 9);
+	if (s->request[8] & 1)
 		put_bytes(c->hello + 38, 2, 4);
-	}
 	if (is->patch.type == ACCEPT) {
 		put_bytes(c->hello + is->patch.at, is->patch.size, is->patch.value);
 		if (is->patch.len)

@@ -36,7 +36,8 @@ struct target_case {
 	/*
 	 * ls, ping, put; patient: put with a long deadline; verify: put and get;
 	 * placed, granted: put --placed and get, with a READ behind the WRITE, and without;
-	 * twice: put, and once more; send: a message; digest; verified: put --verify
+	 * twice: put, and once more; send: a message; digest; verified: put --verify;
+	 * grow: a disk, which is to grow
 	 */
 	const char *command;
 	u8 status;
