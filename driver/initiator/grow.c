@@ -91,7 +91,7 @@ int krdma_region_grow(struct krdma_region *region, u32 timeout_ms, struct krdma_
 	if (rc || !held)
 		return rc;
 	rc = krdma_region_hold(region, timeout_ms);
-	return rc ? krdma_explain(error, rc, "what '%s' of %pISpc has grown by can't be held (%pe)",
+	return rc ? krdma_explain(error, rc, "the new memory of '%s' of %pISpc can't be held (%pe)",
 				  region->name, &region->sess->dst, ERR_PTR(rc)) :
 		    0;
 }

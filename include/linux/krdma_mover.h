@@ -359,8 +359,8 @@ int krdma_reopen(struct krdma_region_handle *region, struct krdma_session_handle
  * Context: process, may sleep; a fatal signal ends the wait; not beside krdma_close() or
  * krdma_reopen() of it.
  * Return: 0, also if the export has not grown; -EOPNOTSUPP: the length so far is not a multiple of
- * @segment_size of struct krdma_limits, or the peer's module is an older one; -EDQUOT: what is more
- * can't be held; or as krdma_open()
+ * @segment_size of struct krdma_limits, or the peer's module is an older one; -EDQUOT: the new
+ * memory can't be held; or as krdma_open()
  */
 int krdma_grow(struct krdma_region_handle *region, unsigned int timeout_ms);
 

@@ -113,13 +113,13 @@ struct krdma_blk_detach {
  * @bytes: out: its size
  *
  * For an export that has grown (KRDMA_IOC_EXPORT_GROW). Requests go on meanwhile. When this returns
- * 0, what is more is set aside like the rest. After a failure the disk is as large as before, and
+ * 0, the new memory is set aside like the rest. After a failure the disk is as large as before, and
  * this may be called again; what could be set aside stays so until the disk is detached.
  *
  * Errors: ENOENT; EBUSY, if the disk is being attached, detached or resized by another call;
  * ESTALE or ENOTCONN, if it is lost; EOPNOTSUPP, if the length that it has of the export is not a
  * multiple of the peer's segments, if the memory is durable, or the peer's module is an older one;
- * EDQUOT and ENOMEM, if what is more can't be set aside; ETIMEDOUT; ECANCELED, if it was detached
+ * EDQUOT and ENOMEM, if the memory can't be set aside; ETIMEDOUT; ECANCELED, if it was detached
  * by force meanwhile.
  */
 struct krdma_blk_resize {

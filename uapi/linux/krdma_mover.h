@@ -330,9 +330,9 @@ struct krdma_ioc_export {
  * @length: its length from now on, in bytes; the file must have them, counted from @addr of
  *	struct krdma_ioc_export
  *
- * Peers that open the export from now on have all of it. Those that have it open keep the length
- * that it had, until they ask for more (krdma_grow(), KRDMA_BLK_RESIZE). A memfd is made longer by
- * ftruncate(2) before; an export never gets shorter.
+ * Peers that open the export from now on have all of it. Peers that have it open keep its former
+ * length, until they ask for more (krdma_grow(), KRDMA_BLK_RESIZE). Before this call ftruncate(2)
+ * makes a memfd longer; an export never gets shorter.
  *
  * Errors: ENOENT; EOPNOTSUPP: it is not of a file; ERANGE: the file is shorter; EINVAL: @length is
  * less than it had; ENOMEM and EDQUOT as of KRDMA_IOC_EXPORT.

@@ -359,7 +359,7 @@ int krdma_export_memfd(struct krdma *krdma, const char *name, int fd, uint64_t o
  * @id: of an export of krdma_export_memfd()
  * @length: its bytes from now on; ftruncate(2) makes a memfd longer before
  *
- * Peers that have it open keep the length that it had, unless they ask for more (krdma blk resize).
+ * Peers that have it open keep its former length, unless they ask for more (krdma blk resize).
  *
  * Return: 0; -EOPNOTSUPP if it is no file's, -ERANGE if the file is shorter, -EINVAL if @length is
  * less than it had, or another errno.

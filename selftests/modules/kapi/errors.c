@@ -13,6 +13,8 @@ static bool errors_of_io(void)
 	struct krdma_limits limits;
 	bool ok = true;
 
+	/* It has not grown. */
+	ok &= want(!krdma_grow(test_region, 0));
 	ok &= want(!krdma_region_limits(test_region, &limits));
 	ok &= want(limits.length >= test_depth * SLOT_BYTES && limits.rights == RW &&
 		   limits.segment_size >= PAGE_SIZE && limits.read_bvecs && limits.write_bvecs);
