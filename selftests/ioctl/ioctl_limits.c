@@ -29,8 +29,8 @@ FIXTURE_SETUP(limits)
 	self->before = kst_now();
 }
 
-/* Exports and takes it back. */
-static int export_fd(const char *name, int file, __u32 rights, __u64 offset, __u64 length)
+static int export_file(const char *name, int file, __u32 rights, __u64 offset, __u64 length,
+		       __u32 *id)
 {
 	struct krdma_ioc_export cmd = {
 		.size = sizeof(cmd),
@@ -41,8 +41,20 @@ static int export_fd(const char *name, int file, __u32 rights, __u64 offset, __u
 		.length = length,
 	};
 
+	int rc;
+
 	strcpy(cmd.name, name);
-	return kst_call(fd, KRDMA_IOC_EXPORT, &cmd) ? -errno : kst_destroy(fd, cmd.id);
+	rc = kst_call(fd, KRDMA_IOC_EXPORT, &cmd);
+	*id = cmd.id;
+	return rc;
+}
+
+/* Exports and takes it back. */
+static int export_fd(const char *name, int file, __u32 rights, __u64 offset, __u64 length)
+{
+	__u32 id;
+
+	return export_file(name, file, rights, offset, length, &id) ?: kst_destroy(fd, id);
 }
 
 /* ---- memfds ---- */
@@ -149,21 +161,11 @@ TEST_F(limits, grow)
 {
 	static char memory[KST_PAGE] __attribute__((aligned(4096)));
 	int file = sealed(F_SEAL_SHRINK);
-	struct krdma_ioc_export cmd = {
-		.size = sizeof(cmd),
-		.flags = KRDMA_EXPORT_FD,
-		.rights = BOTH,
-		.fd = file,
-		.addr = KST_PAGE,
-		.length = KST_PAGE,
-		.name = "limits-grow",
-	};
 	__u32 id, plain;
 
-	ASSERT_NOT(kst_call(fd, KRDMA_IOC_EXPORT, &cmd) ||
+	ASSERT_NOT(export_file("limits-grow", file, BOTH, KST_PAGE, KST_PAGE, &id) ||
 			   kst_export(fd, "limits-plain", memory, KST_PAGE, BOTH, &plain),
 		   "export: %s", kst_last_error(fd, NULL));
-	id = cmd.id;
 	EXPECT_IS(0, grow(id, KST_PAGE), "an export gets the length that it has");
 	EXPECT_FAILS(fd, grow(id, KST_PAGE - 1), -EINVAL, "shrink", "not less");
 	EXPECT_FAILS(fd, grow(id, 0), -EINVAL, "shrink", "nor nothing");
@@ -251,17 +253,10 @@ TEST_F(limits, held)
 {
 	struct kst_state with;
 	int file = sealed(F_SEAL_SHRINK);
-	struct krdma_ioc_export cmd = {
-		.size = sizeof(cmd),
-		.flags = KRDMA_EXPORT_FD,
-		.rights = BOTH,
-		.fd = file,
-		.length = FD_BYTES,
-		.name = "limits-held",
-	};
-	int rc = kst_call(fd, KRDMA_IOC_EXPORT, &cmd);
+	__u32 id;
 
-	EXPECT_IS(0, rc, "a memfd is exported");
+	EXPECT_IS(0, export_file("limits-held", file, BOTH, 0, FD_BYTES, &id),
+		  "a memfd is exported");
 	with = kst_now();
 	EXPECT_THAT(with.pins == self->before.pins && with.vmpin == self->before.vmpin &&
 			    with.exports == self->before.exports + 1,
@@ -272,7 +267,7 @@ TEST_F(limits, held)
 	EXPECT_THAT(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) && errno == EBUSY,
 		    "while peers may write to it, it can't be sealed against writing");
 	close(file);
-	EXPECT_IS(0, kst_destroy(fd, cmd.id), "closed, it is exported until DESTROY");
+	EXPECT_IS(0, kst_destroy(fd, id), "closed, it is exported until DESTROY");
 	EXPECT_SAME(&self->before, "no export of a memfd is left");
 
 	file = sealed(F_SEAL_SHRINK);
