@@ -337,7 +337,7 @@ static int unit_apply(struct apply *apply, const struct unit_kind *kind, struct 
 	/* It may have grown since it began. */
 	if (runs && unit_grows(unit, s, &size)) {
 		have = export_length(apply->krdma, s->name);
-		if (have && have < size)
+		if (have && have < size && unit_reloads(unit))
 			return export_grow(apply, s, unit, size);
 		if (have)
 			current = have == size;

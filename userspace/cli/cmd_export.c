@@ -339,7 +339,8 @@ static void export_reload(struct krdma *krdma, const char *config, struct export
 	else if (again.length < opts->length)
 		fail(EINVAL, "it has %s, and can't shrink to %s", size_text(opts->length, size),
 		     size_text(again.length, less));
-	else if (ftruncate(opts->fd, (off_t)again.length))
+	else if (lseek(opts->fd, 0, SEEK_END) < (off_t)again.length &&
+		 ftruncate(opts->fd, (off_t)again.length))
 		fail(errno, "it can't grow: %s", strerror(errno));
 	else if (krdma_export_grow(krdma, id, again.length))
 		fail_krdma();

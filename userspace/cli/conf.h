@@ -224,8 +224,10 @@ char *section_drop_in(const struct conf_section *section);
 /* Does a unit run that does what the section says? @runs: does it run at all? */
 bool unit_is_current(const char *unit, const struct conf_section *section, bool *runs);
 bool unit_runs(const struct unit_kind *kind, const char *name);
-/* Does a unit run that exports such memory, of any size, and can grow? @size: of the section */
+/* Does a unit run that exports such memory, of any size? @size: of the section */
 bool unit_grows(const char *unit, const struct conf_section *section, uint64_t *size);
+/* Does its process wait for SIGHUP? One of an older version, or of another command, would end by it. */
+bool unit_reloads(const char *unit);
 /* Can a unit hold what this file says? Return: DONE or FAILED, with a sentence */
 int unit_possible(const struct conf_section *section, const char *path);
 int unit_command(const char *unit, char *argv[CONF_ARGS], char **memory);

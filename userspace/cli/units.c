@@ -142,8 +142,7 @@ bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 	return same;
 }
 
-/* A process that does not wait for SIGHUP would end by it: of an older version, or of another command. */
-static bool unit_takes_hangup(const char *unit)
+bool unit_reloads(const char *unit)
 {
 	FILE *file = unit_proc(unit, "status");
 	unsigned long long blocked = 0;
@@ -162,8 +161,7 @@ bool unit_grows(const char *unit, const struct conf_section *s, uint64_t *size)
 	char *argv[CONF_ARGS], *memory;
 	const int argc = unit_command(unit, argv, &memory);
 	const bool grows = argc > 1 && s->kind == &conf_export &&
-			   export_grows(argc - 1, argv + 1, s->argc, (char **)s->argv, size) &&
-			   unit_takes_hangup(unit);
+			   export_grows(argc - 1, argv + 1, s->argc, (char **)s->argv, size);
 
 	free(memory);
 	return grows;
