@@ -226,7 +226,7 @@ bool unit_is_current(const char *unit, const struct conf_section *section, bool 
 bool unit_runs(const struct unit_kind *kind, const char *name);
 /* Does a unit run that exports such memory, of any size? @size: of the section */
 bool unit_grows(const char *unit, const struct conf_section *section, uint64_t *size);
-/* Does its process wait for SIGHUP? One of an older version, or of another command, would end by it. */
+/* Is its process of conf_exec(), and waits for SIGHUP? One of an older version, or of another command, would end by it. */
 bool unit_reloads(const char *unit);
 /* Can a unit hold what this file says? Return: DONE or FAILED, with a sentence */
 int unit_possible(const struct conf_section *section, const char *path);

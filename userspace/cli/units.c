@@ -2,7 +2,6 @@
 /* Units of systemd that hold exports, shares and connections, by systemctl(1). */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,16 +143,17 @@ bool unit_is_current(const char *unit, const struct conf_section *s, bool *runs)
 
 bool unit_reloads(const char *unit)
 {
-	FILE *file = unit_proc(unit, "status");
-	unsigned long long blocked = 0;
-	char line[128];
+	FILE *file = unit_proc(unit, "environ");
+	bool reloads = false;
+	char *word = NULL;
+	size_t size = 0;
 
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, "SigBlk:", strlen("SigBlk:")))
-			blocked = strtoull(line + strlen("SigBlk:"), NULL, 16);
+	while (file && !reloads && getdelim(&word, &size, '\0', file) > 0)
+		reloads = !strncmp(word, CONF_FROM "=", strlen(CONF_FROM "="));
 	if (file)
 		fclose(file);
-	return blocked >> (SIGHUP - 1) & 1;
+	free(word);
+	return reloads;
 }
 
 bool unit_grows(const char *unit, const struct conf_section *s, uint64_t *size)
