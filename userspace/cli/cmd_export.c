@@ -283,11 +283,17 @@ int export_check(int argc, char **argv)
 	return export_options(argc, argv, &opts);
 }
 
+/* NULL stands for "". */
+static bool same_text(const char *a, const char *b)
+{
+	return !strcmp(a ? a : "", b ? b : "");
+}
+
 /* Do two commands that are in order ask for the same, of any length? */
 static bool options_alike(const struct export_options *a, const struct export_options *b)
 {
-	return !a->config && !b->config && !strcmp(a->name, b->name) &&
-	       !strcmp(a->file ? a->file : "", b->file ? b->file : "") && a->rights == b->rights &&
+	return !a->config && !b->config && same_text(a->name, b->name) &&
+	       same_text(a->file, b->file) && a->rights == b->rights &&
 	       a->max_segments == b->max_segments && a->huge == b->huge;
 }
 
