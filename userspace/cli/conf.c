@@ -429,19 +429,17 @@ int conf_read_one(const char *path, const struct conf_kind *kind, const char *na
 			break;
 	if (!rc && !*at)
 		rc = fail(ENOENT, "there is no [%s %s]", kind->name, name);
-	if (!rc) {
-		/* It goes first. */
-		s = *at;
-		*at = s->next;
-		s->next = sections;
-		sections = s;
-	}
-	if (rc) {
+	*section = *at;
+	if (rc || !*section) {
 		conf_free(sections);
-		sections = NULL;
+		return rc;
 	}
-	*section = sections;
-	return rc;
+	/* It goes first. */
+	if (*section != sections) {
+		*at = (*section)->next;
+		(*section)->next = sections;
+	}
+	return DONE;
 }
 
 int conf_exec(const char *path, const struct conf_kind *kind, const char *name)
