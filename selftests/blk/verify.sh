@@ -178,7 +178,7 @@ if [ "$LAB_RDMA" = rxe ]; then
 	attach=$!
 	background_pids+=("$attach")
 	check "attach waits for partitions" wait_for "$LIMIT" disk_is state attaching
-	like "detach by force" "$(krdma blk detach --force 0 2>&1)" 'another command attaches or detaches it, and ends now$'
+	like "detach by force" "$(krdma blk detach --force 0 2>&1)" 'another command attaches, detaches or resizes it, and ends in bounded time$'
 	check "attach ends" wait_for "$LIMIT" is_over "$attach"
 	is "and says why" "$(<"$dir/attach")" "krdma: blk attach nodeB/scratch: it was detached meanwhile"
 	is "there is no disk" "$(krdma blk list -j | json_at /disks/#)" 0
