@@ -427,10 +427,12 @@ int conf_read_one(const char *path, const struct conf_kind *kind, const char *na
 	for (at = &sections; !rc && (s = *at); at = &s->next)
 		if (s->kind == kind && !strcmp(s->name, name))
 			break;
-	if (!rc && !*at)
-		rc = fail(ENOENT, "there is no [%s %s]", kind->name, name);
+	if (!rc && !*at) {
+		fail(ENOENT, "there is no [%s %s]", kind->name, name);
+		rc = FAILED;
+	}
 	*section = *at;
-	if (rc || !*section) {
+	if (rc) {
 		conf_free(sections);
 		return rc;
 	}
